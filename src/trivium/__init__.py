@@ -1,0 +1,68 @@
+"""Trivium evaluates LLM agents and says how far each number can be trusted.
+
+The public names load when they are first used, so that ``import trivium`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trivium.agents.attempt import Attempt as Attempt
+    from trivium.agents.attempt import Usage as Usage
+    from trivium.errors import TriviumError as TriviumError
+    from trivium.metrics.metric import Metric as Metric
+    from trivium.metrics.metric import TextMetric as TextMetric
+    from trivium.metrics.metric import TraceMetric as TraceMetric
+    from trivium.metrics.metric import metric as metric
+    from trivium.metrics.score import Score as Score
+    from trivium.metrics.scoring import score as score
+    from trivium.runs.evaluate import evaluate as evaluate
+    from trivium.runs.evaluate import evaluate_async as evaluate_async
+    from trivium.runs.run import Run as Run
+    from trivium.suites.case import Case as Case
+    from trivium.suites.case import Expect as Expect
+    from trivium.suites.case import ExpectedTool as ExpectedTool
+    from trivium.suites.suite import Suite as Suite
+    from trivium.traces.trace import Message as Message
+    from trivium.traces.trace import Span as Span
+    from trivium.traces.trace import Trace as Trace
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Attempt": "trivium.agents.attempt",
+    "Case": "trivium.suites.case",
+    "Expect": "trivium.suites.case",
+    "ExpectedTool": "trivium.suites.case",
+    "Message": "trivium.traces.trace",
+    "Metric": "trivium.metrics.metric",
+    "Run": "trivium.runs.run",
+    "Score": "trivium.metrics.score",
+    "Span": "trivium.traces.trace",
+    "Suite": "trivium.suites.suite",
+    "TextMetric": "trivium.metrics.metric",
+    "Trace": "trivium.traces.trace",
+    "TraceMetric": "trivium.metrics.metric",
+    "TriviumError": "trivium.errors",
+    "Usage": "trivium.agents.attempt",
+    "evaluate": "trivium.runs.evaluate",
+    "evaluate_async": "trivium.runs.evaluate",
+    "metric": "trivium.metrics.metric",
+    "score": "trivium.metrics.scoring",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the names of the table above
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home = _HOME[name]
+    except KeyError:
+        raise AttributeError(f"module 'trivium' has no attribute {name!r}") from None
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

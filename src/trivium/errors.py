@@ -1,0 +1,96 @@
+"""Every error that Trivium raises on purpose.
+
+    TriviumError                 anything below; its text is meant for a person
+    ├── InputError               what a user wrote or named is wrong (exit code 2)
+    │   ├── SuiteError           a suite, a case or a setting
+    │   ├── OutputsError         a file of recorded outputs
+    │   ├── TraceError           a trace that cannot be read at all
+    │   └── AgentError           an agent that cannot be found or called at all
+    ├── MissingExtra             an optional part is not installed
+    └── StoreError               the store cannot be opened, read or written
+
+An attempt that fails is no exception: it is an Attempt with ``error`` set, and the run goes on.
+"""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+import msgspec
+
+
+class TriviumError(Exception):
+    """Base of every error that Trivium raises on purpose."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One mistake in what a user wrote: where it stands and what is wrong with it."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class InputError(TriviumError):
+    """What a user wrote or named is wrong; holds every mistake found, not the first alone.
+
+    Args:
+        source: The file (or other origin) that holds the mistakes.
+        problems: The mistakes; a bare string is a mistake of the whole source.
+        left_out: Mistakes beyond those listed.
+    """
+
+    def __init__(
+        self, source: str, problems: Sequence[Problem] | Problem | str, *, left_out: int = 0
+    ) -> None:
+        if isinstance(problems, str):
+            problems = [Problem("", problems)]
+        elif isinstance(problems, Problem):
+            problems = [problems]
+        self.source = source
+        self.problems = tuple(problems)
+        self.left_out = left_out
+        lines = [f"{source}: {problem}" if source else str(problem) for problem in self.problems]
+        if left_out:
+            lines.append(f"… and {left_out:,} more")
+        super().__init__("\n".join(lines))
+
+
+class SuiteError(InputError):
+    """A suite, a case or a setting is wrong."""
+
+
+class OutputsError(InputError):
+    """A file of recorded outputs is wrong."""
+
+
+class TraceError(InputError):
+    """A trace cannot be read at all (what can be repaired is repaired and listed instead)."""
+
+
+class AgentError(InputError):
+    """An agent cannot be found, imported or called at all."""
+
+
+class MissingExtra(TriviumError):
+    """An optional part is not installed.
+
+    Args:
+        extra: The extra that brings it, as in ``pip install "trivium[extra]"``.
+        needed_for: What it is needed for, as the subject of a sentence.
+    """
+
+    def __init__(self, extra: str, needed_for: str) -> None:
+        self.extra = extra
+        super().__init__(f'{needed_for} needs an extra: pip install "trivium[{extra}]"')
+
+
+class StoreError(TriviumError):
+    """The store cannot be opened, read or written."""
+
+
+def suggest(found: str, known: Iterable[str]) -> str:
+    """A half sentence that names the nearest known word, or nothing."""
+    near = get_close_matches(found.lower(), [word.lower() for word in known], n=1, cutoff=0.6)
+    return f' Did you mean "{near[0]}"?' if near else ""

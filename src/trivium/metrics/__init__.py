@@ -1,0 +1,1 @@
+"""How an attempt is scored: metrics of three tiers, their registry, the composite."""

@@ -1,0 +1,1 @@
+"""The trace tier: the graphs of what agents did, and their measures."""

@@ -1,0 +1,156 @@
+"""Metric: turns an attempt of a case into a Score. The classes that users extend."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.score import Score, Tier
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+from trivium.traces.trace import Trace
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``."""
+
+    case: Case
+    attempt: Attempt
+    scores: Mapping[str, Score] = {}
+
+
+class Skip(Exception):
+    """Raised by a metric that does not apply; its text becomes the reason of a skipped score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """Base of all metrics.
+
+    Subclasses are frozen dataclasses made by :func:`metric`; their fields are their settings.
+
+    Attributes:
+        name: How suites and reports call it.
+        tier: text, judge or trace.
+        needs: Metrics whose scores must be there first.
+        version: Changes when the same input may give another score; runs with unlike versions are
+            compared only when told to.
+    """
+
+    name: ClassVar[str] = ""
+    tier: ClassVar[Tier] = "text"
+    needs: ClassVar[tuple[str, ...]] = ()
+    version: ClassVar[str] = "1"
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The metric as a suite's settings want it."""
+        return cls()
+
+    def score(self, subject: Subject) -> Score:
+        """The score of one attempt; raises Skip where the metric does not apply."""
+        raise NotImplementedError
+
+    def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
+        """Scores of several attempts, in order. Override where a batch is cheaper."""
+        return [self.score_or_skip(subject) for subject in subjects]
+
+    def score_or_skip(self, subject: Subject) -> Score:
+        """The score of one attempt, a Skip made into a skipped score."""
+        try:
+            return self.score(subject)
+        except Skip as skip:
+            return self.skipped(str(skip))
+
+    def ok(self, value: float | None, **fields: Any) -> Score:
+        """A score of this metric that was computed as defined."""
+        return Score(name=self.name, tier=self.tier, value=value, **fields)
+
+    def skipped(self, reason: str, **fields: Any) -> Score:
+        """A score of this metric that does not apply."""
+        return Score(name=self.name, tier=self.tier, status="skipped", reason=reason, **fields)
+
+    def error(self, reason: str, **fields: Any) -> Score:
+        """A score of this metric that was due and failed."""
+        return Score(name=self.name, tier=self.tier, status="error", reason=reason, **fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextMetric(Metric):
+    """A metric that compares an output with a reference text; several references are handled here.
+
+    Attributes:
+        references: ``best`` takes the highest value over the references, ``mean`` their mean.
+    """
+
+    tier: ClassVar[Tier] = "text"
+    references: str = "best"
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The metric with the suite's rule for several references."""
+        return cls(references=settings.references)
+
+    def compare(self, output: str, reference: str) -> float:
+        """How close an output is to one reference, in [0, 1]."""
+        raise NotImplementedError
+
+    def score(self, subject: Subject) -> Score:
+        """Compares with every reference and reduces; ``raw`` keeps every value."""
+        references = subject.case.references
+        if not references:
+            raise Skip("the case has no reference")
+        text = subject.attempt.text
+        return self.reduced([self.compare(text, reference) for reference in references])
+
+    def reduced(self, values: Sequence[float], **fields: Any) -> Score:
+        """The score of one attempt from its values against each reference."""
+        value = max(values) if self.references == "best" else sum(values) / len(values)
+        return self.ok(value, raw=list(values), **fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceMetric(Metric):
+    """A metric of what an agent did; an attempt without a trace is skipped here."""
+
+    tier: ClassVar[Tier] = "trace"
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace; raises Skip where the metric does not apply."""
+        raise NotImplementedError
+
+    def score(self, subject: Subject) -> Score:
+        """Measures the attempt's trace."""
+        trace = subject.attempt.trace
+        if trace is None:
+            raise Skip("the attempt has no trace")
+        return self.measure(trace, subject.case)
+
+
+M = TypeVar("M", bound=Metric)
+
+REGISTERED: dict[str, type[Metric]] = {}
+"""Metric classes by name, as their modules are imported; see ``trivium.metrics.registry``."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Callable[[type[M]], type[M]]:
+    """Make a class a metric: a frozen dataclass, known by its name.
+
+    Args:
+        name: How suites and reports call it.
+        needs: Metrics whose scores must be there first.
+        version: See :class:`Metric`.
+    """
+
+    def decorate(cls: type[M]) -> type[M]:
+        made = dataclass(frozen=True, kw_only=True)(cls)
+        made.name = name
+        made.needs = tuple(needs)
+        made.version = version
+        REGISTERED[name] = made
+        return made
+
+    return decorate

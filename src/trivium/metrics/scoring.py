@@ -1,0 +1,91 @@
+"""Scoring: metrics applied to attempts, each failure kept where it happened."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.metric import Metric, Subject
+from trivium.metrics.registry import build_metrics
+from trivium.metrics.score import Score
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Scores = dict[str, Score]
+
+
+def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
+    """Scores of each attempt by every metric.
+
+    Args:
+        metrics: As ``build_metrics`` orders them.
+        pairs: Cases with the attempts to score.
+
+    Returns:
+        One dictionary a pair, in the order of the metrics. An attempt that failed has success 0
+        and every other score skipped (spec: metrics, "What passed means"). A metric that raises
+        gives that attempt's score status ``error``; the others go on.
+    """
+    results: list[Scores] = [{} for _ in pairs]
+    standing = [index for index, (_, attempt) in enumerate(pairs) if not attempt.failed]
+    subjects = [Subject(pairs[i][0], pairs[i][1], results[i]) for i in standing]
+    for metric in metrics:
+        for index, score in zip(standing, _scores_of(metric, subjects), strict=True):
+            results[index][metric.name] = score
+    for (_, attempt), scores in zip(pairs, results, strict=True):
+        if attempt.failed:
+            scores.update(_failed(metrics, attempt))
+    return results
+
+
+def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
+    if not subjects:
+        return []
+    try:
+        return metric.score_many(subjects)
+    except Exception as error:  # one bad attempt must not cost the others their scores
+        log.debug("%s failed on a batch of %d: %r", metric.name, len(subjects), error)
+    return [_score_alone(metric, subject) for subject in subjects]
+
+
+def _score_alone(metric: Metric, subject: Subject) -> Score:
+    try:
+        (score,) = metric.score_many([subject])
+    except Exception as error:
+        where = f"{subject.attempt.case}, repeat {subject.attempt.repeat}"
+        log.warning("%s failed on %s: %r", metric.name, where, error)
+        return metric.error(f"{type(error).__name__}: {error}")
+    return score
+
+
+def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
+    reason = f"the attempt failed: {attempt.error}"
+    return {
+        metric.name: (metric.ok(0.0, reason=reason) if metric.name == "success" else metric.skipped(reason))
+        for metric in metrics
+    }
+
+
+def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **fields: Any) -> Score:
+    """One metric on one output, in one line.
+
+    Args:
+        metric: Its name.
+        output: What the agent gave back.
+        references: Texts to compare it with.
+        fields: Further fields of the Attempt (``seconds``, ``trace``, …), of the Case (``expect``,
+            ``source``, …) or keys of the suite settings (``encoder``, ``tools``, …).
+
+    Examples:
+        >>> score("jaccard", output="a b c", references=["a b d"]).value
+        0.5
+    """
+    attempt = {key: fields.pop(key) for key in list(fields) if key in Attempt.__struct_fields__}
+    case = {key: fields.pop(key) for key in list(fields) if key in Case.__struct_fields__}
+    case = {"id": "1", "input": None, "references": tuple(references)} | case
+    attempt = {"case": case["id"], "output": output} | attempt
+    metrics = build_metrics([metric], Settings(**fields))
+    (scores,) = score_attempts(metrics, [(Case(**case), Attempt(**attempt))])
+    return scores[metrics[-1].name]

@@ -1,0 +1,1 @@
+"""The text tier: how close an output is to its references."""

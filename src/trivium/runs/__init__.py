@@ -1,0 +1,1 @@
+"""Evaluating a suite: asking, scoring, storing, summing up."""

@@ -1,0 +1,134 @@
+"""Summary: what a run says, with how sure it is (spec: files, machine-readable answers)."""
+
+from typing import Any
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean or a rate over a run.
+
+    Attributes:
+        mean: The figure; None when nothing had a value.
+        ci95: Interval (low, high), or None where there is none (one group, no value). The name is
+            kept whatever the level; ``level`` says which it is.
+        n: Values that entered.
+        coverage: Share of attempts (of cases, for a figure of a case) that have a value, in [0, 1].
+        groups: Clusters that entered.
+        status: Count of scores by status.
+        method: How the interval was made, or None.
+        level: Of the interval.
+        bounds: The mean if all that is missing were 0, and if it were 1.
+        raw_mean: Mean in the natural unit, where the raw values are numbers.
+        tier: text, judge, trace or composite.
+    """
+
+    mean: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    coverage: float
+    groups: int
+    status: dict[str, int]
+    method: str | None
+    level: float = 0.95
+    bounds: tuple[float, float] | None = None
+    raw_mean: float | None = None
+    tier: str | None = None
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """A share of attempts, such as the pass rate."""
+
+    value: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    groups: int
+    method: str | None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that failed or did not pass, and why."""
+
+    case: str
+    repeat: int
+    why: str
+
+
+class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gate says: pass, fail or inconclusive (spec: metrics, B.5)."""
+
+    gate: str
+    answer: str
+    value: float | None
+    ci95: tuple[float, float] | None
+    needs_cases: int | None
+
+
+class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The composite over a run.
+
+    Attributes:
+        recommendation: Of the mean composite.
+        distance: From the mean to the nearest threshold.
+        p_change: Bootstrap probability that the recommendation would differ, or None.
+        recommendations: Count of attempts by recommendation.
+        parts: Mean of each part over the attempts that have it.
+    """
+
+    mean: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    coverage: float
+    groups: int
+    status: dict[str, int]
+    method: str | None
+    recommendation: str | None
+    distance: float | None
+    p_change: float | None
+    recommendations: dict[str, int]
+    parts: dict[str, float | None]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run says.
+
+    Attributes:
+        run: Id of the run.
+        suite: Name of the suite.
+        cases: Cases of the suite.
+        attempts: Attempts that are there.
+        total_tests: Attempts that were due.
+        passed: Attempts that passed.
+        failed: Attempts that did not.
+        missing: Attempts that were due and are not there.
+        errors: Attempts that failed, and scores with status error.
+        pass_rate: Share of attempts that passed.
+        metrics: Every metric by name, in the order of the suite.
+        dimension_averages: Mean of every judged dimension.
+        composite: The composite, or None when no part has a weight.
+        human_ceiling: Mean of each metric over people's own outputs, where the suite has them.
+        failures: The attempts that did not pass, worst first; ``failures_left_out`` counts those
+            beyond the first hundred.
+        gates: Answers of the suite's gates.
+        warnings: What a reader must know before reading the numbers.
+    """
+
+    run: str
+    suite: str
+    cases: int
+    attempts: int
+    total_tests: int
+    passed: int
+    failed: int
+    missing: int
+    errors: dict[str, int]
+    pass_rate: Rate
+    metrics: dict[str, Figure]
+    dimension_averages: dict[str, float]
+    composite: CompositeFigure | None
+    human_ceiling: dict[str, Figure] | None
+    failures: tuple[Failure, ...]
+    failures_left_out: int
+    gates: tuple[GateAnswer, ...]
+    warnings: tuple[str, ...]
+    metadata: dict[str, Any] = {}

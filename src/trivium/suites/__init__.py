@@ -1,0 +1,1 @@
+"""What is asked: cases, suites, their settings, and the files that hold them."""

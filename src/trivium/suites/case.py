@@ -1,0 +1,74 @@
+"""Case: one thing asked of an agent (spec: files, cases)."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Complexity = Literal["simple", "medium", "complex", "very_complex"]
+COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
+
+
+class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A tool call that a good attempt would make.
+
+    Attributes:
+        name: The tool.
+        arguments: Its arguments, or None when any will do.
+        reads: True when the call changes no state, False when it does, None when the suite's
+            ``tools.read_only`` decides.
+    """
+
+    name: str
+    arguments: dict[str, Any] | None = None
+    reads: bool | None = None
+
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is known beforehand about a good attempt. None means that nothing is known.
+
+    Attributes:
+        tools: The expected calls, in order. An empty tuple says that none is needed.
+        optimal_tools: The best tool for each context a call may carry.
+        workflow: The agents that should act, in order.
+        aspects: What the output should cover.
+        facts: Ground truth that claims are checked against.
+        sources: Sources that may be cited.
+        output: The exact answer.
+    """
+
+    tools: tuple[ExpectedTool, ...] | None = None
+    optimal_tools: dict[str, str] | None = None
+    workflow: tuple[str, ...] | None = None
+    aspects: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    output: str | None = None
+
+
+NOTHING_EXPECTED = Expect()
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing asked of an agent.
+
+    Attributes:
+        id: Unique in its suite.
+        input: What the agent is given: a text, or any JSON value.
+        references: Good answers, to compare the output with.
+        source: The document that the case is about, for the judge and for evidence.
+        expect: What is known about a good attempt.
+        tags: Free words to filter by.
+        complexity: How hard the case is held to be.
+        group: The cluster that the case belongs to (default: the case is its own).
+        metadata: Anything else; never interpreted.
+    """
+
+    id: str
+    input: Any
+    references: tuple[str, ...] = ()
+    source: str | None = None
+    expect: Expect = NOTHING_EXPECTED
+    tags: tuple[str, ...] = ()
+    complexity: Complexity = "medium"
+    group: str | None = None
+    metadata: dict[str, Any] = {}

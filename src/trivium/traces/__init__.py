@@ -1,0 +1,1 @@
+"""What an agent did: spans, messages, traces, and the readers of foreign formats."""
