@@ -1,0 +1,38 @@
+"""What holds for every test: no network beyond loopback."""
+
+import ipaddress
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def _is_loopback(address: Any) -> bool:
+    if not isinstance(address, tuple):
+        return True  # a path of a Unix socket
+    host = address[0]
+    if host in {"localhost", ""}:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Any connection past loopback fails the test that makes it."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def guarded(method: Any) -> Any:
+        def call(self: socket.socket, address: Any) -> Any:
+            if not _is_loopback(address):
+                pytest.fail(f"a test tried to reach {address!r}: only loopback is allowed")
+            return method(self, address)
+
+        return call
+
+    monkeypatch.setattr(socket.socket, "connect", guarded(connect))
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded(connect_ex))
+    yield
