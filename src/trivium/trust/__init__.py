@@ -1,0 +1,1 @@
+"""How sure a number is: pure statistics on arrays, which know nothing of suites, runs or files."""

@@ -1,0 +1,248 @@
+"""Intervals of means and rates of clustered values, and what a gate makes of them (spec: metrics, B.0, B.5).
+
+Every function takes values of shape (n,) and a group code for each. What is uncertain is which groups were
+met, so values of one group never count as so many independent ones, and one group gives no interval.
+"""
+
+from collections.abc import Callable
+from math import ceil, inf, log, log1p, sqrt
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
+
+from trivium.trust.interval import Interval
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def mean_interval(
+    values: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    low: float | None = 0.0,
+    high: float | None = 1.0,
+) -> Interval | None:
+    """Interval of the mean over values that weigh the same, robust to clusters.
+
+    The standard error is that of the cluster-robust (linearised) mean, the quantile Student's t with G - 1
+    degrees of freedom. Where all values (or all groups) are equal there is no spread to go by: with a share
+    p of unseen groups, G equal ones are met with probability (1 - p)^G, so p is at most
+    1 - (1 - level)^(1/G), about 3/G for 95 %, and the mean can lie that share of the way to either end of
+    the range.
+
+    Args:
+        values: Shape (n,), finite.
+        groups: Whole-number code of the cluster of each value, shape (n,).
+        level: Nominal coverage, in (0, 1).
+        low: Lower end of the range of a value; None where there is none.
+        high: Upper end of the range of a value; None where there is none.
+
+    Returns:
+        The interval, clipped to the range; None without values, with one group, or where all are equal
+        and the range has an open end.
+
+    Raises:
+        ValueError: If the shapes differ, a value is not finite or out of range, or ``level`` is none.
+    """
+    y, codes, count = _clusters(values, groups, level=level)
+    floor = -inf if low is None else low
+    ceiling = inf if high is None else high
+    if y.size and not floor <= y.min() <= y.max() <= ceiling:
+        raise ValueError(f"values must lie in [{floor:g}, {ceiling:g}]; found {y.min():g} to {y.max():g}")
+    if count < 2:
+        return None
+    point = float(np.clip(y.mean(), y.min(), y.max()))
+    error = sqrt(_variance_of_mean(y, codes, count))
+    if error > 1e-12 * np.abs(y).max():
+        reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
+        ends = max(floor, point - reach), min(ceiling, point + reach)
+        method = "cluster t (G-1)"
+    elif low is not None and high is not None:
+        unseen = 1 - (1 - level) ** (1 / count)
+        ends = point - unseen * (point - low), point + unseen * (high - point)
+        error, method = 0.0, "rule of three"
+    else:
+        return None
+    return Interval(
+        low=ends[0], high=ends[1], level=level, method=method, n=y.size, groups=count, std_error=error
+    )
+
+
+def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
+    """Wilson's interval of a rate on the effective number of outcomes (spec: metrics, B.0).
+
+    The effective number is n / design effect; the design effect is the cluster-robust variance of the rate
+    over the one it would have if outcomes were independent, never below 1. Where all outcomes are equal it
+    cannot be told, and each group counts as one outcome.
+
+    Args:
+        outcomes: 0 or 1 (or bool), shape (n,).
+        groups: Whole-number code of the cluster of each outcome, shape (n,).
+        level: Nominal coverage, in (0, 1).
+
+    Returns:
+        The interval, inside [0, 1]; None without outcomes or with one group.
+
+    Raises:
+        ValueError: If the shapes differ, an outcome is neither 0 nor 1, or ``level`` is none.
+    """
+    y, codes, count = _clusters(outcomes, groups, level=level)
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise ValueError(f"outcomes must be 0 or 1; found {y[~np.isin(y, (0.0, 1.0))][0]:g}")
+    if count < 2:
+        return None
+    rate = float(y.mean())
+    if rate in {0.0, 1.0}:
+        effective, error = float(count), 0.0
+    else:
+        clustered, independent = _variance_of_mean(y, codes, count), rate * (1 - rate) / (y.size - 1)
+        effective, error = y.size / max(1.0, clustered / independent), sqrt(max(clustered, independent))
+    low, high = wilson(rate, effective, level=level)
+    return Interval(
+        low=low, high=high, level=level, method="Wilson on n_eff", n=y.size, groups=count, std_error=error
+    )
+
+
+def wilson(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a rate in [0, 1] of ``n`` > 0 (perhaps effective) independent outcomes."""
+    z = float(ndtri((1 + level) / 2))
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    low = 0.0 if rate == 0 else max(0.0, centre - reach)
+    high = 1.0 if rate == 1 else min(1.0, centre + reach)
+    return low, high
+
+
+def probability_of_change(
+    values: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    classify: Callable[[Floats], npt.NDArray[Any]],
+    *,
+    resamples: int = 10_000,
+    rng: np.random.Generator,
+) -> float | None:
+    """Share of resamples of groups whose mean falls in another class than the mean does (spec: metrics, C.3).
+
+    Args:
+        values: Shape (n,), finite; each weighs the same.
+        groups: Whole-number code of the cluster of each value, shape (n,).
+        classify: From means, shape (b,), to their classes, shape (b,); for instance
+            ``lambda means: np.digitize(means, [0.4, 0.6, 0.8])``.
+        resamples: Number of resamples.
+        rng: Where the randomness comes from.
+
+    Returns:
+        In [0, 1]; None without values or with one group.
+
+    Raises:
+        ValueError: If the shapes differ, a value is not finite, or ``resamples`` is below 1.
+    """
+    y, codes, count = _clusters(values, groups)
+    if resamples < 1:
+        raise ValueError(f"resamples must be at least 1; found {resamples}")
+    if count < 2:
+        return None
+    sums, sizes = np.bincount(codes, weights=y), np.bincount(codes).astype(np.float64)
+    here = classify(np.array([y.mean()]))[0]
+    changed, at_once = 0, max(1, 1_000_000 // count)
+    for start in range(0, resamples, at_once):
+        drawn = rng.integers(count, size=(min(at_once, resamples - start), count))
+        means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        changed += int(np.count_nonzero(classify(means) != here))
+    return changed / resamples
+
+
+def gate_answer(
+    interval: Interval | None,
+    point: float | None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Literal["pass", "fail", "inconclusive"]:
+    """What a gate says: pass or fail only where the whole interval lies on one side (spec: metrics, B.5).
+
+    Args:
+        interval: Of the figure; None where there is none, which decides nothing.
+        point: The figure; None where there is none.
+        at_least: The gate's limit, itself good; or
+        at_most: the limit from the other side, itself good. Exactly one is given.
+
+    Raises:
+        ValueError: If not exactly one limit is given.
+    """
+    if (at_least is None) == (at_most is None):
+        raise ValueError("a gate has either at_least or at_most")
+    if interval is None or point is None:
+        return "inconclusive"
+    if at_least is not None:
+        good, bad = interval.low >= at_least, interval.high < at_least
+    else:
+        good, bad = interval.high <= at_most, interval.low > at_most  # type: ignore[operator]
+    return "pass" if good else "fail" if bad else "inconclusive"
+
+
+def needs_groups(interval: Interval | None, point: float | None, limit: float) -> int | None:
+    """About how many further groups would settle a gate, if the figure stays as it is (spec: metrics, B.5).
+
+    The reach of an interval of G' groups is t(G' - 1) · SE · √(G / G'), or, where all values are equal, the
+    share of unseen groups that G' equal ones still allow.
+
+    Args:
+        interval: Of the figure.
+        point: The figure.
+        limit: Of the gate.
+
+    Returns:
+        0 where the gate is settled; None where no number would do (the figure is the limit) or nothing can
+        be told (no interval).
+    """
+    if interval is None or point is None or point == limit:
+        return None
+    if not interval.low < limit <= interval.high and not interval.low <= limit < interval.high:
+        return 0
+    distance, groups, level = abs(limit - point), interval.groups, interval.level
+    if interval.std_error == 0:
+        reach = point - interval.low if limit < point else interval.high - point
+        span = reach / (1 - (1 - level) ** (1 / groups))
+        return max(1, ceil(log(1 - level) / log1p(-distance / span)) - groups)
+
+    def settled(total: int) -> bool:
+        t = float(stdtrit(total - 1, (1 + level) / 2))
+        return t * interval.std_error * sqrt(groups / total) < distance
+
+    few, many = groups, 2 * groups
+    while not settled(many):
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if settled(middle) else (middle, many)
+    return many - groups
+
+
+def _clusters(
+    values: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95
+) -> tuple[Floats, Ints, int]:
+    """Values, group codes 0 … G - 1 and G, checked."""
+    y, codes = np.asarray(values, dtype=np.float64), np.asarray(groups)
+    if y.ndim != 1 or y.shape != codes.shape:
+        raise ValueError(
+            f"values and groups must be flat and of one length; found {y.shape} and {codes.shape}"
+        )
+    if not np.isfinite(y).all():
+        raise ValueError(
+            f"values must be finite; found {y[~np.isfinite(y)][0]} at {np.argmin(np.isfinite(y))}"
+        )
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1; found {level}")
+    known, dense = np.unique(codes, return_inverse=True)
+    return y, dense, known.size
+
+
+def _variance_of_mean(y: Floats, codes: Ints, count: int) -> float:
+    """Cluster-robust variance of the mean: G / (G - 1) · Σ_g (Σ_{i in g} (y_i - mean))² / n²."""
+    strays = np.bincount(codes, weights=y - y.mean(), minlength=count)
+    return float(count / (count - 1) * (strays @ strays) / y.size**2)

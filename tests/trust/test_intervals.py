@@ -1,0 +1,203 @@
+"""Intervals of means and rates; oracles: SciPy on singletons, closed forms, properties."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from trivium.trust.intervals import (
+    gate_answer,
+    mean_interval,
+    needs_groups,
+    probability_of_change,
+    rate_interval,
+    wilson,
+)
+
+UNIT = st.floats(0, 1, allow_subnormal=False)
+
+
+def test_a_mean_of_single_values_has_students_interval():
+    values = np.random.default_rng(1).uniform(0.3, 0.7, 12)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    found = mean_interval(values, np.arange(12), level=0.9)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert found.std_error == pytest.approx(stats.sem(values), abs=1e-15)
+
+
+def test_equal_sized_groups_have_the_interval_of_their_means():
+    values = np.random.default_rng(2).uniform(0.3, 0.7, (9, 4))
+    expected = stats.ttest_1samp(values.mean(axis=1), 0).confidence_interval(0.95)
+    found = mean_interval(values.ravel(), np.repeat(np.arange(9), 4))
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (found.n, found.groups) == (36, 9)
+
+
+def test_unequal_groups_have_the_cluster_robust_error_of_a_regression():
+    # The sandwich of an intercept-only regression, written with matrices.
+    values, groups = np.array([0.1, 0.2, 0.6, 0.9, 0.4, 0.5]), np.array([7, 7, 7, 3, 3, 5])
+    residual = values - values.mean()
+    meat = sum(residual[groups == g].sum() ** 2 for g in (3, 5, 7))
+    assert mean_interval(values, groups).std_error == pytest.approx(np.sqrt(3 / 2 * meat) / 6, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (1.0, 0, 1, (0.05**0.1, 1)),
+        (0.0, 0, 1, (0, 1 - 0.05**0.1)),
+        (0.0, -1, 1, (0.05**0.1 - 1, 1 - 0.05**0.1)),
+    ],
+)
+def test_equal_values_leave_room_for_the_groups_not_met(value, low, high, expected):
+    found = mean_interval(np.full(10, value), np.arange(10), low=low, high=high)
+    assert (found.low, found.high) == pytest.approx(expected)
+    assert (found.method, found.std_error) == ("rule of three", 0.0)
+
+
+def test_groups_with_equal_means_have_no_interval_of_zero_width():
+    found = mean_interval([0.1, 0.7, 0.4, 0.4, 0.7, 0.1], [0, 0, 1, 1, 2, 2])
+    assert found.method == "rule of three"
+    assert found.low < 0.4 < found.high
+
+
+def test_equal_values_without_a_range_have_no_interval():
+    assert mean_interval([2.0, 2.0, 2.0], [0, 1, 2], low=0, high=None) is None
+
+
+def test_a_mean_without_a_range_is_not_clipped():
+    assert mean_interval([0.0, 1.0, 9.0], [0, 1, 2], low=None, high=None).low < 0
+
+
+@pytest.mark.parametrize("interval", [mean_interval, rate_interval])
+@pytest.mark.parametrize(("values", "groups"), [([], []), ([1.0, 0.0], [4, 4])])
+def test_one_group_or_none_has_no_interval(interval, values, groups):
+    assert interval(values, groups) is None
+
+
+@given(st.lists(UNIT, min_size=2, max_size=30), st.integers(1, 6))
+def test_an_interval_holds_its_mean_and_keeps_inside_the_range(values, size):
+    groups = np.arange(len(values)) // size
+    found = mean_interval(values, groups)
+    if found is not None:
+        assert 0 <= found.low <= np.mean(values) + 1e-12
+        assert np.mean(values) - 1e-12 <= found.high <= 1
+        assert found.low < found.high
+
+
+@given(st.lists(st.tuples(UNIT, st.integers(0, 5)), min_size=3, max_size=30), st.permutations(range(6)))
+def test_relabelling_groups_changes_no_interval(items, names):
+    values, groups = [value for value, _ in items], [group for _, group in items]
+    there, here = mean_interval(values, [names[g] for g in groups]), mean_interval(values, groups)
+    if here is None:
+        assert there is None
+    else:
+        assert (there.low, there.high) == pytest.approx((here.low, here.high), abs=1e-9)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (9, 10), (50, 50)])
+def test_a_rate_of_single_outcomes_has_wilsons_interval(hits, n):
+    expected = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    found = rate_interval(np.arange(n) < hits, np.arange(n))
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_outcomes_that_only_repeat_their_group_count_once():
+    once = rate_interval([0, 1, 1, 0, 1, 1, 1, 1], np.arange(8))
+    fourfold = rate_interval(np.repeat([0, 1, 1, 0, 1, 1, 1, 1], 4), np.repeat(np.arange(8), 4))
+    # n / design effect is 8 up to the small-sample factor (n - 1) / n of the plain variance
+    assert fourfold.high - fourfold.low == pytest.approx(once.high - once.low, rel=0.1)
+    assert rate_interval(np.ones(32), np.repeat(np.arange(8), 4)).low == wilson(1.0, 8)[0]
+
+
+def test_outcomes_that_balance_within_groups_count_as_independent_at_most():
+    found = rate_interval([0, 1] * 10, np.repeat(np.arange(10), 2))
+    assert (found.low, found.high) == pytest.approx(wilson(0.5, 20))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mean_interval([0.1, np.nan], [0, 1]), "finite; found nan at 1"),
+        (lambda: mean_interval([0.1, 1.5], [0, 1]), r"\[0, 1\]; found 0.1 to 1.5"),
+        (lambda: mean_interval([0.1], [0, 1]), r"one length; found \(1,\) and \(2,\)"),
+        (lambda: mean_interval([0.1, 0.2], [0, 1], level=95), "level must lie between 0 and 1; found 95"),
+        (lambda: rate_interval([0, 0.5], [0, 1]), "0 or 1; found 0.5"),
+        (lambda: gate_answer(None, 0.5), "either"),
+        (lambda: gate_answer(None, 0.5, at_least=0.1, at_most=0.2), "either"),
+    ],
+)
+def test_bad_input_is_refused_with_what_was_found(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_probability_of_change_is_that_of_the_resampled_mean():
+    # Two groups, 0 and 1: the resampled mean is 0, 1/2 or 1 with 1/4, 1/2, 1/4, and only 1/2 stays.
+    found = probability_of_change(
+        [0.0, 1.0], [0, 1], lambda m: np.digitize(m, [0.4, 0.6]), rng=np.random.default_rng(3)
+    )
+    assert found == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(10_000))
+
+
+def test_probability_of_change_draws_whole_groups():
+    # Sizes 3 and 1: the means are 0, 1/4 and 1; at 0.5 only drawing the small group twice changes sides.
+    found = probability_of_change(
+        [0.0, 0.0, 0.0, 1.0], [0, 0, 0, 1], lambda m: m >= 0.5, rng=np.random.default_rng(3)
+    )
+    assert found == pytest.approx(0.25, abs=4 * 0.43 / np.sqrt(10_000))
+
+
+def test_probability_of_change_needs_two_groups_and_a_resample():
+    rng = np.random.default_rng(0)
+    assert probability_of_change([0.5, 0.6], [1, 1], np.sign, rng=rng) is None
+    with pytest.raises(ValueError, match="at least 1; found 0"):
+        probability_of_change([0.5, 0.6], [1, 2], np.sign, rng=rng, resamples=0)
+
+
+VALUES = np.random.default_rng(5).uniform(0.4, 0.8, 25)
+INTERVAL = mean_interval(VALUES, np.arange(25))
+
+
+@pytest.mark.parametrize(
+    ("limit", "answer"),
+    [({"at_least": 0.2}, "pass"), ({"at_least": 0.6}, "inconclusive"), ({"at_least": 0.9}, "fail"),
+     ({"at_most": 0.2}, "fail"), ({"at_most": 0.6}, "inconclusive"), ({"at_most": 0.9}, "pass"),
+     ({"at_least": INTERVAL.low}, "pass"), ({"at_most": INTERVAL.high}, "pass")],
+)  # fmt: skip
+def test_a_gate_decides_only_where_the_interval_lies_on_one_side(limit, answer):
+    assert gate_answer(INTERVAL, float(VALUES.mean()), **limit) == answer
+
+
+def test_no_interval_decides_nothing():
+    assert gate_answer(None, 1.0, at_least=0.5) == "inconclusive"
+
+
+def test_as_many_more_groups_as_said_settle_the_gate_and_one_fewer_does_not():
+    mean, spread = 0.62, 0.1
+    limit = 0.6
+
+    def interval(count):
+        # count values with exactly this mean and sample standard deviation
+        shape = np.linspace(-1, 1, count)
+        return mean_interval(mean + spread * shape / shape.std(ddof=1), np.arange(count), low=None, high=None)
+
+    more = needs_groups(interval(10), mean, limit)
+    assert gate_answer(interval(10 + more), mean, at_least=limit) == "pass"
+    assert gate_answer(interval(10 + more - 1), mean, at_least=limit) == "inconclusive"
+
+
+@pytest.mark.parametrize("limit", [0.9, 0.95])
+def test_equal_values_say_how_many_more_equal_ones_settle_the_gate(limit):
+    def perfect(count):
+        return mean_interval(np.ones(count), np.arange(count))
+
+    more = needs_groups(perfect(10), 1.0, limit)
+    assert perfect(10 + more).low >= limit > perfect(10 + more - 1).low
+
+
+def test_a_settled_gate_needs_none_and_the_limit_itself_cannot_be_settled():
+    assert needs_groups(INTERVAL, float(VALUES.mean()), 0.1) == 0
+    assert needs_groups(INTERVAL, 0.6, 0.6) is None
+    assert needs_groups(None, 0.6, 0.5) is None
