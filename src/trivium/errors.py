@@ -5,7 +5,8 @@
     │   ├── SuiteError           a suite, a case or a setting
     │   ├── OutputsError         a file of recorded outputs
     │   ├── TraceError           a trace that cannot be read at all
-    │   └── AgentError           an agent that cannot be found or called at all
+    │   ├── AgentError           an agent that cannot be found or called at all
+    │   └── TrustError           signals, labels or a calibrator that a statistic cannot use
     ├── MissingExtra             an optional part is not installed
     └── StoreError               the store cannot be opened, read or written
 
@@ -73,6 +74,13 @@ class AgentError(InputError):
     """An agent cannot be found, imported or called at all."""
 
 
+class TrustError(InputError, ValueError):
+    """Signals, labels, probabilities or a calibrator are such that a statistic cannot use them."""
+
+    def __init__(self, problems: Sequence[Problem] | Problem | str, *, left_out: int = 0) -> None:
+        super().__init__("", problems, left_out=left_out)
+
+
 class MissingExtra(TriviumError):
     """An optional part is not installed.
 
@@ -92,5 +100,6 @@ class StoreError(TriviumError):
 
 def suggest(found: str, known: Iterable[str]) -> str:
     """A half sentence that names the nearest known word, or nothing."""
-    near = get_close_matches(found.lower(), [word.lower() for word in known], n=1, cutoff=0.6)
-    return f' Did you mean "{near[0]}"?' if near else ""
+    spelled = {word.lower(): word for word in known}
+    near = get_close_matches(found.lower(), spelled, n=1, cutoff=0.6)
+    return f' Did you mean "{spelled[near[0]]}"?' if near else ""
