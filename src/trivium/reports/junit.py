@@ -1,0 +1,152 @@
+"""A run as JUnit XML: every attempt a test, so that any CI shows it."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+from typing import IO
+
+from trivium.reports import wording
+from trivium.reports.untrusted import visible
+from trivium.runs.summary import GateAnswer, Summary
+from trivium.runs.view import EvaluationView
+
+TEXT_CHARS = 4_000
+"""Longest reason that is kept."""
+SPOOL_BYTES = 4_000_000
+_COPY_CHARS = 65_536
+
+
+def render_junit(summary: Summary, evaluations: Iterable[EvaluationView]) -> str:
+    """The run as one JUnit document."""
+    return "".join(junit_parts(summary, evaluations))
+
+
+def write_junit(path: Path, summary: Summary, evaluations: Iterable[EvaluationView]) -> None:
+    """Write the run as a JUnit file.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(junit_parts(summary, evaluations))
+
+
+def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iterator[str]:
+    """The run as JUnit XML, part by part, in memory that does not grow with the run.
+
+    An attempt that failed is an ``error``, one that did not pass a ``failure``, one without a
+    verdict ``skipped``. Gates are a suite of their own, in which an inconclusive answer is
+    ``skipped`` with its reason; attempts that were due and are not there are one ``error``.
+    """
+    counts: Counter[str] = Counter()
+    total = 0.0
+    # The counts stand at the head of a suite and are known at its end.
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES, "w+", encoding="utf-8") as spool:
+        for view in evaluations:
+            spool.write(_attempt(view, suite=summary.suite))
+            counts[view.verdict] += 1
+            total += view.attempt.seconds or 0.0
+        if summary.missing:
+            spool.write(_missing(summary))
+            counts["error"] += 1
+        gates = [_gate(gate) for gate in summary.gates]
+        answers = Counter(gate.answer for gate in summary.gates)
+        yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield (
+            f'<testsuites name="trivium" tests="{sum(counts.values()) + len(gates)}" '
+            f'failures="{counts["failed"] + answers["fail"]}" errors="{counts["error"]}" '
+            f'time="{total:.3f}">\n'
+        )
+        yield _open_suite(
+            summary.suite,
+            tests=sum(counts.values()),
+            failures=counts["failed"],
+            errors=counts["error"],
+            skipped=counts["undecided"],
+            time=total,
+        )
+        yield _properties(summary)
+        spool.seek(0)
+        yield from _read(spool)
+        yield "</testsuite>\n"
+        if gates:
+            passed, failed = answers["pass"], answers["fail"]
+            yield _open_suite(
+                f"{summary.suite} gates",
+                tests=len(gates),
+                failures=failed,
+                errors=0,
+                skipped=len(gates) - passed - failed,
+                time=0.0,
+            )
+            yield from gates
+            yield "</testsuite>\n"
+        yield "</testsuites>\n"
+
+
+def _read(spool: IO[str]) -> Iterator[str]:
+    while part := spool.read(_COPY_CHARS):
+        yield part
+
+
+def _xml(text: str) -> str:
+    """Text for an attribute or an element: what XML cannot hold is shown, the rest escaped."""
+    shown = visible(text[:TEXT_CHARS])
+    if len(text) > TEXT_CHARS:
+        shown += f"… ({len(text) - TEXT_CHARS:,} further characters)"
+    return escape(shown).replace("\n", "&#10;").replace("\t", "&#9;")
+
+
+def _open_suite(name: str, *, tests: int, failures: int, errors: int, skipped: int, time: float) -> str:
+    return (
+        f'<testsuite name="{_xml(name)}" tests="{tests}" failures="{failures}" errors="{errors}" '
+        f'skipped="{skipped}" time="{time:.3f}">\n'
+    )
+
+
+def _properties(summary: Summary) -> str:
+    named = {"run": summary.run, "pass_rate": wording.number(summary.pass_rate.value)}
+    named |= {f"mean.{name}": wording.number(figure.mean) for name, figure in summary.metrics.items()}
+    named |= {f"warning.{place}": text for place, text in enumerate(summary.warnings, 1)}
+    rows = "".join(f'<property name="{_xml(name)}" value="{_xml(text)}"/>\n' for name, text in named.items())
+    return f"<properties>\n{rows}</properties>\n"
+
+
+def _attempt(view: EvaluationView, *, suite: str) -> str:
+    name = wording.attempt_name(view.case.id, view.attempt.repeat)
+    reason = _xml(view.reason or _without_reason(view))
+    inner = {
+        "error": f'<error message="{reason}"/>',
+        "failed": f'<failure message="{reason}"/>',
+        "undecided": f'<skipped message="{reason}"/>',
+        "passed": "",
+    }[view.verdict]
+    figures = {score_name: wording.number(score.value) for score_name, score in view.scores.items()}
+    figures["composite"] = wording.number(view.composite.value)
+    lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
+    return (
+        f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
+        f"{inner}<system-out>{lines}</system-out></testcase>\n"
+    )
+
+
+def _without_reason(view: EvaluationView) -> str:
+    return "did not pass" if view.verdict == "failed" else "the pass rule has no value"
+
+
+def _missing(summary: Summary) -> str:
+    text = f"{summary.missing:,} of {wording.counted(summary.total_tests, 'attempt')} due are not there"
+    return (
+        f'<testcase classname="{_xml(summary.suite)}" name="missing attempts" time="0.000">'
+        f'<error message="{text}"/></testcase>\n'
+    )
+
+
+def _gate(gate: GateAnswer) -> str:
+    message = _xml(f"{gate.answer}: {wording.gate_sentence(gate)}")
+    inner = {"pass": "", "fail": f'<failure message="{message}"/>'}.get(
+        gate.answer, f'<skipped message="{message}"/>'
+    )
+    return f'<testcase classname="gates" name="{_xml(gate.gate)}" time="0.000">{inner}</testcase>\n'

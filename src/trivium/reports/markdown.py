@@ -1,0 +1,103 @@
+"""The summary of a run as a comment in a code review (GitHub and GitLab Markdown)."""
+
+import re
+
+from trivium.reports import wording
+from trivium.reports.untrusted import one_line
+from trivium.runs.summary import Summary
+
+FAILURES_SHOWN = 20
+ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
+
+_PUNCTUATION = re.compile(r"([\\`*_\[\]{}|~!$])")
+_AUTOLINKS = re.compile(r"(@|#|://|www|GH)(?=\S)", re.IGNORECASE)
+_PLAIN = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
+_NOT_WORD = re.compile(r"[^\w ]", re.ASCII)
+
+
+def render_markdown(summary: Summary) -> str:
+    """The summary as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    blocks = [f"### Trivium · {code(summary.suite)}"]
+    if summary.warnings:
+        blocks += ["\n".join(f"> ⚠️ {prose(line)}  " for line in summary.warnings)]
+    blocks += [_verdicts(summary)]
+    blocks += [_gates(summary)] if summary.gates else []
+    blocks += [_metrics(summary)] if summary.metrics else []
+    blocks += [_failures(summary)] if summary.failures else []
+    note = wording.interval_note(summary)
+    blocks += [f"<sub>{f'{prose(note)} · ' if note else ''}run {code(summary.run)}</sub>"]
+    return "\n\n".join(blocks) + "\n"
+
+
+def code(text: str, *, at_most: int = 200) -> str:
+    """A text as code, in which no mention, link or markup works; fit for a table cell."""
+    line = one_line(text, at_most=at_most)
+    if _PLAIN.fullmatch(line):
+        return f"`{line}`"
+    # A span cannot hold these everywhere; a character reference is never markup.
+    return f"<code>{_NOT_WORD.sub(lambda found: f'&#{ord(found[0])};', line)}</code>" if line else ""
+
+
+def prose(text: str, *, at_most: int = 2000) -> str:
+    """A text as plain words: no markup, no mention, no link; fit for a table cell."""
+    line = one_line(text, at_most=at_most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # A mention or a bare address is found in the finished text, so that no escape stops it: only a
+    # character of no width in its middle does.
+    return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", line))
+
+
+def _verdicts(summary: Summary) -> str:
+    rate, figure = summary.pass_rate, summary.composite
+    lines = [prose(wording.headline(summary))]
+    lines.append(
+        f"**Pass rate {wording.number(rate.value)}** {prose(wording.interval(rate.ci95))} "
+        f"({prose(wording.passed_of(summary))})"
+    )
+    if figure is not None:
+        lines.append(
+            f"**Composite {wording.number(figure.mean)}** {prose(wording.interval(figure.ci95))} "
+            f"({prose(wording.composite_sentence(figure))})"
+        )
+    lines += [
+        f"{code(name)} {wording.number(mean)} (judged)"
+        for name, mean in wording.further_dimensions(summary).items()
+    ]
+    return "  \n".join(lines)
+
+
+def _gates(summary: Summary) -> str:
+    rows = [
+        f"| {ANSWER_MARKS.get(gate.answer, '❔')} {prose(gate.answer, at_most=40)} | {code(gate.gate)} "
+        f"| {prose(wording.gate_sentence(gate))} |"
+        for gate in summary.gates
+    ]
+    return "\n".join(["| gate | limit | value |", "|:--|:--|:--|", *rows])
+
+
+def _metrics(summary: Summary) -> str:
+    ceiling = summary.human_ceiling or {}
+    human_head, human_rule = (" human |", "--:|") if ceiling else ("", "")
+    rows = []
+    for name, figure in summary.metrics.items():
+        human = f" {wording.number(ceiling[name].mean if name in ceiling else None)} |" if ceiling else ""
+        if wording.is_reported_only(figure):
+            counts = f" {wording.NOTHING} | {wording.NOTHING} | reported, not scored |"
+        else:
+            counts = f" {figure.n:,} | {wording.share(figure.coverage)} | {wording.not_ok(figure.status)} |"
+        rows.append(
+            f"| {code(name)} | {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} |"
+            f"{human}{counts}"
+        )
+    head = f"| metric | mean | interval |{human_head} n | coverage | not ok |"
+    return "\n".join([head, f"|:--|--:|:--|{human_rule}--:|--:|:--|", *rows])
+
+
+def _failures(summary: Summary) -> str:
+    shown = summary.failures[:FAILURES_SHOWN]
+    total = len(summary.failures) + summary.failures_left_out
+    rows = [
+        f"- {code(wording.attempt_name(failure.case, failure.repeat))} {code(failure.why)}"
+        for failure in shown
+    ]
+    title = f"{total:,} did not pass" + (f", the worst {len(shown):,} are:" if len(shown) < total else "")
+    return "\n".join([f"<details><summary>{title}</summary>", "", *rows, "", "</details>"])

@@ -1,0 +1,54 @@
+"""The runs of a store as a table."""
+
+from datetime import UTC, datetime
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from trivium.reports import wording
+from trivium.reports.untrusted import one_line
+from trivium.runs.summary import RunRow
+
+STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
+
+
+class RunsTable:
+    """A Rich renderable of a list of runs, in the order given."""
+
+    def __init__(self, rows: list[RunRow]) -> None:
+        self.rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.rows:
+            yield Text("no runs yet", style="dim")
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        table.add_column("run", overflow="fold", min_width=8)
+        table.add_column("suite", overflow="fold", min_width=8)
+        table.add_column("started (UTC)", no_wrap=True)
+        table.add_column("state", overflow="fold")
+        table.add_column("attempts", justify="right", no_wrap=True)
+        table.add_column("passed", justify="right", no_wrap=True)
+        table.add_column("composite", justify="right", no_wrap=True)
+        for row in self.rows:
+            complete = row.attempts == row.due
+            table.add_row(
+                Text(one_line(row.run), style="bold"),
+                Text(one_line(row.suite)),
+                Text(_moment(row.started)),
+                Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
+                Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
+                Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),
+                Text(wording.number(row.composite)),
+            )
+        yield table
+
+
+def _moment(started: float | None) -> str:
+    if started is None:
+        return wording.NOTHING
+    try:
+        return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return wording.NOTHING

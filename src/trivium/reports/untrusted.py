@@ -1,0 +1,40 @@
+"""Texts of strangers, made safe to look at.
+
+Escaping keeps a text from becoming markup; this keeps it from moving the cursor, colouring the
+terminal, breaking XML or turning the reading direction round.
+"""
+
+_SURROGATES = range(0xD800, 0xE000)
+_BIDI_CONTROLS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+
+_VISIBLE: dict[int, str] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},
+    0x7F: "␡",
+    **dict.fromkeys(range(0x80, 0xA0), "�"),
+    **dict.fromkeys(_SURROGATES, "�"),
+    **{code: f"[U+{code:04X}]" for code in _BIDI_CONTROLS},
+    0x2028: "\n",
+    0x2029: "\n",
+    0xFFFE: "�",
+    0xFFFF: "�",
+}
+
+
+def visible(text: str) -> str:
+    """The text with every character that is obeyed rather than read replaced by one that is read."""
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def one_line(text: str, *, at_most: int = 200) -> str:
+    """The beginning of a text on one line; an ellipsis says that there is more."""
+    # A line of this length is found in the first few thousand characters, however long the text is.
+    head = text[: 4 * at_most]
+    line = " ".join(visible(head).split())
+    if len(line) > at_most or len(head) < len(text):
+        return line[: at_most - 1] + "…"
+    return line
+
+
+def cut(text: str, *, at_most: int) -> tuple[str, int]:
+    """The beginning of a text, and how many characters are left out."""
+    return visible(text[:at_most]), max(0, len(text) - at_most)

@@ -1,0 +1,132 @@
+"""How figures and verdicts are put into words, the same in every report."""
+
+import math
+from collections.abc import Mapping
+
+from trivium.reports.untrusted import one_line
+from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
+
+NOTHING = "–"
+FEW_GROUPS = 10
+"""Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
+
+
+def number(value: float | None) -> str:
+    """Three decimals, or a dash where there is nothing."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return f"{value:.3f}"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """``[0.341, 0.395]``, or a dash."""
+    return NOTHING if bounds is None else f"[{number(bounds[0])}, {number(bounds[1])}]"
+
+
+def share(value: float) -> str:
+    """A share in per cent; what is not all is never rounded to 100, what is something never to 0."""
+    if 0 < value < 0.005:
+        return "<1 %"
+    if 0.995 <= value < 1:
+        return ">99 %"
+    return f"{value:.0%}".replace("%", " %")
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if abs(value) < 1:
+        return f"{1000 * value:.0f} ms"
+    if abs(value) < 120:
+        return f"{value:.1f} s"
+    return f"{value / 60:.1f} min"
+
+
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """``1 case``, ``1,200 cases``."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def not_ok(status: Mapping[str, int]) -> str:
+    """The counts of the statuses that are not ok; a count stays on one line with its word."""
+    return ", ".join(
+        f"{count:,}\N{NO-BREAK SPACE}{name}" for name, count in status.items() if name != "ok" and count
+    )
+
+
+def is_reported_only(figure: Figure) -> bool:
+    """Whether a figure is reported and never scored, so that having no value is nothing missing."""
+    return figure.n == 0 and set(figure.status) == {"ok"}
+
+
+def further_dimensions(summary: Summary) -> dict[str, float]:
+    """Judged dimensions that are not among the metrics anyway."""
+    return {name: mean for name, mean in summary.dimension_averages.items() if name not in summary.metrics}
+
+
+def words(name: str) -> str:
+    """``weak_accept`` as a person writes it."""
+    return name.replace("_", " ")
+
+
+def headline(summary: Summary) -> str:
+    """How much there is: attempts, cases, what is missing or failed."""
+    parts = [f"{counted(summary.attempts, 'attempt')} of {counted(summary.cases, 'case')}"]
+    if summary.missing:
+        parts.append(f"{summary.missing:,} missing")
+    parts += [
+        f"{count:,} {words(one_line(kind))} in error" for kind, count in summary.errors.items() if count
+    ]
+    return " · ".join(parts)
+
+
+def passed_of(summary: Summary) -> str:
+    """``2 of 16 passed``, with those that have no verdict."""
+    undecided = summary.attempts - summary.passed - summary.failed
+    text = f"{summary.passed:,} of {summary.passed + summary.failed:,} passed"
+    return f"{text}, {undecided:,} undecided" if undecided > 0 else text
+
+
+def composite_sentence(figure: CompositeFigure) -> str:
+    """The recommendation and how firm it is."""
+    if figure.recommendation is None:
+        return "no recommendation: no part has a score"
+    parts = [words(one_line(figure.recommendation))]
+    if figure.distance is not None:
+        parts.append(f"{number(figure.distance)} from the nearest bar")
+    if figure.p_change is not None:
+        parts.append(f"other recommendation with p = {number(figure.p_change)}")
+    return " · ".join(parts)
+
+
+def gate_sentence(gate: GateAnswer) -> str:
+    """What a gate found, and what would settle it."""
+    text = f"{number(gate.value)} {interval(gate.ci95)}"
+    if gate.answer == "inconclusive" and gate.needs_cases is not None:
+        text += f", about {counted(gate.needs_cases, 'more case')} would settle it"
+    return text
+
+
+def attempt_name(case: str, repeat: int) -> str:
+    """An attempt as reports call it: its case, and which repeat when it is not the first."""
+    return f"{case} #{repeat}" if repeat else case
+
+
+def interval_note(summary: Summary) -> str | None:
+    """How the intervals were made: level, methods, number of groups, seed."""
+    figures: list[Figure | Rate | CompositeFigure] = [summary.pass_rate, *summary.metrics.values()]
+    if summary.composite is not None:
+        figures.append(summary.composite)
+    made = [figure for figure in figures if figure.ci95 is not None]
+    if not made:
+        return None
+    methods = dict.fromkeys(one_line(figure.method) for figure in made if figure.method)
+    fewest, most = min(figure.groups for figure in made), max(figure.groups for figure in made)
+    level = next((figure.level for figure in made if isinstance(figure, Figure)), 0.95)
+    kind = f"{share(level)} intervals" if fewest >= FEW_GROUPS else f"Intervals meant as {share(level)}"
+    groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
+    parts = [*methods, groups]
+    if "seed" in summary.metadata:
+        parts.append(f"seed {one_line(str(summary.metadata['seed']), at_most=20)}")
+    return f"{kind}: {', '.join(parts)}"

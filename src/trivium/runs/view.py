@@ -1,0 +1,50 @@
+"""EvaluationView: one attempt with all there is to show about it."""
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.composite import Composite
+from trivium.metrics.score import Score
+from trivium.suites.case import Case
+
+
+class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt with its case, its scores and its verdict.
+
+    Attributes:
+        case: What was asked.
+        attempt: What the agent did.
+        scores: By metric, in the order of the suite.
+        composite: The scores folded into one number.
+        passed: The verdict; None when the pass rule has no value.
+        why: Why it did not pass, where whoever made the view knows.
+    """
+
+    case: Case
+    attempt: Attempt
+    scores: dict[str, Score]
+    composite: Composite
+    passed: bool | None = None
+    why: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``error`` (the attempt failed), ``failed``, ``undecided`` or ``passed``."""
+        if self.attempt.failed:
+            return "error"
+        if self.passed is None:
+            return "undecided"
+        return "passed" if self.passed else "failed"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it did not pass, as far as that is known; None when it passed."""
+        if self.passed:
+            return None
+        if self.attempt.error is not None or self.why is not None:
+            return self.attempt.error or self.why
+        for score in self.scores.values():
+            if score.status == "error":
+                return f"{score.name}: {score.reason or 'error'}"
+        success = self.scores.get("success")
+        return success.reason if success is not None else None
