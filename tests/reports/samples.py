@@ -5,7 +5,7 @@ import random
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.composite import Composite, composite
 from trivium.metrics.score import Score
-from trivium.runs.view import EvaluationView
+from trivium.reports.view import EvaluationView
 from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, Rate, Summary
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import CompositeSettings

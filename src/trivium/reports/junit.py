@@ -9,8 +9,8 @@ from typing import IO
 
 from trivium.reports import wording
 from trivium.reports.untrusted import visible
+from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
-from trivium.runs.view import EvaluationView
 
 TEXT_CHARS = 4_000
 """Longest reason that is kept."""

@@ -2,15 +2,37 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from trivium.reports import wording
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import RunRow
 
 STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in a list of runs.
+
+    Attributes:
+        started: Seconds since the UNIX epoch, or None when nobody knows.
+        state: running, interrupted, done, …
+        attempts: Attempts that are there.
+        due: Attempts that were due.
+        pass_rate: In [0, 1], or None.
+        composite: Mean, in [0, 1], or None.
+    """
+
+    run: str
+    suite: str
+    started: float | None
+    state: str
+    attempts: int
+    due: int
+    pass_rate: float | None = None
+    composite: float | None = None
 
 
 class RunsTable:

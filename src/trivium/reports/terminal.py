@@ -1,49 +1,191 @@
-"""Tables on a terminal, or as text that fits a number of columns."""
+"""The summary of a run as a table that fits 80 columns and uses more when they are there."""
 
-from io import StringIO
+from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from trivium.reports.runs_table import RunsTable
-from trivium.reports.summary_table import SummaryTable
-from trivium.runs.summary import RunRow, Summary
+from trivium.reports import wording
+from trivium.reports.range_bar import range_bar
+from trivium.reports.untrusted import one_line
+from trivium.runs.summary import Figure, Summary
 
+FAILURES_SHOWN = 5
+WIDE = 104
+"""Columns from which the table draws the intervals."""
+BAR_COLUMNS = 25
+NAME_COLUMNS = 22
+"""Longest name of a metric that is kept on one line, however narrow the table."""
 
-def print_summary(summary: Summary) -> None:
-    """Print a summary to standard output, as wide as the terminal is."""
-    Console(highlight=False).print(SummaryTable(summary))
-
-
-def print_runs(rows: list[RunRow]) -> None:
-    """Print a list of runs to standard output, as wide as the terminal is."""
-    Console(highlight=False).print(RunsTable(rows))
-
-
-def render_summary(summary: Summary, *, width: int = 80, colour: bool = False) -> str:
-    """A summary as text.
-
-    Args:
-        summary: What the run says.
-        width: Columns to fill.
-        colour: Whether to add ANSI colours.
-    """
-    return _render(SummaryTable(summary), width=width, colour=colour)
-
-
-def render_runs(rows: list[RunRow], *, width: int = 80, colour: bool = False) -> str:
-    """A list of runs as text."""
-    return _render(RunsTable(rows), width=width, colour=colour)
+ANSWER_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+ANSWER_MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
+RECOMMENDATION_STYLES = {
+    "accept": "green",
+    "weak_accept": "green",
+    "weak_reject": "yellow",
+    "reject": "red",
+}
 
 
-def _render(renderable: RenderableType, *, width: int, colour: bool) -> str:
-    buffer = StringIO()
-    console = Console(
-        file=buffer,
-        width=width,
-        force_terminal=colour,
-        color_system="truecolor" if colour else None,
-        highlight=False,
-        legacy_windows=False,
+class SummaryTable:
+    """A Rich renderable of a summary: ``console.print(SummaryTable(summary))``."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        summary, width = self.summary, options.max_width
+        yield _head(summary)
+        for warning in summary.warnings:
+            yield _marked("!", one_line(warning, at_most=2000), style="yellow")
+        yield Text()
+        if summary.metrics:
+            yield _metrics(summary, wide=width >= WIDE)
+            yield Text()
+        yield from _verdicts(summary)
+        if summary.gates:
+            yield Text("\ngates", style="bold")
+            yield _gates(summary)
+        if summary.failures:
+            yield from _failures(summary)
+        if note := wording.interval_note(summary):
+            yield Text(f"\n{note}", style="dim")
+
+
+def _head(summary: Summary) -> RenderableType:
+    title = Text(one_line(summary.suite, at_most=300), style="bold")
+    title.append(f"  {one_line(summary.run)}", style="dim")
+    return Group(title, Text(wording.headline(summary), style="red" if summary.missing else ""))
+
+
+def _marked(mark: str, text: str, *, style: str) -> RenderableType:
+    """A paragraph that hangs from its mark."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, style=f"bold {style}"), Text(text, style=style))
+    return grid
+
+
+def _metrics(summary: Summary, *, wide: bool) -> RenderableType:
+    ceiling = summary.human_ceiling or {}
+    raw = wide and any(_has_raw(figure) for figure in summary.metrics.values())
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    names = max(len(one_line(name)) for name in summary.metrics)
+    table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
+    table.add_column("mean", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    if wide:
+        table.add_column(Text("0") + " " * (BAR_COLUMNS - 2) + "1", no_wrap=True)
+    if ceiling:
+        table.add_column("human", justify="right", no_wrap=True)
+    if raw:
+        table.add_column("raw", justify="right", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("cover", justify="right", no_wrap=True)
+    table.add_column("not ok", overflow="fold", min_width=12)
+    for name, figure in summary.metrics.items():
+        human = ceiling[name].mean if name in ceiling else None
+        table.add_row(*_row(name, figure, human, wide=wide, ceiling=bool(ceiling), raw=raw))
+    return table
+
+
+def _row(
+    name: str, figure: Figure, human: float | None, *, wide: bool, ceiling: bool, raw: bool
+) -> Iterator[Text]:
+    yield Text(one_line(name), style="" if figure.n else "dim")
+    yield Text(wording.number(figure.mean), style="bold" if figure.n else "dim")
+    yield Text(wording.interval(figure.ci95), style="" if figure.ci95 else "dim")
+    if wide:
+        yield Text(range_bar(figure.mean, figure.ci95, human, columns=BAR_COLUMNS), style="cyan")
+    if ceiling:
+        yield Text(wording.number(human), style="magenta" if human is not None else "dim")
+    if raw:
+        unit = wording.seconds if name == "time" else wording.number
+        yield Text(unit(figure.raw_mean) if _has_raw(figure) else "", style="dim")
+    if wording.is_reported_only(figure):
+        yield from (Text(wording.NOTHING, style="dim"), Text(wording.NOTHING, style="dim"))
+    else:
+        yield Text(f"{figure.n:,}")
+        yield Text(wording.share(figure.coverage), style="" if figure.coverage == 1 else "yellow")
+    if wording.is_reported_only(figure):
+        yield Text("reported, not scored", style="dim")
+    else:
+        style = "red" if figure.status.get("error") else "yellow"
+        yield Text(wording.not_ok(figure.status), style=style)
+
+
+def _has_raw(figure: Figure) -> bool:
+    return figure.raw_mean is not None and figure.raw_mean != figure.mean
+
+
+def _verdicts(summary: Summary) -> Iterator[RenderableType]:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold", max_width=NAME_COLUMNS)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    rate = summary.pass_rate
+    grid.add_row(
+        Text("pass rate", style="bold"),
+        Text(wording.number(rate.value), style="bold"),
+        Text(wording.interval(rate.ci95)),
+        Text(wording.passed_of(summary)),
     )
-    console.print(renderable)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    if (figure := summary.composite) is not None:
+        grid.add_row(
+            Text("composite", style="bold"),
+            Text(wording.number(figure.mean), style="bold"),
+            Text(wording.interval(figure.ci95)),
+            Text(
+                wording.composite_sentence(figure),
+                style=RECOMMENDATION_STYLES.get(figure.recommendation or "", ""),
+            ),
+        )
+        counts = ", ".join(
+            f"{count:,} {wording.words(name)}" for name, count in figure.recommendations.items() if count
+        )
+        statuses = wording.not_ok(figure.status)
+        remark = " · ".join(
+            part for part in (f"attempts: {counts}" if counts else "", statuses, _coverage(figure)) if part
+        )
+        if remark:
+            grid.add_row("", "", "", Text(remark, style="dim"))
+    for name, mean in wording.further_dimensions(summary).items():
+        grid.add_row(Text(one_line(name)), Text(wording.number(mean)), "", Text("judged", style="dim"))
+    yield grid
+
+
+def _coverage(figure: Figure | object) -> str:
+    coverage = getattr(figure, "coverage", 1.0)
+    return f"coverage {wording.share(coverage)}" if coverage < 1 else ""
+
+
+def _gates(summary: Summary) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold", max_width=16)
+    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold")
+    for gate in summary.gates:
+        style = ANSWER_STYLES.get(gate.answer, "")
+        grid.add_row(
+            Text(f"{ANSWER_MARKS.get(gate.answer, '?')} {one_line(gate.answer)}", style=style),
+            Text(one_line(gate.gate)),
+            Text(wording.gate_sentence(gate)),
+        )
+    return grid
+
+
+def _failures(summary: Summary) -> Iterator[RenderableType]:
+    shown = summary.failures[:FAILURES_SHOWN]
+    total = len(summary.failures) + summary.failures_left_out
+    yield Text(f"\ndid not pass ({len(shown):,} of {total:,}, worst first)", style="bold")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold", max_width=32)
+    grid.add_column(overflow="fold")
+    for failure in shown:
+        name = wording.attempt_name(one_line(failure.case, at_most=60), failure.repeat)
+        grid.add_row(Text(name), Text(one_line(failure.why, at_most=160), style="dim"))
+    yield Padding(grid, (0, 0, 0, 2))

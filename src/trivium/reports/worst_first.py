@@ -2,7 +2,7 @@
 
 import math
 
-from trivium.runs.view import EvaluationView
+from trivium.reports.view import EvaluationView
 
 VERDICTS = ("error", "failed", "undecided", "passed")
 

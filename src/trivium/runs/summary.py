@@ -132,25 +132,3 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateAnswer, ...]
     warnings: tuple[str, ...]
     metadata: dict[str, Any] = {}
-
-
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in a list of runs.
-
-    Attributes:
-        started: Seconds since the UNIX epoch, or None when nobody knows.
-        state: running, interrupted, done, …
-        attempts: Attempts that are there.
-        due: Attempts that were due.
-        pass_rate: In [0, 1], or None.
-        composite: Mean, in [0, 1], or None.
-    """
-
-    run: str
-    suite: str
-    started: float | None
-    state: str
-    attempts: int
-    due: int
-    pass_rate: float | None = None
-    composite: float | None = None
