@@ -8,6 +8,7 @@
     │   ├── AgentError           an agent that cannot be found or called at all
     │   └── TrustError           signals, labels or a calibrator that a statistic cannot use
     ├── MissingExtra             an optional part is not installed
+    ├── EncoderUnavailable       the encoder of the semantic metric cannot be had
     └── StoreError               the store cannot be opened, read or written
 
 An attempt that fails is no exception: it is an Attempt with ``error`` set, and the run goes on.
@@ -92,6 +93,10 @@ class MissingExtra(TriviumError):
     def __init__(self, extra: str, needed_for: str) -> None:
         self.extra = extra
         super().__init__(f'{needed_for} needs an extra: pip install "trivium[{extra}]"')
+
+
+class EncoderUnavailable(TriviumError):
+    """The encoder of the semantic metric cannot be had; the text says what to install or fetch."""
 
 
 class StoreError(TriviumError):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import msgspec
 
 from trivium.agents.attempt import Attempt
+from trivium.errors import MissingExtra
 from trivium.metrics.score import Score, Tier
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -34,20 +35,25 @@ class Metric:
     Attributes:
         name: How suites and reports call it.
         tier: text, judge or trace.
-        needs: Metrics whose scores must be there first.
+        fixed_needs: Metrics whose scores must be there first, whatever the settings.
         version: Changes when the same input may give another score; runs with unlike versions are
             compared only when told to.
     """
 
     name: ClassVar[str] = ""
     tier: ClassVar[Tier] = "text"
-    needs: ClassVar[tuple[str, ...]] = ()
+    fixed_needs: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """The metric as a suite's settings want it."""
         return cls()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Metrics whose scores must be there first. Override where the settings decide."""
+        return self.fixed_needs
 
     def score(self, subject: Subject) -> Score:
         """The score of one attempt; raises Skip where the metric does not apply."""
@@ -58,10 +64,10 @@ class Metric:
         return [self.score_or_skip(subject) for subject in subjects]
 
     def score_or_skip(self, subject: Subject) -> Score:
-        """The score of one attempt, a Skip made into a skipped score."""
+        """The score of one attempt; a Skip, or an extra that is not installed, becomes a skipped score."""
         try:
             return self.score(subject)
-        except Skip as skip:
+        except (Skip, MissingExtra) as skip:
             return self.skipped(str(skip))
 
     def ok(self, value: float | None, **fields: Any) -> Score:
@@ -148,7 +154,7 @@ def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Calla
     def decorate(cls: type[M]) -> type[M]:
         made = dataclass(frozen=True, kw_only=True)(cls)
         made.name = name
-        made.needs = tuple(needs)
+        made.fixed_needs = tuple(needs)
         made.version = version
         REGISTERED[name] = made
         return made
