@@ -78,7 +78,7 @@ def composite(
     present = {name: value for name, value in parts.items() if value is not None}
     covered = sum(weights[name] for name in present)
     divisor = total if settings.missing == "zero" else covered
-    if not present:
+    if not present and settings.missing == "rescale":
         return Composite(value=None, status="skipped", parts=parts, reason="no part has a score")
     # A weighted mean of numbers in [0, 1] may round to a hair outside it.
     value = min(1.0, max(0.0, sum(weights[name] * value for name, value in present.items()) / divisor))

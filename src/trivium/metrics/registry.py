@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import REGISTERED, Metric
+from trivium.suites.legacy import renamed
 from trivium.suites.settings import Settings
 
 BUILT_IN = {
@@ -35,20 +36,13 @@ BUILT_IN = {
     "centrality": "trivium.metrics.graph.centrality:Centrality",
     "coordination_quality": "trivium.metrics.graph.coordination:CoordinationQuality",
     "task_balance": "trivium.metrics.graph.balance:TaskBalance",
+    "planning_rationality": "trivium.metrics.judge.dimensions:PlanningRationality",
 }
 
 CASE_FIGURES = ("path_agreement",)
 """Figures of a case, not of an attempt (spec: metrics, T3.14); a suite may name them too."""
 
 OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit"})
-
-ALIASES = {
-    "planning_rational": "planning_rationality",
-    "output_similarity": "similarity",
-    "time_taken": "time",
-    "task_success": "success",
-}
-"""Names that the first documents of the project used."""
 
 
 @cache
@@ -70,7 +64,7 @@ def metric_class(name: str) -> type[Metric]:
     Raises:
         SuiteError: If no metric is called that, or the named class cannot be had.
     """
-    name = ALIASES.get(name, name)
+    name = renamed(name)
     if name in REGISTERED:
         return REGISTERED[name]
     target = BUILT_IN.get(name) or _from_packages().get(name) or (name if ":" in name else None)
@@ -93,8 +87,21 @@ def metric_class(name: str) -> type[Metric]:
     return found
 
 
+def default_metrics(settings: Settings) -> tuple[str, ...]:
+    """The metrics that a suite names, or else every built-in one that is not off by default."""
+    if settings.metrics is not None:
+        return settings.metrics
+    return tuple(name for name in known_metrics() if name not in OFF_BY_DEFAULT)
+
+
 def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
-    """Metrics ready to score, with everything they need, in an order that serves it."""
+    """Metrics of attempts ready to score, with everything they need, in an order that serves it.
+
+    Figures of a case (``CASE_FIGURES``) may be among the names; they are worked out when a run ends.
+
+    Raises:
+        SuiteError: If a name is unknown, or metrics need each other in a circle.
+    """
     ordered: dict[str, Metric] = {}
 
     def add(name: str, wanted_by: tuple[str, ...]) -> None:
@@ -109,5 +116,6 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
         ordered[cls.name] = made
 
     for name in names:
-        add(name, ())
+        if name not in CASE_FIGURES:
+            add(name, ())
     return list(ordered.values())

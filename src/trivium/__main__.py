@@ -1,0 +1,5 @@
+"""``python -m trivium`` is ``trivium``."""
+
+from trivium.cli.main import main
+
+main()

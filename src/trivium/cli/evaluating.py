@@ -1,0 +1,69 @@
+"""What ``run`` and ``score`` share: loading the suite, evaluating it, presenting the run."""
+
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from trivium.cli.options import split_names
+from trivium.cli.outcome import exit_code, interrupted, own_command_line, present
+from trivium.cli.progress import ProgressBar
+from trivium.errors import TriviumError
+from trivium.runs.evaluate import evaluate
+from trivium.suites.suite import Suite
+
+
+def load_suite(
+    source: str,
+    *,
+    encoder: str | None = None,
+    repeats: int | None = None,
+    at_once: int | None = None,
+    tag: str | None = None,
+    sample: int | None = None,
+) -> Suite:
+    """A suite with what the command line changes of it."""
+    suite = Suite.load(source)
+    if tag is not None:
+        suite = suite.filter(tag=tag)
+    if sample is not None:
+        suite = suite.sample(sample, seed=suite.settings.seed)
+    changes: dict[str, Any] = {}
+    if encoder is not None:
+        changes["encoder"] = encoder
+    if repeats is not None:
+        changes["repeats"] = repeats
+    if at_once is not None:
+        changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
+    return suite.with_settings(**changes) if changes else suite
+
+
+def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -> int:
+    """Evaluate, print, report; returns the exit code."""
+    bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
+    # A service manager's polite end is treated like Ctrl-C: what came back is stored.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run = evaluate(
+            suite,
+            metrics=split_names(given["metrics"]),
+            store=given["store"],
+            resume=given["resume"],
+            progress=bar,
+            **whose,
+        )
+    except (KeyboardInterrupt, TriviumError):
+        interrupted(own_command_line(), bar.run, bar.done)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    summary = present(
+        run,
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        html=given["html"],
+        markdown=given["markdown"],
+        junit=given["junit"],
+    )
+    return exit_code(summary, inconclusive=given["inconclusive"])

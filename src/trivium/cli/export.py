@@ -1,0 +1,58 @@
+"""``trivium export``: a run's data for other programs."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from trivium.cli import options
+
+
+@click.command()
+@click.argument("run", required=False)
+@options.option(
+    "--what", type=click.Choice(["scores", "attempts", "summary"]), default="scores", show_default=True
+)
+@options.option(
+    "--format", "format_", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True
+)
+@options.option(
+    "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write here, not to standard output."
+)
+@options.option(
+    "--stable", is_flag=True, help="Without run ids and measured times: equal inputs give equal bytes."
+)
+@options.store
+def export(run: str | None, what: str, format_: str, output: str | None, stable: bool, store: str) -> None:
+    """Write the data of RUN (the newest when none is named) for other programs."""
+    from trivium.errors import InputError
+    from trivium.store.export.rows import (
+        ATTEMPT_COLUMNS,
+        SCORE_COLUMNS,
+        SUMMARY_COLUMNS,
+        attempt_rows,
+        score_rows,
+        summary_rows,
+    )
+    from trivium.store.export.writing import WRITERS
+    from trivium.store.store import Store
+
+    kinds = {
+        "scores": (score_rows, SCORE_COLUMNS),
+        "attempts": (attempt_rows, ATTEMPT_COLUMNS),
+        "summary": (summary_rows, SUMMARY_COLUMNS),
+    }
+    make, columns = kinds[what]
+    if stable:
+        columns = tuple(column for column in columns if column not in {"run", "seconds"})
+    with Store(store, create=False) as opened:
+        record = opened.run(run)
+        rows = make(opened, record, stable=stable)
+        try:
+            with Path(output).open("wb") if output else nullcontext(sys.stdout.buffer) as file:
+                WRITERS[format_](rows, columns, file)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise InputError(output or "", f"cannot be written: {error.strerror}") from error

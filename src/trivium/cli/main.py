@@ -1,0 +1,106 @@
+"""The command ``trivium``. Each command is one file, imported when it is called, and one line here."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "run": ("trivium.cli.run:run", "Ask an agent, score what it did, store and print it."),
+    "score": ("trivium.cli.score:score", "Score outputs and traces recorded elsewhere."),
+    "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
+    "list": ("trivium.cli.list:list_runs", "List the stored runs."),
+    "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
+    "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
+    "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),
+    "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
+    "completion": ("trivium.cli.completion:completion", "Print the lines that complete commands in a shell."),
+}
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are called, so that ``--help`` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from trivium.errors import suggest
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = suggest(args[0], COMMANDS)
+            raise click.UsageError(f'there is no command "{args[0]}".{hint}', ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="trivium", message="trivium %(version)s")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    envvar="TRIVIUM_LOG_LEVEL",
+    show_default=True,
+    help="What is told on standard error about decisions made.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False),
+    envvar="TRIVIUM_LOG_FILE",
+    help="Also write the log here, as JSON lines with secrets masked.",
+)
+def trivium(log_level: str, log_file: str | None) -> None:
+    """Evaluate LLM agents and say how far each number can be trusted."""
+    from trivium.cli.logs import set_up_logs
+
+    set_up_logs(log_level, log_file)
+
+
+def main() -> None:
+    """Entry point: errors in plain words, exit codes as the specification says."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        outcome: Any = trivium.main(arguments, prog_name="trivium", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return WRONG_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): nothing is wrong, and nothing more can be said.
+        sys.stdout = None
+        return 0
+    except Exception as error:
+        from trivium.errors import TriviumError
+
+        if not isinstance(error, TriviumError):
+            raise
+        click.echo(f"Error: {error}", err=True)
+        return WRONG_INPUT
+    return outcome if isinstance(outcome, int) else 0

@@ -1,0 +1,120 @@
+"""Outcome: how a finished run is shown, reported, and turned into an exit code."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from trivium.errors import InputError
+from trivium.runs.run import Run
+from trivium.runs.summary import Summary
+
+if TYPE_CHECKING:
+    from trivium.reports.view import EvaluationView
+
+DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
+
+
+def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
+    """0 done, 1 a gate failed, 3 attempts or scores in error or missing, 4 a gate is inconclusive."""
+    answers = [gate.answer for gate in summary.gates]
+    if inconclusive is not None:
+        answers = [inconclusive if answer == "inconclusive" else answer for answer in answers]
+    if "fail" in answers:
+        return GATE_FAILED
+    if summary.missing or any(summary.errors.values()):
+        return WITH_ERRORS
+    return INCONCLUSIVE if "inconclusive" in answers else DONE
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def present(
+    run: Run,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    html: str | None = None,
+    markdown: str | None = None,
+    junit: str | None = None,
+    cases_shown: int = 500,
+) -> Summary:
+    """Print a run and write the reports that were asked for; returns its summary."""
+    summary = run.summary()
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        from trivium.cli.screen import show
+        from trivium.reports.terminal import SummaryTable
+
+        show(SummaryTable(summary))
+    for path, write in ((html, _html), (markdown, _markdown), (junit, _junit)):
+        if path is not None:
+            _write(run, summary, Path(path), write, cases_shown)
+    return summary
+
+
+def _write(run: Run, summary: Summary, path: Path, write: Any, cases_shown: int) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(run, summary, path, cases_shown)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {path}", err=True)
+
+
+def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]":
+    from trivium.reports.view import EvaluationView
+
+    for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
+        yield EvaluationView(
+            case=case,
+            attempt=attempt,
+            scores=evaluation.scores,
+            composite=evaluation.composite,
+            passed=evaluation.passed,
+        )
+
+
+def _html(run: Run, summary: Summary, path: Path, cases_shown: int) -> None:
+    from trivium.reports.html.page import write_html
+
+    write_html(
+        path, summary, _views(run, worst_first=True), cases_shown=cases_shown, provenance=run.provenance
+    )
+
+
+def _markdown(_run: Run, summary: Summary, path: Path, _cases_shown: int) -> None:
+    from trivium.reports.markdown import render_markdown
+
+    path.write_text(render_markdown(summary), encoding="utf-8")
+
+
+def _junit(run: Run, summary: Summary, path: Path, _cases_shown: int) -> None:
+    from trivium.reports.junit import junit_parts
+
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(junit_parts(summary, _views(run)))
+
+
+def interrupted(command: list[str], run: str | None, done: int) -> None:
+    """Say what is kept and how to go on."""
+    if run is None:
+        return
+    import shlex
+
+    again = [part for part in command if part]
+    if "--resume" not in again:
+        again = [*again, "--resume", run]
+    click.echo(f"\nInterrupted: {done:,} attempts are kept. To go on:\n  {shlex.join(again)}", err=True)
+
+
+def own_command_line() -> list[str]:
+    """The command as it was typed."""
+    return ["trivium", *sys.argv[1:]]

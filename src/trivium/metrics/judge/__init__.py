@@ -1,0 +1,1 @@
+"""The judge tier: what a language model makes of an attempt."""

@@ -1,0 +1,1 @@
+"""Engines: where attempts are asked."""

@@ -1,0 +1,231 @@
+"""Evaluating a suite: ask an agent or read what was recorded, score, store (the one entry to all of it)."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.errors import InputError, TriviumError
+from trivium.metrics.metric import Metric
+from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
+from trivium.runs.pipeline import Pipeline, batches
+from trivium.runs.progress import Progress, Quiet
+from trivium.runs.provenance import provenance
+from trivium.runs.run import Run
+from trivium.runs.summing import summarise
+from trivium.store.opening import DEFAULT_URL
+from trivium.store.records import RunKind, RunRecord, StoredAttempt
+from trivium.store.store import Store
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+from trivium.suites.suite import Suite
+
+log = logging.getLogger(__name__)
+
+Agent = str | Callable[..., Any] | Any
+"""``package.module:name``, an address, ``cmd:…``, a callable, or a PydanticAI agent."""
+
+
+def evaluate(suite: Suite | str | Path, **options: Any) -> Run:
+    """Evaluate a suite and wait for it; works inside a running event loop too (a notebook).
+
+    The work is done on a thread of its own with its own event loop, so that nothing of the host program is
+    patched or blocked for good. Ctrl-C stores what came back, then raises KeyboardInterrupt.
+
+    Args:
+        suite: The suite, or where it can be loaded from.
+        options: Those of :func:`evaluate_async`.
+    """
+    from trivium.runs.own_thread import run_in_own_thread
+
+    return run_in_own_thread(lambda: evaluate_async(suite, **options))
+
+
+async def evaluate_async(
+    suite: Suite | str | Path,
+    *,
+    agent: Agent | None = None,
+    outputs: str | Path | None = None,
+    attempts_of: str | None = None,
+    metrics: Sequence[str] | None = None,
+    leave_one_out: bool = False,
+    store: str | Store = DEFAULT_URL,
+    resume: str | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Evaluate a suite. Exactly one of ``agent``, ``outputs`` and ``attempts_of`` says whose attempts.
+
+    Args:
+        suite: The suite, or where it can be loaded from.
+        agent: Who is asked: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        outputs: Attempts recorded elsewhere: a file, or a prefixed source such as ``tau-bench:FILE``.
+        attempts_of: Id of a stored run whose attempts are scored again; nobody is asked.
+        metrics: Metrics in place of the suite's.
+        leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
+        store: The store, or its URL.
+        resume: Id of a run that was cut short; only what it lacks is done.
+        progress: Told how it goes.
+
+    Returns:
+        The finished run, its summary stored with it.
+
+    Raises:
+        InputError: If what was asked for cannot be done as it stands.
+        StoreError: If the store fails; what was stored before is kept.
+    """
+    if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
+        raise InputError("", "say whose attempts: one of agent, outputs, attempts_of")
+    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
+    settings = loaded.settings
+    if metrics is not None:
+        settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
+    built = build_metrics(default_metrics(settings), settings)
+    opened = store if isinstance(store, Store) else Store(store)
+    kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
+    source = opened.run(attempts_of) if attempts_of is not None else None
+    begin = _Beginning(opened, loaded, settings, built, kind, source)
+    asked = _name(agent, outputs, source)
+    run = begin.resumed(resume) if resume is not None else begin.new(asked)
+    pipeline = Pipeline(
+        store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=progress or Quiet()
+    )
+    watch = progress or Quiet()
+    try:
+        watch.begin(run=run.id, total=run.due, already=begin.already)
+        await _score_stored(opened, run, pipeline)
+        if agent is not None:
+            await _ask(agent, loaded, settings, opened, run, pipeline)
+        elif outputs is not None:
+            await _read(outputs, loaded, opened, run, pipeline, leave_one_out=leave_one_out)
+    except (asyncio.CancelledError, TriviumError, OSError):
+        with suppress(TriviumError):
+            opened.finish(run, "interrupted", summary=None)
+        raise
+    finally:
+        watch.end()
+    return _finished(opened, run, settings)
+
+
+class _Beginning:
+    """How a run begins, or begins again."""
+
+    def __init__(
+        self,
+        store: Store,
+        suite: Suite,
+        settings: Settings,
+        metrics: list[Metric],
+        kind: RunKind,
+        source: RunRecord | None,
+    ) -> None:
+        self._store = store
+        self._suite = suite
+        self._settings = settings
+        self._metrics = metrics
+        self._kind = kind
+        self._source = source
+        self.already = 0
+
+    def new(self, asked: str) -> RunRecord:
+        """A new run, its cases stored."""
+        if self._source is not None and self._source.suite != self._suite.digest:
+            raise InputError(self._suite.name, f"its cases are not those of run {self._source.id}")
+        self._store.keep_cases(self._suite.digest, self._suite)
+        due = len(self._suite) * self._settings.repeats if self._source is None else self._source.due
+        return self._store.new_run(
+            id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
+            suite_name=self._suite.name,
+            suite=self._suite.digest,
+            kind=self._kind,
+            settings=msgspec.to_builtins(self._settings),
+            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked),
+            due=None if self._kind == "human" else due,
+            attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
+        )
+
+    def resumed(self, id: str) -> RunRecord:  # noqa: A002
+        """A run that was cut short, now owned by this process."""
+        run = self._store.run(id)
+        if run.suite != self._suite.digest:
+            raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
+        if msgspec.convert(run.settings, Settings) != self._settings:
+            raise InputError(self._suite.name, f"its settings have changed since run {run.id} began")
+        self._store.take(run)
+        self.already = sum(1 for _ in self._store.answered(run))
+        return run
+
+
+def _name(agent: Agent | None, outputs: str | Path | None, source: RunRecord | None) -> str:
+    from trivium.agents.masking import mask
+
+    if source is not None:
+        return f"attempts of run {source.id}"
+    if outputs is not None:
+        return str(outputs)
+    return mask(agent) if isinstance(agent, str) else getattr(agent, "__qualname__", type(agent).__name__)
+
+
+async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
+    """Score what is stored and not scored yet: all of it when another run's attempts are scored again."""
+    for batch in batches(store.attempts(run, unscored_only=True)):
+        await asyncio.to_thread(pipeline.score, batch, keep=False)
+
+
+async def _ask(
+    agent: Agent, suite: Suite, settings: Settings, store: Store, run: RunRecord, pipeline: Pipeline
+) -> None:
+    from trivium.agents.loading import load_agent
+    from trivium.runs.engines.local import ask_and_score
+
+    adapter = load_agent(agent)
+    answered = set(store.answered(run))
+
+    def due() -> Iterator[tuple[int, Case, int]]:
+        for position, case in enumerate(suite):
+            for repeat in range(settings.repeats):
+                if (position, repeat) not in answered:
+                    yield position, case, repeat
+
+    try:
+        await ask_and_score(due(), adapter, pipeline, settings)
+    finally:
+        await adapter.close()
+
+
+async def _read(
+    outputs: str | Path,
+    suite: Suite,
+    store: Store,
+    run: RunRecord,
+    pipeline: Pipeline,
+    *,
+    leave_one_out: bool,
+) -> None:
+    from trivium.agents.recorded.sources import open_recorded
+
+    answered = set(store.answered(run))
+
+    def unread() -> Iterator[StoredAttempt]:
+        for case, attempt in open_recorded(str(outputs), suite, leave_one_out=leave_one_out):
+            position = suite.position(case.id)
+            if position is not None and (position, attempt.repeat) not in answered:
+                yield StoredAttempt(position=position, attempt=attempt, case=case if leave_one_out else None)
+
+    for batch in batches(unread()):
+        await asyncio.to_thread(pipeline.score, batch, keep=True)
+
+
+def _finished(store: Store, run: RunRecord, settings: Settings) -> Run:
+    if settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES):
+        from trivium.runs.case_figures import case_figures
+
+        store.save_case_scores(run, case_figures(store, run, settings))
+    summary = summarise(store, run)
+    store.finish(run, "done", summary=msgspec.to_builtins(summary))
+    return Run(store, store.run(run.id))

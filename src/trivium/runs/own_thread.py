@@ -1,0 +1,54 @@
+"""Running a coroutine on a thread with an event loop of its own, whatever the caller's thread runs."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end and return what it returns.
+
+    Ctrl-C cancels it, waits until it has cleaned up, and raises KeyboardInterrupt; a second one leaves it
+    behind at once.
+    """
+    loop = asyncio.new_event_loop()
+    task: asyncio.Task[T] | None = None
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    async def main() -> None:
+        nonlocal task
+        task = asyncio.create_task(make())
+        outcome.append(await task)
+
+    def work() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(main())
+        except BaseException as error:  # handed over to the thread that waits
+            failure.append(error)
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    thread = Thread(target=work, name="trivium", daemon=True)
+    thread.start()
+    try:
+        _wait(thread)
+    except KeyboardInterrupt:
+        if task is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(task.cancel)
+        _wait(thread)
+        raise
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def _wait(thread: Thread) -> None:
+    while thread.is_alive():
+        # A join without a limit would not hear Ctrl-C on every system.
+        thread.join(timeout=0.1)

@@ -1,0 +1,66 @@
+"""Run: a suite evaluated once, as users hold it in their hands."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.evaluation import Evaluation
+from trivium.runs.summary import Summary
+from trivium.store.opening import DEFAULT_URL
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.case import Case
+
+
+class Run:
+    """A suite evaluated once. Everything is read from the store when it is asked for.
+
+    Args:
+        store: Where the run is.
+        record: What the store says of it.
+    """
+
+    def __init__(self, store: Store, record: RunRecord) -> None:
+        self.store = store
+        self.record = record
+
+    @classmethod
+    def load(cls, id: str | None = None, *, store: str | Store = DEFAULT_URL) -> Self:  # noqa: A002
+        """A stored run by its id or the beginning of it; the newest when none is named.
+
+        Raises:
+            StoreError: If there is no such run.
+        """
+        opened = store if isinstance(store, Store) else Store(store, create=False)
+        return cls(opened, opened.run(id))
+
+    @property
+    def id(self) -> str:
+        """What the run is called."""
+        return self.record.id
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Versions, commit, seed, host."""
+        return self.record.provenance
+
+    def summary(self) -> Summary:
+        """What the run says, computed anew from what is stored."""
+        from trivium.runs.summing import summarise
+
+        return summarise(self.store, self.record)
+
+    def cases(self) -> Iterator[Case]:
+        """The cases, in the order of the suite."""
+        return self.store.cases(self.record.suite)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """The attempts, in the order of the suite."""
+        return (stored.attempt for stored in self.store.attempts(self.record))
+
+    def evaluations(self) -> Iterator[Evaluation]:
+        """The evaluations, in the order of the suite."""
+        return (stored.evaluation for stored in self.store.evaluations(self.record))
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.record.suite_name!r}, {self.record.state}>"

@@ -1,0 +1,290 @@
+"""Summing up: a stored run made a Summary, in one pass and flat memory."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from trivium.metrics.composite import distance_to_threshold, recommend
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.registry import CASE_FIGURES
+from trivium.metrics.score import Score
+from trivium.runs.columns import Column
+from trivium.runs.gates import gate_answers
+from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
+from trivium.runs.warnings import warnings_of
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.selection import group_of
+from trivium.suites.settings import Settings
+from trivium.trust.intervals import probability_of_change
+
+_FAILURES_SHOWN = 100
+
+
+class _Gathering:
+    """What one pass over the evaluations of a run leaves."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.columns: dict[str, Column] = {}
+        self.composite = Column("composite", "composite")
+        self.parts = {name: Column(name, "composite") for name in settings.composite.weights}
+        self.recommendations: Counter[str] = Counter()
+        self.verdicts = Column("pass_rate", "composite")
+        self.tallies = array("q")
+        """(verdicts, passes, group) of every case, flat."""
+        self.failures: list[tuple[float, int, Failure]] = []
+        self.failures_seen = 0
+        self.passed = 0
+        self.failed = 0
+        self.attempts = 0
+        self.failed_attempts = 0
+        self.score_errors = 0
+
+    def take_case(self, evaluations: Sequence[Evaluation], group: int) -> None:
+        """Take in the evaluations of one case."""
+        self.attempts += len(evaluations)
+        self.failed_attempts += sum(evaluation.failed is not None for evaluation in evaluations)
+        for evaluation in evaluations:
+            self._count(evaluation)
+        if self.settings.failed_attempts == "skip":
+            evaluations = [evaluation for evaluation in evaluations if evaluation.failed is None]
+        if not evaluations:
+            return
+        reduce = REDUCERS[self.settings.reduce]
+        for name in dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores):
+            scores = [evaluation.scores[name] for evaluation in evaluations if name in evaluation.scores]
+            self._column(name, scores[0]).add_case(scores, group, reduce)
+        folded = [evaluation.composite for evaluation in evaluations]
+        self.composite.add_values([composite.value for composite in folded], group, reduce)
+        leaning = sum(composite.status == "fallback" for composite in folded)
+        if leaning:
+            self.composite.status.update({"fallback": leaning, "ok": -leaning})
+        for name, column in self.parts.items():
+            column.add_values([composite.parts.get(name) for composite in folded], group, reduce)
+        self.recommendations.update(
+            composite.recommendation for composite in folded if composite.recommendation
+        )
+        verdicts = [None if one.passed is None else float(one.passed) for one in evaluations]
+        self.verdicts.add_values(verdicts, group, reduce)
+        known = [verdict for verdict in verdicts if verdict is not None]
+        if known:
+            self.tallies.extend((len(known), int(sum(known)), group))
+
+    def take_case_scores(self, scores: dict[str, Score], group: int) -> None:
+        """Take in the figures of one case."""
+        for name, score in scores.items():
+            self._column(name, score).add_case([score], group, REDUCERS["mean"])
+
+    def _column(self, name: str, score: Score) -> Column:
+        column = self.columns.get(name)
+        if column is None:
+            column = self.columns[name] = Column(name, score.tier)
+        return column
+
+    def _count(self, evaluation: Evaluation) -> None:
+        self.score_errors += sum(score.status == "error" for score in evaluation.scores.values())
+        if evaluation.passed is None:
+            return
+        if evaluation.passed:
+            self.passed += 1
+            return
+        self.failed += 1
+        self.failures_seen += 1
+        value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
+        failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=_why(evaluation, self.settings))
+        self.failures.append((value, self.failures_seen, failure))
+        if len(self.failures) > 4 * _FAILURES_SHOWN:
+            self.failures = sorted(self.failures)[:_FAILURES_SHOWN]
+
+
+def _why(evaluation: Evaluation, settings: Settings) -> str:
+    if evaluation.failed is not None:
+        return evaluation.failed
+    rule = settings.passed
+    name = rule.metric if rule else "success"
+    bar = rule.at_least if rule else 1.0
+    if name == "success" and "success" in evaluation.scores:
+        reason = evaluation.scores["success"].reason
+        if reason:
+            return reason
+        condition = settings.success
+        if condition.metric and condition.metric in evaluation.scores:
+            value = evaluation.scores[condition.metric].value
+            if value is not None and condition.at_least is not None:
+                return f"{condition.metric} {value:.3f} is under {condition.at_least:g}"
+        if condition.reward is not None:
+            return f"reward is under {condition.reward:g}"
+    score = evaluation.scores.get(name)
+    value = evaluation.composite.value if name == "composite" else score.value if score else None
+    return f"{name} {'has no value' if value is None else f'{value:.3f} is under {bar:g}'}"
+
+
+def summarise(store: Store, run: RunRecord) -> Summary:
+    """What a run says.
+
+    A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
+
+    Args:
+        store: Where it is.
+        run: The run; it need not be finished.
+    """
+    settings = msgspec.convert(run.settings, Settings)
+    gathered = _Gathering(settings)
+    cases = 0
+    groups: dict[str, int] = {}
+    figures = _Peekable(store.case_scores(run))
+    evaluations = _by_case(store, run)
+    position, current = next(evaluations, (-1, []))
+    for at, case in enumerate(store.cases(run.suite)):
+        cases += 1
+        group = groups.setdefault(group_of(case, settings.group) or case.id, len(groups))
+        if at == position:
+            gathered.take_case(current, group)
+            position, current = next(evaluations, (-1, []))
+        for scores in figures.at(at):
+            gathered.take_case_scores(scores, group)
+    due = max(gathered.attempts, run.due or cases * settings.repeats)
+    missing = due - gathered.attempts
+    level = settings.level
+    columns = _shown(gathered.columns, settings.metrics)
+    table = {
+        name: column.figure(level=level, missing=0 if name in CASE_FIGURES else missing)
+        for name, column in columns.items()
+    }
+    table |= _figures_of_the_run(gathered, level)
+    rate = gathered.verdicts.figure(level=level, missing=missing)
+    composite = _composite(gathered, level=level, missing=missing)
+    human = store.human_run(run.suite) if run.kind != "human" else None
+    summary = Summary(
+        run=run.id,
+        suite=run.suite_name,
+        cases=cases,
+        attempts=gathered.attempts,
+        total_tests=due,
+        passed=gathered.passed,
+        failed=gathered.failed,
+        missing=missing,
+        errors={"attempts": gathered.failed_attempts, "scores": gathered.score_errors},
+        pass_rate=Rate(value=rate.mean, ci95=rate.ci95, n=rate.n, groups=rate.groups, method=rate.method),
+        metrics=table,
+        dimension_averages={
+            name: figure.mean
+            for name, figure in table.items()
+            if figure.tier == "judge" and figure.mean is not None
+        },
+        composite=composite,
+        human_ceiling=_ceiling(human),
+        failures=tuple(failure for _, _, failure in sorted(gathered.failures)[:_FAILURES_SHOWN]),
+        failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
+        gates=(),
+        warnings=(),
+    )
+    every_column = gathered.columns | {"composite": gathered.composite, "pass_rate": gathered.verdicts}
+    return msgspec.structs.replace(
+        summary,
+        gates=gate_answers(settings, every_column),
+        warnings=warnings_of(summary, settings, gathered.columns, shown=set(columns)),
+    )
+
+
+def _by_case(store: Store, run: RunRecord) -> Iterator[tuple[int, list[Evaluation]]]:
+    for position, stored in groupby(store.evaluations(run), key=lambda one: one.position):
+        yield position, [one.evaluation for one in stored]
+
+
+class _Peekable:
+    """Rows that rise by position, taken as the cases go by."""
+
+    def __init__(self, rows: Iterator[tuple[int, dict[str, Score]]]) -> None:
+        self._rows = rows
+        self._next = next(rows, None)
+
+    def at(self, position: int) -> Iterator[dict[str, Score]]:
+        while self._next is not None and self._next[0] == position:
+            yield self._next[1]
+            self._next = next(self._rows, None)
+
+
+def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:
+    if asked_for is not None:
+        return columns
+    return {
+        name: column
+        for name, column in columns.items()
+        if set(column.status) != {"skipped"} or column.tier == "judge"
+    }
+
+
+def _figures_of_the_run(gathered: _Gathering, level: float) -> dict[str, Figure]:
+    """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
+    tallies = np.array(gathered.tallies, dtype=np.int64).reshape(-1, 3)
+    most = int(tallies[:, 0].max(initial=0))
+    if most < 2:
+        return {}
+    figures = {}
+    for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
+        for k in _ks(most):
+            column = Column(f"pass{symbol}{k}", "composite")
+            for attempts, successes, group in tallies.tolist():
+                value = chance(attempts, successes, k) if attempts >= k else None
+                column.add_values([value], group, REDUCERS["mean"])
+            figures[column.name] = column.figure(level=level, missing=0)
+    return figures
+
+
+def _ks(most: int) -> list[int]:
+    """1 to 5, then doubling, and the largest."""
+    ks = [k for k in range(1, 6) if k <= most]
+    while ks[-1] * 2 <= most:
+        ks.append(ks[-1] * 2)
+    return ks if ks[-1] == most else [*ks, most]
+
+
+def _composite(gathered: _Gathering, *, level: float, missing: int) -> CompositeFigure | None:
+    settings = gathered.settings.composite
+    if not any(settings.weights.values()):
+        return None
+    column = gathered.composite
+    figure = column.figure(level=level, missing=missing)
+    bars = settings.thresholds
+    change = None
+    if figure.mean is not None:
+        edges = np.array([bars.weak_reject, bars.weak_accept, bars.accept])
+        change = probability_of_change(
+            column.values,
+            column.groups,
+            lambda means: np.digitize(means, edges),
+            resamples=gathered.settings.resamples,
+            rng=np.random.default_rng(gathered.settings.seed),
+        )
+    return CompositeFigure(
+        mean=figure.mean,
+        ci95=figure.ci95,
+        n=figure.n,
+        coverage=figure.coverage,
+        groups=figure.groups,
+        status=figure.status,
+        method=figure.method,
+        recommendation=None if figure.mean is None else recommend(figure.mean, bars),
+        distance=None if figure.mean is None else distance_to_threshold(figure.mean, bars),
+        p_change=change,
+        recommendations=dict(gathered.recommendations),
+        parts={name: part.mean for name, part in gathered.parts.items()},
+    )
+
+
+def _ceiling(human: RunRecord | None) -> dict[str, Figure] | None:
+    if human is None or human.summary is None:
+        return None
+    metrics: dict[str, Any] = human.summary["metrics"]
+    figures = msgspec.convert(metrics, dict[str, Figure])
+    return {
+        name: figure for name, figure in figures.items() if figure.tier == "text" and figure.mean is not None
+    }

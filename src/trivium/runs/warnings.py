@@ -1,0 +1,79 @@
+"""Warnings: what a reader of a run must know before reading its numbers."""
+
+from collections.abc import Iterator, Mapping
+
+from trivium.runs.columns import Column
+from trivium.runs.summary import Summary
+from trivium.suites.settings import Settings
+
+FEW_GROUPS = 20
+TOO_FEW_GROUPS = 10
+"""Under these, intervals are warned of, and not called by their level (spec: metrics, B.3)."""
+
+
+def warnings_of(
+    summary: Summary, settings: Settings, columns: Mapping[str, Column], *, shown: set[str]
+) -> tuple[str, ...]:
+    """The warnings of a run, the gravest first."""
+    return tuple(_warnings(summary, settings, columns, shown))
+
+
+def _warnings(
+    summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
+) -> Iterator[str]:
+    for column in columns.values():
+        leaning = column.status["fallback"]
+        if leaning:
+            how = ", ".join(column.methods) or "another way"
+            reason = _reason(column, "fallback")
+            yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
+    yield from _about_attempts(summary, settings)
+    for column in columns.values():
+        if column.status["error"]:
+            yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
+    yield from _about_groups(summary, settings)
+    yield from _about_what_is_left_out(settings, columns, shown)
+
+
+def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
+    if summary.missing:
+        yield f"{summary.missing} of {summary.total_tests} attempts are missing"
+    if summary.errors["attempts"]:
+        effect = "left out" if settings.failed_attempts == "skip" else "counted as 0"
+        yield f"{summary.errors['attempts']} of {summary.attempts} attempts failed ({effect})"
+    undecided = summary.attempts - summary.passed - summary.failed
+    if undecided:
+        yield f"{undecided} of {summary.attempts} attempts have no verdict: what decides it has no value"
+
+
+def _about_what_is_left_out(
+    settings: Settings, columns: Mapping[str, Column], shown: set[str]
+) -> Iterator[str]:
+    for column in columns.values():
+        scored = column.status["ok"] + column.status["fallback"] + column.status["error"]
+        if column.name in shown and not scored:
+            yield f"{column.name} has no score: {_reason(column, 'skipped')}"
+    hidden = [name for name in columns if name not in shown]
+    if hidden:
+        yield f"not applicable here and left out: {', '.join(hidden)}"
+    names_alone = settings.tools.match == "names" and "tool_selection" in shown
+    if names_alone and columns["tool_selection"].mean is not None:
+        yield "tool_selection compares names of tools: names alone hardly predict success (see action_match)"
+
+
+def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
+    groups = summary.pass_rate.groups or (summary.composite.groups if summary.composite else 0)
+    if groups == 1:
+        yield "one group gives no interval: it cannot be told how much another group would differ"
+    elif 1 < groups < TOO_FEW_GROUPS:
+        yield f"intervals rest on {groups} groups: too few to call them {settings.level:.0%} intervals"
+    elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
+        yield f"intervals rest on {groups} groups: they may be somewhat too narrow"
+
+
+def _reason(column: Column, status: str) -> str:
+    reasons = [(count, reason) for (kind, reason), count in column.reasons.items() if kind == status]
+    if not reasons:
+        return ""
+    most = max(reasons)[1]
+    return most if len(reasons) == 1 else f"{most} (and {len(reasons) - 1} other reasons)"

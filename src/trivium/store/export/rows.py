@@ -1,0 +1,130 @@
+"""Rows: what a run holds, one flat record at a time (spec: files, scores out)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from trivium.metrics.composite import Composite, composite
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.score import Score
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import CompositeSettings, Settings
+
+Row = dict[str, Any]
+
+MEASURED = frozenset({"time"})
+"""Metrics whose value is a measured time, and differs when all else is equal."""
+
+SCORE_COLUMNS: tuple[str, ...] = ("run", "case", "repeat", "metric", "tier", "value", "status")
+SCORE_COLUMNS += ("raw", "method", "reason", "detail")
+ATTEMPT_COLUMNS: tuple[str, ...] = ("case", "repeat", "output", "seconds", "trace", "usage")
+ATTEMPT_COLUMNS += ("reward", "error", "flags", "metadata")
+SUMMARY_COLUMNS = (
+    "run",
+    "metric",
+    "tier",
+    "mean",
+    "ci95",
+    "method",
+    "n",
+    "coverage",
+    "groups",
+    "status",
+    "bounds",
+)
+
+
+def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
+    """One row a score, one a composite, one a figure of a case and one a figure of the run.
+
+    Args:
+        store: Where the run is.
+        run: The run.
+        stable: Leave out the run's id and everything that depends on measured times, so that equal
+            inputs give equal bytes. The composite is then folded without those parts.
+    """
+    settings = msgspec.convert(run.settings, Settings)
+    ids = [case.id for case in store.cases(run.suite)] if _has_case_figures(store, run) else []
+    for stored in store.evaluations(run):
+        yield from (_trim(row, run, stable) for row in _evaluation_rows(stored.evaluation, settings, stable))
+    for position, scores in store.case_scores(run):
+        for score in scores.values():
+            yield _trim({"case": ids[position], "repeat": None} | _score_fields(score), run, stable)
+    for name, figure in (run.summary or {}).get("metrics", {}).items():
+        if name.startswith(("pass@", "pass^")):
+            fields = {"metric": name, "tier": "composite", "value": figure["mean"], "status": "ok"}
+            detail = {key: figure[key] for key in ("ci95", "n", "groups", "method")}
+            yield _trim({"case": None, "repeat": None} | fields | {"detail": detail}, run, stable)
+
+
+def attempt_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
+    """One row an attempt: the format of recorded outputs, so that they can be scored again elsewhere."""
+    for stored in store.attempts(run):
+        row = msgspec.to_builtins(stored.attempt)
+        if stable:
+            row.pop("seconds", None)
+        yield row
+
+
+def summary_rows(_store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
+    """One row a metric: mean, interval, n, coverage, counts by status."""
+    for name, figure in (run.summary or {}).get("metrics", {}).items():
+        if not (stable and name in MEASURED):
+            yield _trim({"metric": name} | figure, run, stable)
+
+
+def _has_case_figures(store: Store, run: RunRecord) -> bool:
+    return next(store.case_scores(run), None) is not None
+
+
+def _evaluation_rows(evaluation: Evaluation, settings: Settings, stable: bool) -> Iterator[Row]:
+    place = {"case": evaluation.case, "repeat": evaluation.repeat}
+    for score in evaluation.scores.values():
+        if not (stable and score.name in MEASURED):
+            yield place | _score_fields(score)
+    folded = _without_times(evaluation, settings) if stable else evaluation.composite
+    yield place | _composite_fields(folded, evaluation.passed)
+
+
+def _without_times(evaluation: Evaluation, settings: Settings) -> Composite:
+    weights = {name: w for name, w in settings.composite.weights.items() if name not in MEASURED}
+    rest: CompositeSettings = msgspec.structs.replace(settings.composite, weights=weights)
+    return composite(evaluation.scores, rest, failed=evaluation.failed)
+
+
+def _score_fields(score: Score) -> Row:
+    return {
+        "metric": score.name,
+        "tier": score.tier,
+        "value": score.value,
+        "status": score.status,
+        "raw": score.raw,
+        "method": score.method,
+        "reason": score.reason,
+        "detail": score.detail,
+    }
+
+
+def _composite_fields(folded: Composite, passed: bool | None) -> Row:
+    return {
+        "metric": "composite",
+        "tier": "composite",
+        "value": folded.value,
+        "status": folded.status,
+        "raw": None,
+        "method": None,
+        "reason": folded.reason,
+        "detail": {
+            "parts": folded.parts,
+            "coverage": folded.coverage,
+            "recommendation": folded.recommendation,
+            "recommendation_weight": folded.recommendation_weight,
+            "passed": passed,
+        },
+    }
+
+
+def _trim(row: Row, run: RunRecord, stable: bool) -> Row:
+    return row if stable else {"run": run.id} | row

@@ -1,0 +1,70 @@
+"""Writing rows as JSONL, CSV or Parquet, a few at a time."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, BinaryIO
+
+import msgspec
+
+from trivium.errors import MissingExtra
+from trivium.store.export.rows import Row
+
+Writer = Callable[[Iterable[Row], Sequence[str], BinaryIO], None]
+
+_ROWS_AT_ONCE = 2_000
+_TYPES = dict.fromkeys(("value", "seconds", "reward", "mean", "coverage"), "float64")
+_TYPES |= dict.fromkeys(("repeat", "n", "groups"), "int64")
+
+
+def write_jsonl(rows: Iterable[Row], _columns: Sequence[str], file: BinaryIO) -> None:
+    """One JSON object a line, keys in the order of the row."""
+    encoder = msgspec.json.Encoder()
+    file.writelines(encoder.encode(row) + b"\n" for row in rows)
+
+
+def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
+    """A header, then a line a row; what is no text or number is JSON."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row.get(column)) for column in columns])
+    text.detach()
+
+
+def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
+    """Typed columns; what is no text or number is JSON.
+
+    Raises:
+        MissingExtra: If PyArrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("parquet", "Parquet") from error
+    schema = pa.schema([(column, getattr(pa, _TYPES.get(column, "string"))()) for column in columns])
+    with pq.ParquetWriter(file, schema) as writer:
+        chunk: list[Row] = []
+        for row in rows:
+            chunk.append({column: _typed(column, row.get(column)) for column in columns})
+            if len(chunk) == _ROWS_AT_ONCE:
+                writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+                chunk = []
+        writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _typed(column: str, value: Any) -> Any:
+    if value is None or column in _TYPES:
+        return value
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+WRITERS: dict[str, Writer] = {"jsonl": write_jsonl, "csv": write_csv, "parquet": write_parquet}

@@ -1,0 +1,149 @@
+"""Opening a store: the engine, its pragmas, the schema's version, and errors in plain words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from trivium.errors import MissingExtra, StoreError
+
+DEFAULT_URL = "sqlite:///.trivium/store.db"
+NEWEST = "0001"
+"""Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
+
+_BUSY_MS = 30_000
+
+
+def open_engine(url: str, *, create: bool = True) -> Engine:
+    """An engine on a store whose schema is the newest.
+
+    Args:
+        url: ``sqlite:///file``, ``postgresql://…``, or the bare path of an SQLite file.
+        create: Make the store when it is not there.
+
+    Raises:
+        StoreError: If it cannot be opened, is no store, or was written by a newer Trivium.
+        MissingExtra: If PostgreSQL's driver is not installed.
+    """
+    engine = _engine(url, create=create)
+    try:
+        with plain_words(engine):
+            _migrate(engine)
+    except Exception:
+        engine.dispose()
+        raise
+    return engine
+
+
+def store_name(url: str) -> str:
+    """The store's address as it may be shown: without a password."""
+    return make_url(url if "://" in url else f"sqlite:///{url}").render_as_string(hide_password=True)
+
+
+def _engine(url: str, *, create: bool) -> Engine:
+    try:
+        address = make_url(url if "://" in url else f"sqlite:///{url}")
+    except ArgumentError as error:
+        raise StoreError(f'"{url}" is no store: expected sqlite:///FILE or postgresql://…') from error
+    backend = address.get_backend_name()
+    if backend == "sqlite":
+        _prepare_file(address.database, create=create)
+        engine = create_engine(address, connect_args={"timeout": _BUSY_MS / 1000})
+        event.listen(engine, "connect", _sqlite_pragmas)
+        return engine
+    if backend == "postgresql":
+        try:
+            return create_engine(address.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        except ImportError as error:
+            raise MissingExtra("postgres", "A PostgreSQL store") from error
+    raise StoreError(f"{store_name(url)}: expected sqlite:///FILE or postgresql://…")
+
+
+def _prepare_file(database: str | None, *, create: bool) -> None:
+    if database in {None, "", ":memory:"}:
+        raise StoreError("a store needs a file: sqlite:///FILE")
+    file = Path(str(database))
+    if file.exists():
+        if not file.is_file():
+            raise StoreError(f"{file}: is no file")
+        return
+    if not create:
+        raise StoreError(f"{file}: there is no store yet. `trivium run` or `trivium score` makes one.")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{file}: cannot be made: {error.strerror}") from error
+
+
+def _sqlite_pragmas(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    # WAL keeps readers and the writer apart and survives a kill; NORMAL loses nothing then, and at
+    # most the last transactions in a power cut.
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _migrate(engine: Engine) -> None:
+    with engine.connect() as connection:
+        version = _version(connection, engine)
+    if version == NEWEST:
+        return
+    if version is not None and version > NEWEST:
+        raise StoreError(
+            f"{engine.url.render_as_string()}: was written by a newer Trivium (schema {version}, this one "
+            f"writes {NEWEST}). Update Trivium, or name another store with --store."
+        )
+    # Alembic is slow to import and an open store seldom needs it.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, NEWEST)
+
+
+def _version(connection: Connection, engine: Engine) -> str | None:
+    tables = set(inspect(connection).get_table_names())
+    if "alembic_version" not in tables:
+        if tables:
+            raise StoreError(
+                f"{engine.url.render_as_string()}: is a database of something else (it has "
+                f"{', '.join(sorted(tables)[:3])}). Name another store with --store."
+            )
+        return None
+    if tables > {"alembic_version"} and "evaluations" not in tables:
+        raise StoreError(f"{engine.url.render_as_string()}: is a database of another program.")
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+_KNOWN = {
+    "database or disk is full": "the disk is full. What was stored is safe; make room and resume.",
+    "disk i/o error": "the disk cannot be read or written. What was stored before is safe.",
+    "database is locked": f"another program holds it locked (waited {_BUSY_MS // 1000} s).",
+    "file is not a database": "is no SQLite database. Name another store with --store.",
+    "attempt to write a readonly database": "may not be written to.",
+    "unable to open database file": "cannot be opened or made: is its folder there, and writable?",
+    "database disk image is malformed": "is damaged. `sqlite3 FILE .recover` may save what is in it.",
+}
+
+
+@contextmanager
+def plain_words(engine: Engine) -> Iterator[None]:
+    """Turn a database's errors into StoreError, saying what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        name, said = engine.url.render_as_string(), str(error.orig)
+        for known, meaning in _KNOWN.items():
+            if known in said.lower():
+                raise StoreError(f"{name}: {meaning}") from error
+        raise StoreError(f"{name}: {said.splitlines()[0] if said else type(error.orig).__name__}") from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"{engine.url.render_as_string()}: {error}") from error

@@ -1,0 +1,43 @@
+"""Which process writes a run: told apart even when a process number is used again."""
+
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+LEASE_SECONDS = 60
+"""How long a process of another machine that wrote nothing is still taken to be alive."""
+
+
+@cache
+def _process(pid: int) -> str:
+    return f"{platform.node()}:{pid}:{_started(pid)}"
+
+
+def this_process() -> str:
+    """A name of this process: machine, number, and the kernel's tick at which it began."""
+    return _process(os.getpid())
+
+
+def is_surely_gone(owner: str) -> bool:
+    """Whether the process that a name stands for has surely ended."""
+    host, pid, started = owner.rsplit(":", 2)
+    if host != platform.node():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    """When a process began, in kernel ticks; empty where the system does not tell."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    # The second field is the program's name in brackets and may hold spaces itself.
+    return status.rsplit(")", 1)[1].split()[19]

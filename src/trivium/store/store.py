@@ -1,0 +1,357 @@
+"""Store: runs, cases, attempts and evaluations in a database."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self, TypeVar
+
+import msgspec
+from sqlalchemy import Row, and_, delete, func, insert, select, update
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import StoreError, suggest
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.score import Score
+from trivium.store import tables
+from trivium.store.bodies import encode
+from trivium.store.opening import DEFAULT_URL, open_engine, plain_words, store_name
+from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
+from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
+from trivium.suites.case import Case
+
+T = TypeVar("T")
+
+_ROWS_AT_ONCE = 500
+
+_case = msgspec.json.Decoder(Case)
+_attempt = msgspec.json.Decoder(Attempt)
+_evaluation = msgspec.json.Decoder(Evaluation)
+_scores = msgspec.json.Decoder(dict[str, Score])
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+class Store:
+    """Runs, cases, attempts and evaluations in a database.
+
+    One process writes a run at a time (see :meth:`take`); any number may read.
+
+    Args:
+        url: ``sqlite:///FILE``, ``postgresql://…`` or a bare path.
+        create: Make the store when it is not there.
+
+    Raises:
+        StoreError: If it cannot be opened.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, *, create: bool = True) -> None:
+        self.url = url
+        self.name = store_name(url)
+        self._engine = open_engine(url, create=create)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    # Runs
+
+    def new_run(
+        self,
+        *,
+        id: str,  # noqa: A002 - the word of the records
+        suite_name: str,
+        suite: str,
+        kind: RunKind,
+        settings: dict[str, Any],
+        provenance: dict[str, Any],
+        due: int | None = None,
+        attempts_from: int | None = None,
+    ) -> RunRecord:
+        """Begin a run, owned by this process."""
+        now = time.time()
+        values = {
+            "id": id,
+            "suite_name": suite_name,
+            "suite": suite,
+            "kind": kind,
+            "state": "running",
+            "created": now,
+            "touched": now,
+            "owner": this_process(),
+            "due": due,
+            "attempts_from": attempts_from,
+            "settings": encode(settings),
+            "provenance": encode(provenance),
+        }
+        with plain_words(self._engine), self._engine.begin() as connection:
+            connection.execute(insert(tables.runs).values(values))
+        return self.run(id)
+
+    def run(self, id: str | None = None, *, kind: RunKind | None = None) -> RunRecord:  # noqa: A002
+        """A run by its id or the beginning of it; the newest when none is named.
+
+        Raises:
+            StoreError: If there is none, or several begin that way.
+        """
+        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=id, limit=3)
+        exact = [record for record in found if record.id == id]
+        if len(found) == 1 or exact:
+            return (exact or found)[0]
+        if id is None:
+            raise StoreError(f"{self.name}: holds no run yet")
+        if found:
+            ids = ", ".join(record.id for record in found)
+            raise StoreError(f'{self.name}: several runs begin with "{id}": {ids}')
+        hint = suggest(id, [record.id for record in self._runs(limit=200)])
+        raise StoreError(f'{self.name}: no run is called "{id}".{hint} (`trivium list` names them)')
+
+    def runs(self, *, limit: int | None = None) -> list[RunRecord]:
+        """The runs, newest first."""
+        return self._runs(limit=limit)
+
+    def human_run(self, suite: str) -> RunRecord | None:
+        """The newest finished run of people's own outputs on a suite with this digest."""
+        found = self._runs(kind="human", suite=suite, state="done", limit=1)
+        return found[0] if found else None
+
+    def _runs(
+        self,
+        *,
+        prefix: str | None = None,
+        kind: str | None = None,
+        suite: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunRecord]:
+        query = select(tables.runs).order_by(tables.runs.c.number.desc()).limit(limit)
+        if prefix is not None:
+            query = query.where(tables.runs.c.id.startswith(prefix, autoescape=True))
+        for column, wanted in (("kind", kind), ("suite", suite), ("state", state)):
+            if wanted is not None:
+                query = query.where(tables.runs.c[column] == wanted)
+        with plain_words(self._engine), self._engine.connect() as connection:
+            return [_run_record(row) for row in connection.execute(query)]
+
+    def take(self, run: RunRecord) -> None:
+        """Make this process the one that writes a run.
+
+        Raises:
+            StoreError: If another process that is not surely gone wrote to it a moment ago.
+        """
+        runs = tables.runs
+        now = time.time()
+        with plain_words(self._engine), self._engine.begin() as connection:
+            owner, touched, state = connection.execute(
+                select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
+            ).one()
+            held = state == "running" and owner not in {None, this_process()}
+            if held and not is_surely_gone(owner) and now - touched < LEASE_SECONDS:
+                raise StoreError(
+                    f"run {run.id} is being written by another process ({owner}). Stop that one first, or "
+                    f"wait {LEASE_SECONDS} s if it is gone."
+                )
+            taken = connection.execute(
+                update(runs)
+                .where(runs.c.number == run.number, runs.c.touched == touched)
+                .values(owner=this_process(), touched=now, state="running")
+            )
+            if taken.rowcount != 1:
+                raise StoreError(f"run {run.id} was taken by another process just now")
+
+    def finish(
+        self, run: RunRecord, state: RunState, *, summary: dict[str, Any] | None, due: int | None = None
+    ) -> None:
+        """Write down how a run ended."""
+        now = time.time()
+        values: dict[str, Any] = {
+            "state": state,
+            "touched": now,
+            "finished": now if state == "done" else None,
+            "owner": None,
+            "summary": None if summary is None else encode(summary),
+        }
+        if due is not None:
+            values["due"] = due
+        with plain_words(self._engine), self._engine.begin() as connection:
+            connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(values))
+
+    # Cases
+
+    def keep_cases(self, suite: str, cases: Iterable[Case]) -> None:
+        """Keep the cases of a suite, once for each content."""
+        with plain_words(self._engine), self._engine.begin() as connection:
+            if self._count(connection, tables.cases, tables.cases.c.suite == suite):
+                return
+            for chunk in _chunks(enumerate(cases), _ROWS_AT_ONCE):
+                connection.execute(
+                    insert(tables.cases),
+                    [
+                        {"suite": suite, "position": position, "id": case.id, "body": encode(case)}
+                        for position, case in chunk
+                    ],
+                )
+
+    def cases(self, suite: str) -> Iterator[Case]:
+        """The cases of a suite, in its order."""
+        table = tables.cases
+        query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
+        for (body,) in self._stream(query):
+            yield _case.decode(body)
+
+    # Attempts and evaluations
+
+    def save(
+        self,
+        run: RunRecord,
+        *,
+        attempts: Sequence[StoredAttempt] = (),
+        evaluations: Sequence[StoredEvaluation] = (),
+    ) -> None:
+        """Write attempts and evaluations in one transaction: all of them, or none.
+
+        Raises:
+            StoreError: If one is there already, or they cannot be written.
+        """
+        attempt_rows = [
+            {
+                "run": run.number,
+                "position": stored.position,
+                "repeat": stored.attempt.repeat,
+                "case_body": None if stored.case is None else encode(stored.case),
+                "body": encode(stored.attempt),
+            }
+            for stored in attempts
+        ]
+        evaluation_rows = [
+            {
+                "run": run.number,
+                "position": stored.position,
+                "repeat": stored.evaluation.repeat,
+                "composite": stored.evaluation.composite.value,
+                "passed": stored.evaluation.passed,
+                "body": encode(stored.evaluation),
+            }
+            for stored in evaluations
+        ]
+        with plain_words(self._engine), self._engine.begin() as connection:
+            if attempt_rows:
+                connection.execute(insert(tables.attempts), attempt_rows)
+            if evaluation_rows:
+                connection.execute(insert(tables.evaluations), evaluation_rows)
+            connection.execute(
+                update(tables.runs).where(tables.runs.c.number == run.number).values(touched=time.time())
+            )
+
+    def answered(self, run: RunRecord) -> Iterator[tuple[int, int]]:
+        """(position, repeat) of every attempt that a run has."""
+        table = tables.attempts
+        query = select(table.c.position, table.c.repeat).where(table.c.run == _asked(run))
+        yield from self._stream(query)
+
+    def attempts(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[StoredAttempt]:
+        """A run's attempts in the order of the suite, perhaps only those without an evaluation."""
+        table, scored = tables.attempts, tables.evaluations
+        query = select(table.c.position, table.c.case_body, table.c.body).where(table.c.run == _asked(run))
+        if unscored_only:
+            same = and_(
+                scored.c.run == run.number,
+                scored.c.position == table.c.position,
+                scored.c.repeat == table.c.repeat,
+            )
+            query = query.outerjoin(scored, same).where(scored.c.run.is_(None))
+        for position, case_body, body in self._stream(query.order_by(table.c.position, table.c.repeat)):
+            case = None if case_body is None else _case.decode(case_body)
+            yield StoredAttempt(position=position, attempt=_attempt.decode(body), case=case)
+
+    def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
+        """A run's evaluations, in the order of the suite."""
+        table = tables.evaluations
+        query = (
+            select(table.c.position, table.c.body)
+            .where(table.c.run == run.number)
+            .order_by(table.c.position, table.c.repeat)
+        )
+        for position, body in self._stream(query):
+            yield StoredEvaluation(position=position, evaluation=_evaluation.decode(body))
+
+    def views(
+        self, run: RunRecord, *, worst_first: bool = False
+    ) -> Iterator[tuple[Case, Attempt, Evaluation]]:
+        """Case, attempt and evaluation together, in the order of the suite or from the lowest composite."""
+        case, attempt, scored = tables.cases, tables.attempts, tables.evaluations
+        query = (
+            select(func.coalesce(attempt.c.case_body, case.c.body), attempt.c.body, scored.c.body)
+            .select_from(scored)
+            .join(
+                attempt,
+                and_(
+                    attempt.c.run == _asked(run),
+                    attempt.c.position == scored.c.position,
+                    attempt.c.repeat == scored.c.repeat,
+                ),
+            )
+            .join(case, and_(case.c.suite == run.suite, case.c.position == scored.c.position))
+            .where(scored.c.run == run.number)
+        )
+        order: list[Any] = [scored.c.position, scored.c.repeat]
+        if worst_first:
+            order = [scored.c.composite.is_(None), scored.c.composite, *order]
+        for case_body, attempt_body, body in self._stream(query.order_by(*order)):
+            yield _case.decode(case_body), _attempt.decode(attempt_body), _evaluation.decode(body)
+
+    # Figures of a case
+
+    def save_case_scores(self, run: RunRecord, scores: Iterable[tuple[int, dict[str, Score]]]) -> None:
+        """Put down the figures of cases, in place of those there were."""
+        table = tables.case_scores
+        with plain_words(self._engine), self._engine.begin() as connection:
+            connection.execute(delete(table).where(table.c.run == run.number))
+            for chunk in _chunks(scores, _ROWS_AT_ONCE):
+                rows = [{"run": run.number, "position": at, "body": encode(body)} for at, body in chunk]
+                connection.execute(insert(table), rows)
+
+    def case_scores(self, run: RunRecord) -> Iterator[tuple[int, dict[str, Score]]]:
+        """(position, figures by name) of every case that has any."""
+        table = tables.case_scores
+        query = select(table.c.position, table.c.body).where(table.c.run == run.number)
+        for position, body in self._stream(query.order_by(table.c.position)):
+            yield position, _scores.decode(body)
+
+    def _stream(self, query: Any) -> Iterator[Any]:
+        """Rows of a query, a few at a time, so that memory does not grow with them."""
+        with plain_words(self._engine), self._engine.connect() as connection:
+            yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+
+    @staticmethod
+    def _count(connection: Any, table: Any, condition: Any) -> int:
+        counted = connection.execute(select(func.count()).select_from(table).where(condition)).scalar()
+        return int(counted or 0)
+
+
+def _asked(run: RunRecord) -> int:
+    """Number of the run that holds the attempts."""
+    return run.number if run.attempts_from is None else run.attempts_from
+
+
+def _run_record(row: Row[Any]) -> RunRecord:
+    fields = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+    for name in ("touched", "owner"):
+        fields.pop(name)
+    for name in ("settings", "provenance", "summary"):
+        fields[name] = None if fields[name] is None else _object.decode(fields[name])
+    return RunRecord(**fields)
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    chunk: list[T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,70 @@
+"""The tables, as the newest migration leaves them.
+
+Bodies are JSON. A case is kept once for every suite content (``suite`` is a digest), an attempt once for the
+run that asked it; a run that scores another run's attempts again names it in ``attempts_from``.
+"""
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only when the key is exactly INTEGER.
+_Number = BigInteger().with_variant(Integer(), "sqlite")
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("id", String(64), nullable=False, unique=True),
+    Column("suite_name", Text, nullable=False),
+    Column("suite", String(64), nullable=False, index=True),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("created", Float, nullable=False),
+    Column("touched", Float, nullable=False),
+    Column("finished", Float),
+    Column("owner", Text),
+    Column("attempts_from", _Number),
+    Column("due", Integer),
+    Column("settings", Text, nullable=False),
+    Column("provenance", Text, nullable=False),
+    Column("summary", Text),
+)
+
+cases = Table(
+    "cases",
+    metadata,
+    Column("suite", String(64), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("repeat", Integer, primary_key=True, autoincrement=False),
+    Column("case_body", Text),
+    Column("body", Text, nullable=False),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("repeat", Integer, primary_key=True, autoincrement=False),
+    Column("composite", Float),
+    Column("passed", Boolean),
+    Column("body", Text, nullable=False),
+)
+
+case_scores = Table(
+    "case_scores",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+)

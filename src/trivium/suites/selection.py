@@ -1,0 +1,105 @@
+"""Choosing among cases: by what their fields hold, by lot, and in parts."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError
+from trivium.suites.case import Case
+from trivium.suites.validation import unknown_key
+
+Condition = Callable[[Case], bool]
+
+
+def value_at(case: Case, key: str) -> Any:
+    """What a case holds under a field, a dotted path (``expect.output``), or a metadata key; else None."""
+    first, _, rest = key.replace("__", ".").partition(".")
+    if first not in Case.__struct_fields__:
+        return _below(case.metadata, key)
+    value = getattr(case, first)
+    return _below(value, rest) if rest else value
+
+
+def _below(value: Any, path: str) -> Any:
+    """What stands under a dotted path; a key that itself holds dots is found too."""
+    if isinstance(value, Mapping) and path in value:
+        return value[path]
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else getattr(value, step, None)
+    return value
+
+
+def matching(fields: Mapping[str, Any]) -> Condition:
+    """Whether a case has these values under these fields.
+
+    Raises:
+        SuiteError: If a case has no such field.
+    """
+    for key in fields:
+        first = key.replace("__", ".").partition(".")[0]
+        if first not in Case.__struct_fields__:
+            raise SuiteError("", Problem("filter", unknown_key(first, Case.__struct_fields__)))
+    return lambda case: all(_meets(value_at(case, key), wanted) for key, wanted in fields.items())
+
+
+def _meets(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, set | frozenset):
+        return any(_meets(value, one) for one in wanted)
+    if isinstance(wanted, Mapping):
+        return all(_meets(_below(value, str(key)), one) for key, one in wanted.items())
+    if isinstance(value, list | tuple):
+        return list(value) == list(wanted) if isinstance(wanted, list | tuple) else wanted in value
+    return bool(value == wanted)
+
+
+def lot(name: str, seed: int) -> int:
+    """The number that a name draws, the same on every machine; 128 bits."""
+    return int.from_bytes(blake2b(f"{seed}\0{name}".encode(), digest_size=16).digest(), "big")
+
+
+def smallest(n: int, names: Iterable[str], *, seed: int) -> list[int]:
+    """Indices, rising, of the ``n`` names with the smallest lots."""
+    from heapq import nsmallest
+
+    drawn = nsmallest(n, ((lot(name, seed), index) for index, name in enumerate(names)))
+    return sorted(index for _, index in drawn)
+
+
+def shared_out(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> list[list[int]]:
+    """Indices of the members of each part.
+
+    Groups are put in the order of their lots and cut where the shares say; a group goes to the part in
+    which its middle falls.
+
+    Args:
+        groups: Group of each member.
+        shares: Sizes of the parts relative to each other, all above 0.
+        seed: Of the lots.
+    """
+    members: dict[str, list[int]] = {}
+    for index, group in enumerate(groups):
+        members.setdefault(group, []).append(index)
+    cuts, so_far = [], 0.0
+    for share in shares:
+        so_far += share
+        cuts.append(so_far / sum(shares) * len(groups))
+    parts: list[list[int]] = [[] for _ in shares]
+    passed = 0
+    for group in sorted(members, key=lambda name: (lot(name, seed), name)):
+        middle = passed + len(members[group]) / 2
+        part = next((i for i, cut in enumerate(cuts) if middle <= cut), len(shares) - 1)
+        parts[part].extend(members[group])
+        passed += len(members[group])
+    return [sorted(part) for part in parts]
+
+
+def group_of(case: Case, key: str | None) -> str | None:
+    """The cluster that a case belongs to: the value at ``key`` as text (default: its group, else its id)."""
+    if key in (None, "group"):
+        return case.group or case.id
+    value = value_at(case, str(key))
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value, order="deterministic").decode()

@@ -1,0 +1,255 @@
+"""Suite: a named, ordered set of cases and how to score them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from trivium.errors import SuiteError
+from trivium.suites.case import COMPLEXITIES, Case
+from trivium.suites.cases import Cases, CaseTuple, CaseView
+from trivium.suites.selection import group_of, matching, shared_out, smallest, value_at
+from trivium.suites.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Suite:
+    """A named, ordered set of cases and how to score them. Never changed after it is made.
+
+    Attributes:
+        name: How reports call it.
+        cases: At least one; mappings with the keys of a case will do.
+        settings: How it is asked and scored.
+        description: What it is for.
+    """
+
+    name: str
+    cases: Sequence[Case]
+    settings: Settings = field(default_factory=Settings)
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        from trivium.suites.checking import check_groups, checked_cases
+
+        if not isinstance(self.cases, Cases):
+            object.__setattr__(self, "cases", checked_cases(self.cases, source=f'suite "{self.name}"'))
+        if not len(self.cases):
+            raise SuiteError(f'suite "{self.name}"', "holds no case")
+        check_groups(self)
+
+    @classmethod
+    def load(cls, source: str | Path, **overrides: Any) -> Self:
+        """A suite from a file or folder.
+
+        Args:
+            source: A suite file (.yaml, .yml, .json, .toml), a file of cases alone (.jsonl, .csv, .parquet,
+                .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``.
+            overrides: ``name``, ``description`` or settings that go before those of the file, as for
+                :meth:`with_settings`.
+
+        Raises:
+            SuiteError: With every mistake found.
+        """
+        from trivium.suites.loading import load
+
+        return load(cls, source, overrides)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:
+        """A suite from the keys of a suite file.
+
+        Args:
+            raw: The keys; see ``trivium schema``.
+            folder: Where relative paths start.
+            source: What messages call it.
+        """
+        from trivium.suites.loading import from_dict
+
+        return from_dict(cls, raw, folder=folder, source=source)
+
+    def save(self, path: str | Path) -> None:
+        """Write the suite to a file; its ending says how.
+
+        .yaml, .yml, .json and .toml hold everything; .jsonl, .csv and .parquet the cases alone.
+        """
+        from trivium.suites.files.writing import save
+
+        save(self, Path(path))
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Suite):
+            return NotImplemented
+        mine = (self.name, self.description, self.settings, self.digest)
+        return mine == (other.name, other.description, other.settings, other.digest)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.digest))
+
+    def __repr__(self) -> str:
+        return f"Suite({self.name!r}, {len(self)} case{'' if len(self) == 1 else 's'})"
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+        """Index of a case, or None."""
+        return self._cases.position(id)
+
+    def case(self, id: str) -> Case:  # noqa: A002
+        """The case of that id.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        position = self.position(id)
+        if position is None:
+            raise KeyError(id)
+        return self.cases[position]
+
+    def group_of(self, case: Case) -> str:
+        """The cluster that a case belongs to, as ``settings.group`` names it (default: its own)."""
+        group = group_of(case, self.settings.group)
+        if group is None:
+            key = self.settings.group
+            raise SuiteError(f'suite "{self.name}"', f'case "{case.id}" has no {key} to be grouped by')
+        return group
+
+    @cached_property
+    def tags(self) -> dict[str, tuple[int, ...]]:
+        """Indices of the cases that carry each tag, tags in alphabetical order."""
+        found: dict[str, list[int]] = {}
+        for index, case in enumerate(self):
+            for tag in dict.fromkeys(case.tags):
+                found.setdefault(tag, []).append(index)
+        return {tag: tuple(found[tag]) for tag in sorted(found)}
+
+    def complexity_distribution(self) -> dict[str, int]:
+        """Number of cases of each complexity that occurs, simple ones first."""
+        counts = dict.fromkeys(COMPLEXITIES, 0)
+        for case in self:
+            counts[case.complexity] += 1
+        return {str(complexity): count for complexity, count in counts.items() if count}
+
+    def filter(
+        self,
+        *,
+        tag: str | Iterable[str] | None = None,
+        complexity: str | Iterable[str] | None = None,
+        where: Callable[[Case], bool] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """The suite of those cases that meet every condition given.
+
+        Args:
+            tag: A tag, or several of which a case has at least one.
+            complexity: A complexity, or several of which a case has one.
+            where: Called with each case.
+            fields: Values of fields. A field of a mapping is named with two underscores or a dot
+                (``metadata__year=2017``); a mapping is a condition on its keys
+                (``metadata={"year": 2017}``); a value is also met by a list that holds it.
+
+        Raises:
+            SuiteError: If no case is left, or a case has no such field.
+        """
+        if complexity is not None:
+            fields["complexity"] = {complexity} if isinstance(complexity, str) else set(complexity)
+        candidates: Iterable[int] = range(len(self))
+        if tag is not None:
+            wanted = [tag] if isinstance(tag, str) else list(tag)
+            candidates = sorted({index for word in wanted for index in self.tags.get(word, ())})
+        meets = matching(fields)
+        chosen = [
+            index
+            for index in candidates
+            if meets(case := self.cases[index]) and (where is None or where(case))
+        ]
+        if not chosen:
+            raise SuiteError(f'suite "{self.name}"', "no case meets the filter")
+        return self._with(chosen)
+
+    def sample(self, n: int, *, seed: int) -> Self:
+        """A random suite of ``n`` cases, the same whatever the order of the file.
+
+        A larger sample with the same seed holds the smaller one.
+
+        Raises:
+            SuiteError: If there are fewer cases, or none is asked for.
+        """
+        if not 1 <= n <= len(self):
+            raise SuiteError(f'suite "{self.name}"', f"cannot sample {n:,} of {len(self):,} cases")
+        return self._with(smallest(n, (case.id for case in self), seed=seed))
+
+    def split(self, shares: Sequence[float] | Mapping[str, float], *, seed: int) -> Any:
+        """Random parts of the suite; a group is never torn apart.
+
+        Which part a group falls into depends on its name and the seed alone, up to the few at the cuts.
+
+        Args:
+            shares: Size of each part relative to the others, in a list or by name.
+            seed: Any whole number.
+
+        Returns:
+            A tuple of suites, or a dictionary of them by the names given.
+
+        Raises:
+            SuiteError: If a share is not positive or a part gets no case.
+        """
+        names = list(shares) if isinstance(shares, Mapping) else [str(i) for i in range(len(shares))]
+        weights = list(shares.values()) if isinstance(shares, Mapping) else list(shares)
+        if not weights or min(weights) <= 0:
+            raise SuiteError(f'suite "{self.name}"', f"cannot split by {weights}: shares must be above 0")
+        parts = shared_out([self.group_of(case) for case in self], weights, seed=seed)
+        for name, part in zip(names, parts, strict=True):
+            if not part:
+                raise SuiteError(f'suite "{self.name}"', f"has too few groups to split: part {name} is empty")
+        suites = [self._with(part) for part in parts]
+        return dict(zip(names, suites, strict=True)) if isinstance(shares, Mapping) else tuple(suites)
+
+    def with_settings(self, **changes: Any) -> Self:
+        """The same cases with other settings.
+
+        Args:
+            changes: Settings by name, as values or as a file would have them. A mapping for ``tools``,
+                ``messages``, ``judge``, ``composite`` or ``limits`` changes only the keys it names.
+
+        Raises:
+            SuiteError: With every mistake found.
+        """
+        from trivium.suites.settings_reading import changed
+
+        settings = changed(self.settings, changes, source=f'suite "{self.name}"')
+        return type(self)(name=self.name, cases=self.cases, settings=settings, description=self.description)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that is asked: the cases, in order."""
+        digest = blake2b(digest_size=16)
+        for case in self:
+            digest.update(msgspec.json.encode(case, order="deterministic"))
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    @cached_property
+    def settings_digest(self) -> str:
+        """Hash of the settings."""
+        raw = msgspec.json.encode(self.settings, order="deterministic")
+        return blake2b(raw, digest_size=16).hexdigest()
+
+    @property
+    def _cases(self) -> Cases:
+        assert isinstance(self.cases, Cases)  # noqa: S101 - made so in __post_init__
+        return self.cases
+
+    def _with(self, chosen: Sequence[int]) -> Self:
+        """The suite of some of its cases, in its own order."""
+        cases: Any = CaseView(self.cases, chosen)
+        if isinstance(self.cases, CaseTuple):
+            cases = CaseTuple(cases)
+        return type(self)(name=self.name, cases=cases, settings=self.settings, description=self.description)
