@@ -1,11 +1,22 @@
 """Case: one thing asked of an agent (spec: files, cases)."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
+
+Id = Annotated[
+    str, Meta(min_length=1, extra={"also": "number"}, extra_json_schema={"type": ["string", "number"]})
+]
+"""A name that keeps things apart; in a file a number will do and is kept as its decimal text."""
+
+Texts = Annotated[
+    tuple[str, ...], Meta(extra={"also": "single"}, extra_json_schema={"type": ["array", "string"]})
+]
+"""Several texts; in a file a single one will do."""
 
 
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -63,12 +74,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         metadata: Anything else; never interpreted.
     """
 
-    id: str
+    id: Id
     input: Any
-    references: tuple[str, ...] = ()
+    references: Texts = ()
     source: str | None = None
     expect: Expect = NOTHING_EXPECTED
-    tags: tuple[str, ...] = ()
+    tags: Texts = ()
     complexity: Complexity = "medium"
-    group: str | None = None
+    group: Id | None = None
     metadata: dict[str, Any] = {}

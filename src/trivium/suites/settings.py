@@ -1,9 +1,11 @@
 """Settings: how a suite is asked and scored, with every default (spec: files, suite settings)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+
+from trivium.suites.case import Complexity, Texts
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
@@ -119,6 +121,54 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     at_most: float | None = None
 
 
+class JudgeSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Who judges, by what rubric, and at what cost (spec: metrics, T2).
+
+    Attributes:
+        models: Models by their PydanticAI names, the first that answers judging (T2.6).
+        models_by_complexity: Models for cases of a complexity, in place of ``models``.
+        rubric: ``review``, ``agent``, or a file; several are judged one after the other.
+        samples: Answers asked of each model for each judgement.
+        panel: Whether every model judges and the median counts, instead of the first that answers.
+        concurrency: Most requests in flight; None lets the limiter find it.
+        timeout: Seconds that a request may take.
+        temperature: None means 0 with one sample and 0.7 with several (T2.5).
+        seed: Sent with each request, raised by the sample's index.
+        excerpt_chars: Characters of a long document that the judge is shown.
+        evidence_similarity: How cited quotes are compared with passages of the source.
+        tokens: Whose log-probabilities make the token signals: those of the scores, or of all.
+        scale: How a Likert value becomes a score: v/5, or (v−1)/4 (T2.1).
+        step: Distance of two neighbouring values on a Likert scale.
+        budget_usd: Most that a run may spend; None sets no bound.
+        budget_tokens: Most tokens that a run may use; None sets no bound.
+        prices: USD per million tokens, ``{model: {input: …, output: …}}``, where no list knows them.
+        cache: Whether answers are kept and asked for only once.
+        on_failure: What stands in for a judgement that cannot be had (T2.6).
+    """
+
+    models: Texts = ()
+    models_by_complexity: dict[Complexity, Texts] = {}
+    rubric: Texts = ("review",)
+    samples: Count = 1
+    panel: bool = False
+    concurrency: Count | None = None
+    timeout: Annotated[float, Meta(gt=0)] = 60
+    temperature: Weight | None = None
+    seed: Annotated[int, Meta(ge=0)] | None = None
+    excerpt_chars: Count = 2000
+    evidence_similarity: Literal["cosine", "encoder"] = "cosine"
+    tokens: Literal["score", "all"] = "score"
+    scale: Literal["ratio", "minmax"] = "ratio"
+    step: Annotated[float, Meta(gt=0, le=1)] = 1
+    budget_usd: Weight | None = None
+    budget_tokens: Count | None = None
+    prices: dict[str, dict[Literal["input", "output"], Weight]] = {}
+    cache: bool = True
+    on_failure: Literal["tier1", "skip", "fail"] = "tier1"
+
+
 DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}
 
 
@@ -132,7 +182,7 @@ class Settings(
 ):
     """How a suite is asked and scored. Every field is a key of the suite file."""
 
-    metrics: tuple[str, ...] | None = None
+    metrics: Texts | None = None
     references: Literal["best", "mean"] = "best"
     group: str | None = None
     repeats: Count = 1
@@ -144,7 +194,7 @@ class Settings(
     passed: PassRule | None = None
     tools: ToolSettings = ToolSettings()
     messages: MessageSettings = MessageSettings()
-    judge: dict[str, Any] | None = None
+    judge: JudgeSettings | None = None
     composite: CompositeSettings = CompositeSettings()
     limits: Limits = Limits()
     gates: dict[str, Gate] = {}

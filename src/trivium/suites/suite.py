@@ -12,7 +12,7 @@ import msgspec
 from trivium.errors import SuiteError
 from trivium.suites.case import COMPLEXITIES, Case
 from trivium.suites.cases import Cases, CaseTuple, CaseView
-from trivium.suites.selection import group_of, matching, shared_out, smallest, value_at
+from trivium.suites.selection import group_of, matching, shared_out, smallest
 from trivium.suites.settings import Settings
 
 

@@ -1,0 +1,92 @@
+"""Texts at the door: what stores and JSON cannot hold is replaced, and said so (spec: metrics, T1).
+
+Lone surrogates become U+FFFD, NUL becomes U+2400. Nothing else is normalised.
+"""
+
+import re
+from typing import Any
+
+LONE_SURROGATES = "lone_surrogates"
+NUL = "nul"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """A JSON value that can be stored, and what had to be replaced in it.
+
+    Values of any depth are walked without recursion, and values that hold themselves are left as they are.
+
+    Args:
+        value: A text, or any JSON value; other objects within it are passed through.
+
+    Returns:
+        The value itself when nothing was wrong with it, else a copy; and the flags ``lone_surrogates``
+        and ``nul``, as far as they apply.
+    """
+    flags = _flags(value)
+    return (_cleaned(value) if flags else value), flags
+
+
+def _flags(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return _flags_of_text(value)
+    if not isinstance(value, dict | list | tuple):
+        return ()
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting: list[Any] = [value]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, str):
+            found.update(_flags_of_text(current))
+        elif isinstance(current, dict | list | tuple) and id(current) not in seen:
+            seen.add(id(current))
+            if isinstance(current, dict):
+                waiting.extend(current)
+                waiting.extend(current.values())
+            else:
+                waiting.extend(current)
+    return tuple(flag for flag in (LONE_SURROGATES, NUL) if flag in found)
+
+
+def _flags_of_text(text: str) -> tuple[str, ...]:
+    flags: tuple[str, ...] = ()
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            flags = (LONE_SURROGATES,)
+    return (*flags, NUL) if "\0" in text else flags
+
+
+def _cleaned_text(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", text).replace("\0", "\u2400")
+
+
+def _cleaned(value: Any) -> Any:
+    """A copy of a value with every text in it cleaned; lists and tuples become lists."""
+    made: dict[int, Any] = {}
+    holder: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any]] = [(value, holder, 0)]
+    while waiting:
+        current, target, key = waiting.pop()
+        if isinstance(current, str):
+            target[key] = _cleaned_text(current)
+        elif not isinstance(current, dict | list | tuple):
+            target[key] = current
+        elif id(current) in made:
+            target[key] = made[id(current)]
+        elif isinstance(current, dict):
+            copy: Any = {_cleaned_key(name): None for name in current}
+            target[key] = made[id(current)] = copy
+            waiting.extend((item, copy, _cleaned_key(name)) for name, item in current.items())
+        else:
+            copy = [None] * len(current)
+            target[key] = made[id(current)] = copy
+            waiting.extend((item, copy, position) for position, item in enumerate(current))
+    return holder[0]
+
+
+def _cleaned_key(key: Any) -> Any:
+    return _cleaned_text(key) if isinstance(key, str) else key

@@ -1,0 +1,1 @@
+"""The files that hold suites and cases: documents, lines, tables; read and written."""

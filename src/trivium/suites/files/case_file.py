@@ -1,0 +1,186 @@
+"""A .jsonl file of cases that is read as its cases are asked for, so that its size costs no memory."""
+
+import os
+import re
+import threading
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, overload
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError
+from trivium.suites.case import Case
+from trivium.suites.cases import CaseTuple
+from trivium.suites.door import clean
+from trivium.suites.files.reading import Malformed, check_is_file, decode, parse_json
+from trivium.suites.validation import convert
+
+MOST_PROBLEMS = 20
+"""Mistakes that are shown; the others are counted."""
+
+LONGEST_LINE = 256 * 1024**2
+"""Bytes; a line is held in memory as a whole."""
+
+CASES_KEPT = 64
+"""Decoded cases that are kept at hand."""
+
+_BOM = b"\xef\xbb\xbf"
+_DECODER = msgspec.json.Decoder(Case)
+_SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+"""Escapes of NUL and of surrogates: the texts of such a line are cleaned."""
+
+
+class CaseFile(Sequence[Case]):
+    """The cases of a .jsonl file.
+
+    One pass when it is opened checks every line and keeps where it starts (8 bytes a case) and a hash of its
+    id (12 bytes); a case is decoded when it is asked for.
+
+    Args:
+        path: The file; blank lines in it are passed over.
+
+    Raises:
+        SuiteError: With every mistake of the file, or, later, if the file has changed since.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        check_is_file(self.path)
+        try:
+            self._file = self.path.open("rb")
+        except OSError as failure:
+            raise SuiteError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+        weakref.finalize(self, self._file.close)
+        self._lock = threading.Lock()
+        self._stamp = self._stamp_now()
+        self._starts = array("Q")
+        self._index(self._hashes_of_ids())
+        self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return CaseTuple(self._read(position) for position in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._cached(index % len(self))
+
+    def __iter__(self) -> Iterator[Case]:
+        return map(self._read, range(len(self)))
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+        """Index of a case, or None."""
+        wanted = _hash(id)
+        place = int(self._sorted.searchsorted(wanted))
+        while place < len(self) and self._sorted[place] == wanted:
+            index = int(self._order[place])
+            if self._cached(index).id == id:
+                return index
+            place += 1
+        return None
+
+    def line_number(self, index: int) -> int:
+        """Line of a case in the file, from 1. Reads the file up to there."""
+        line, left = 1, self._starts[index]
+        with self.path.open("rb") as file:
+            while left and (block := file.read(min(left, 1 << 20))):
+                line += block.count(b"\n")
+                left -= len(block)
+        return line
+
+    def _hashes_of_ids(self) -> "array[int]":
+        """Check every line; remember where each case starts and the hash of its id."""
+        hashes = array("Q")
+        problems: list[Problem] = []
+        found = 0
+        for number, start, line in self._lines():
+            case, wrong = _case_of(line, number)
+            found += len(wrong)
+            problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
+            if case is not None:
+                self._starts.append(start)
+                hashes.append(_hash(case.id))
+        if problems:
+            raise SuiteError(str(self.path), problems, left_out=found - len(problems))
+        return hashes
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Number, start and bytes of every line that is not blank."""
+        start, number = 0, 0
+        while line := self._file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
+                raise SuiteError(str(self.path), where)
+            mark = len(_BOM) if not start and line.startswith(_BOM) else 0
+            if line[mark:].strip():
+                yield number, start + mark, line[mark:]
+            start += len(line)
+
+    def _index(self, hashes: "array[int]") -> None:
+        """Sort the hashes of the ids, and find ids that stand twice."""
+        import numpy as np
+
+        unsorted = np.frombuffer(hashes, dtype=np.uint64) if hashes else np.empty(0, np.uint64)
+        order = np.argsort(unsorted, kind="stable")
+        self._order = order.astype(np.uint32)
+        self._sorted = unsorted[order]
+        suspects = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        problems = []
+        first: dict[str, int] = {}
+        for place in sorted({int(p) for p in suspects} | {int(p) + 1 for p in suspects}):
+            index = int(self._order[place])
+            case = self._read(index)
+            if case.id in first:
+                here, there = self.line_number(index), self.line_number(first[case.id])
+                problems.append(Problem(f"line {here}", f'id "{case.id}" stands already in line {there}'))
+            else:
+                first[case.id] = index
+        if problems:
+            left_out = max(0, len(problems) - MOST_PROBLEMS)
+            raise SuiteError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
+
+    def _stamp_now(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
+
+    def _read(self, index: int) -> Case:
+        with self._lock:
+            self._file.seek(self._starts[index])
+            line = self._file.readline()
+            unchanged = self._stamp_now() == self._stamp
+        case = _case_of(line, 0)[0] if unchanged else None
+        if case is None:
+            raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
+        return case
+
+
+def _hash(id: str) -> int:  # noqa: A002
+    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
+
+
+def _case_of(line: bytes, number: int) -> tuple[Case | None, list[Problem]]:
+    """The case on a line, or all that is wrong with it."""
+    if not _SUSPECT.search(line):
+        try:
+            return _DECODER.decode(line), []
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # found again below, in words
+    try:
+        raw: Any = parse_json(decode(line))
+    except Malformed as malformed:
+        column = malformed.problem.where.rpartition(", ")[2]
+        where = f"line {number}" + (f", {column}" if column.startswith("column") else "")
+        return None, [Problem(where, malformed.problem.what)]
+    return convert(clean(raw)[0], Case, f"line {number}:")

@@ -1,0 +1,63 @@
+"""JSON Schema of the files that users write, for editors (``trivium schema``)."""
+
+import re
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+
+from trivium.suites.case import Case
+from trivium.suites.legacy import OLD_KEYS
+from trivium.suites.settings import Settings
+from trivium.suites.sources.registry import SOURCES
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def case_schema() -> dict[str, Any]:
+    """Schema of a case: one line of a .jsonl file."""
+    (reference,), components = msgspec.json.schema_components([Case], ref_template="#/$defs/{name}")
+    return {"$schema": DIALECT, **reference, "$defs": _described(components)}
+
+
+def suite_schema() -> dict[str, Any]:
+    """Schema of a suite file."""
+    (_, _), components = msgspec.json.schema_components([Settings, Case], ref_template="#/$defs/{name}")
+    defs = _described(components)
+    settings = defs.pop("Settings")
+    origins = {
+        "cases": {
+            "description": "The cases, or the file that holds them.",
+            "anyOf": [
+                {"type": "array", "items": {"$ref": "#/$defs/Case"}, "minItems": 1},
+                {"type": "string"},
+            ],
+        },
+        **{name: {"type": "string", "description": f"Path of {name} data."} for name in SOURCES},
+    }
+    old = {name: {"deprecated": True, "description": words} for name, words in OLD_KEYS.items()}
+    heads = {
+        "name": {"type": "string", "description": "How reports call the suite."},
+        "description": {"type": "string", "description": "What the suite is for."},
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "Trivium suite",
+        "type": "object",
+        "properties": {**heads, **origins, **settings["properties"], **old},
+        "oneOf": [{"required": [name]} for name in origins],
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+def _described(components: dict[str, Any]) -> dict[str, Any]:
+    """Schemas of records with what the docstring says of each attribute moved to it."""
+    for schema in components.values():
+        text = cleandoc(schema.get("description", ""))
+        head, _, attributes = text.partition("\nAttributes:\n")
+        schema["description"] = " ".join(head.split())
+        for name, words in re.findall(r"^\s{4}(\w+): (.*(?:\n\s{8}.*)*)", attributes, re.MULTILINE):
+            if name in schema.get("properties", {}):
+                schema["properties"][name]["description"] = " ".join(words.replace("``", "`").split())
+    return components

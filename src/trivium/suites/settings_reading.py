@@ -1,0 +1,128 @@
+"""Settings from what a user wrote: old names, types, and whether they make sense together."""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem
+from trivium.suites.checking import raise_any
+from trivium.suites.files.reading import read_document
+from trivium.suites.legacy import modern
+from trivium.suites.settings import Settings, SuccessRule
+from trivium.suites.validation import at, convert, describe
+
+MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
+"""Settings of which a change names only some keys; other mappings are replaced whole."""
+
+SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
+
+_PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def read_settings(path: str | Path) -> Settings:
+    """The settings of a .yaml, .json or .toml file that has no cases, such as a config_eval.json.
+
+    Raises:
+        SuiteError: With every mistake found.
+    """
+    settings, problems = settings_of(read_document(Path(path)))
+    raise_any(problems, str(path))
+    return settings
+
+
+def changed(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
+    """Settings with some of them changed; see ``Suite.with_settings``."""
+    made, problems = settings_of(merged(msgspec.to_builtins(settings), changes))
+    raise_any(problems, source)
+    return made
+
+
+def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Raw settings with raw changes laid over them."""
+    made = dict(raw)
+    for name, value in changes.items():
+        key = "pass" if name == "passed" else name
+        plain = msgspec.to_builtins(value)
+        old = made.get(key)
+        both = key in MERGED and isinstance(old, Mapping) and isinstance(plain, Mapping)
+        made[key] = {**old, **plain} if both and old is not None else plain
+    return made
+
+
+def settings_of(raw: Any) -> tuple[Settings, list[Problem]]:
+    """Settings of raw keys, and every mistake found (with any, the settings are the default ones)."""
+    if not isinstance(raw, Mapping):
+        return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
+    keys, problems = modern(raw)
+    settings, wrong = convert(keys, Settings)
+    problems += wrong
+    if settings is None:
+        return Settings(), problems
+    return settings, problems + _nonsense(settings)
+
+
+def _nonsense(settings: Settings) -> list[Problem]:
+    """What has the right types and still cannot be meant."""
+    problems = _wrong_success(settings.success)
+    for name, gate in settings.gates.items():
+        where = at("gates", name)
+        if gate.at_least is None and gate.at_most is None:
+            problems.append(Problem(where, "names no bar: expected at_least or at_most"))
+        elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
+            problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
+    for where, weights in (
+        ("similarity", settings.similarity),
+        ("composite.weights", settings.composite.weights),
+    ):
+        if not any(weights.values()):
+            problems.append(Problem(where, "gives no part a weight above 0"))
+    bars = settings.composite.thresholds
+    if not bars.accept >= bars.weak_accept >= bars.weak_reject:
+        problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
+    both = set(settings.messages.coordination) & set(settings.messages.productive)
+    problems += [
+        Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)
+    ]
+    if settings.metrics is not None and not settings.metrics:
+        problems.append(Problem("metrics", "names no metric; leave it out for all that apply"))
+    if settings.encoder is not None and not settings.encoder.strip():
+        problems.append(Problem("encoder", "is empty, expected the name of an encoder or a folder"))
+    return problems
+
+
+def _wrong_success(rule: SuccessRule) -> list[Problem]:
+    ways = [
+        way
+        for way in ("metric", "exact", "regex", "predicate", "reward")
+        if getattr(rule, way) not in (None, False)
+    ]
+    expected = "expected one of metric, exact, regex, predicate, reward"
+    problems = []
+    if len(ways) != 1:
+        found = f"says {' and '.join(ways)}" if ways else "says no way"
+        problems.append(Problem("success", f"{found}: {expected}"))
+    if rule.metric is not None and rule.at_least is None:
+        problems.append(Problem("success", '"at_least" is missing, the bar that the metric must reach'))
+    if rule.metric is None and rule.at_least is not None:
+        problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
+    for name in ("at_least", "reward"):
+        bar = getattr(rule, name)
+        if bar is not None and not (math.isfinite(bar) and 0 <= bar <= 1):
+            problems.append(
+                Problem(f"success.{name}", f"found {describe(bar)}, expected a number from 0 to 1")
+            )
+    if rule.regex is not None:
+        try:
+            re.compile(rule.regex)
+        except (re.error, RecursionError, OverflowError) as wrong:
+            problems.append(
+                Problem("success.regex", f"{describe(rule.regex)} is no regular expression: {wrong}")
+            )
+    if rule.predicate is not None and not _PREDICATE.fullmatch(rule.predicate):
+        found = describe(rule.predicate)
+        problems.append(Problem("success.predicate", f"found {found}, expected package.module:function"))
+    return problems

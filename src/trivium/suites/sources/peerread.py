@@ -1,0 +1,276 @@
+"""PeerRead: papers with the reviews that people wrote of them (Kang et al., NAACL 2018).
+
+A folder in PeerRead's layout, ``{train,dev,test}/reviews/*.json`` with ``parsed_pdfs/*.pdf.json`` beside it,
+becomes a suite: one case a paper. One split, or a folder of several venues, will do as well.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError
+from trivium.suites.checking import cases_of, raise_any
+from trivium.suites.files.reading import Malformed, read_mapping
+from trivium.suites.sources.registry import Found
+
+FEWEST_MARGIN_NUMBERS = 5
+"""Lines that hold nothing but rising numbers are a margin's line numbers from this many on."""
+
+SPLITS = ("train", "dev", "test")
+META = ("is_meta_review", "IS_META_REVIEW")
+
+
+class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that a person wrote, held against the other people's reviews of the same paper.
+
+    Attributes:
+        case: Id of the case.
+        repeat: Place of the review in its file, from 0.
+        text: The review.
+        seconds: Nobody measured it.
+        other_references: The paper's other reviews; at least one.
+    """
+
+    case: str
+    repeat: int
+    text: str
+    seconds: None = None
+    other_references: tuple[str, ...]
+
+
+class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All reviews of a folder that have another beside them, and how many have none.
+
+    Attributes:
+        outputs: In the order of the suite, reviews of a paper by place.
+        alone: Reviews left out because their paper has no other.
+    """
+
+    outputs: tuple[HumanOutput, ...]
+    alone: int
+
+    def __iter__(self) -> Iterator[HumanOutput]:
+        return iter(self.outputs)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+
+class _Paper(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of reviews, with the id its case has in the suite."""
+
+    id: str
+    path: Path
+    raw: dict[str, Any]
+
+    @property
+    def split(self) -> str:
+        return self.path.parent.parent.name
+
+    @property
+    def venue(self) -> str:
+        return self.path.parent.parent.parent.name if self.split in SPLITS else ""
+
+    @property
+    def reviews(self) -> list[tuple[int, dict[str, Any]]]:
+        """Place and content of every review."""
+        reviews = self.raw.get("reviews")
+        return [
+            (i, one)
+            for i, one in enumerate(reviews if isinstance(reviews, list) else [])
+            if isinstance(one, dict)
+        ]
+
+    @property
+    def human(self) -> list[tuple[int, str]]:
+        """Place and text of every review that is no meta review and says something."""
+        return [(i, _comments(one)) for i, one in self.reviews if not _is_meta(one) and _comments(one)]
+
+
+def read(folder: Path) -> Found:
+    """The papers of a folder as cases.
+
+    Raises:
+        SuiteError: If there are no reviews below the folder, or files are broken.
+    """
+    raw = []
+    problems: list[Problem] = []
+    for paper in _papers(folder):
+        try:
+            raw.append((str(paper.path), _case(paper)))
+        except Malformed as malformed:
+            problems.append(malformed.problem)
+    raise_any(problems, str(folder))
+    cases, problems = cases_of(raw)
+    raise_any(problems, str(folder))
+    return Found(folder.resolve().name, cases, {})
+
+
+def human_outputs(folder: str | Path) -> HumanOutputs:
+    """Every human review of a folder against the paper's other human reviews: the human ceiling.
+
+    Args:
+        folder: As for ``peerread:FOLDER``; the cases are those of that suite.
+    """
+    outputs = []
+    alone = 0
+    for paper in _papers(Path(folder)):
+        human = paper.human
+        if len(human) == 1:
+            alone += 1
+            continue
+        for place, text in human:
+            others = tuple(other for beside, other in human if beside != place)
+            outputs.append(HumanOutput(case=paper.id, repeat=place, text=text, other_references=others))
+    return HumanOutputs(outputs=tuple(outputs), alone=alone)
+
+
+def _papers(folder: Path) -> list[_Paper]:
+    """Every file of reviews, in the order of its path, with numbers in order of size."""
+    if not folder.is_dir():
+        raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
+    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
+    found.sort(key=lambda path: [_numbers_by_size(part) for part in path.relative_to(folder).parts])
+    if not found:
+        layout = "{train,dev,test}/reviews/*.json"
+        raise SuiteError(str(folder), f"holds no reviews: expected PeerRead's layout, {layout}")
+    papers = []
+    problems: list[Problem] = []
+    for path in found:
+        try:
+            raw = read_mapping(path)
+            papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
+        except Malformed as malformed:
+            problems.append(malformed.problem)
+    raise_any(problems, str(folder))
+    return _told_apart(papers)
+
+
+def _numbers_by_size(name: str) -> tuple[int, str]:
+    stem = name.removesuffix(".json")
+    return (int(stem), name) if stem.isdecimal() and len(stem) < 20 else (-1, name)
+
+
+def _told_apart(papers: list[_Paper]) -> list[_Paper]:
+    """Papers of one id in several splits, or venues, get a longer one."""
+    for longer in ("{split}/{id}", "{venue}/{id}"):
+        same: dict[str, list[_Paper]] = defaultdict(list)
+        for paper in papers:
+            same[paper.id].append(paper)
+        papers = [
+            msgspec.structs.replace(
+                paper, id=longer.format(split=paper.split, venue=paper.venue, id=paper.id)
+            )
+            if len(same[paper.id]) > 1
+            else paper
+            for paper in papers
+        ]
+    return papers
+
+
+def _paper_id(raw: dict[str, Any], path: Path) -> str:
+    id_ = raw.get("id")
+    usable = isinstance(id_, str | int) and not isinstance(id_, bool) and id_ != ""
+    return str(id_) if usable else path.stem
+
+
+def _case(paper: _Paper) -> dict[str, Any]:
+    title = _text(paper.raw.get("title"))
+    meta = [_comments(review) for _, review in paper.reviews if _is_meta(review) and _comments(review)]
+    return {
+        "id": paper.id,
+        "input": f"Review this paper.\n\n{title}" if title else "Review this paper.",
+        "references": [text for _, text in paper.human],
+        "source": _source(paper, title),
+        "tags": [tag for tag in (paper.venue, paper.split) if tag],
+        "group": paper.id,
+        "metadata": {
+            "title": title,
+            "reviews": [
+                {"place": place, "scores": _scores(review), **_presentation(review)}
+                for place, review in paper.reviews
+                if not _is_meta(review)
+            ],
+            **({"meta_reviews": meta} if meta else {}),
+        },
+    }
+
+
+def _source(paper: _Paper, title: str) -> str:
+    """The parsed paper, or its title and abstract where there is none."""
+    path = paper.path.parent.parent / "parsed_pdfs" / f"{paper.path.stem}.pdf.json"
+    if not path.exists():
+        return _paragraphs(title, _text(paper.raw.get("abstract")))
+    parsed = read_mapping(path).get("metadata")
+    if not isinstance(parsed, dict):
+        raise Malformed(str(path), 'has no mapping "metadata"')
+    sections = parsed.get("sections")
+    parts = [_text(parsed.get("title")) or title]
+    parts.append(_text(parsed.get("abstractText")) or _text(paper.raw.get("abstract")))
+    for section in sections if isinstance(sections, list) else []:
+        if isinstance(section, dict):
+            parts += [_text(section.get("heading")), _text(section.get("text"))]
+    return without_margin_numbers(_paragraphs(*parts))
+
+
+def without_margin_numbers(text: str) -> str:
+    """A text without the line numbers of the margin, which the parser puts on lines of their own."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    run: list[str] = []
+    last = -1
+    for line in [*lines, ""]:
+        number = int(line.split()[-1]) if re.fullmatch(r"\d{1,4}(?: \d{1,4})?", line, re.ASCII) else None
+        if number is None or number <= last:
+            kept += run if len(run) < FEWEST_MARGIN_NUMBERS else []
+            run, last = [], -1
+        if number is None:
+            kept.append(line)
+        else:
+            run.append(line)
+            last = number
+    return "\n".join(kept[:-1])
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def _scores(review: dict[str, Any]) -> dict[str, float]:
+    """Aspect scores by their names in small letters; what is absent or no number stays absent."""
+    scores = {
+        name.lower(): _number(value) for name, value in review.items() if name.isupper() and name not in META
+    }
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}(?:\.\d+)?\s*", value, re.ASCII):
+        return float(value) if "." in value else int(value)
+    return None
+
+
+def _presentation(review: dict[str, Any]) -> dict[str, str]:
+    said = _text(review.get("PRESENTATION_FORMAT"))
+    return {"presentation_format": said} if said else {}
+
+
+def _is_meta(review: dict[str, Any]) -> bool:
+    return any(review.get(key) is True for key in META)
+
+
+def _comments(review: dict[str, Any]) -> str:
+    comments = _text(review.get("comments"))
+    return comments if comments.strip() else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

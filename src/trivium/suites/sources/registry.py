@@ -1,0 +1,43 @@
+"""Which prefixes make a suite of foreign data (``peerread:FOLDER``). A new one is one file and one line."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trivium.errors import SuiteError, suggest
+from trivium.suites.cases import Cases
+
+SOURCES = {
+    "peerread": "trivium.suites.sources.peerread",
+    "tau-bench": "trivium.suites.sources.tau_bench",
+    "agents-eval": "trivium.suites.sources.agents_eval",
+}
+"""Modules whose ``read(path)`` gives a Found."""
+
+
+class Found(NamedTuple):
+    """What a source holds: a name for the suite, its cases, and the raw settings that suit them."""
+
+    name: str
+    cases: Cases
+    settings: dict[str, Any]
+
+
+def split_prefix(source: str) -> tuple[str | None, str]:
+    """The prefix of a source, if it has one, and the rest.
+
+    Raises:
+        SuiteError: If what looks like a prefix is none.
+    """
+    prefix, colon, rest = source.partition(":")
+    if colon and prefix in SOURCES:
+        return prefix, rest
+    if colon and suggest(prefix, SOURCES) and not Path(source).exists():
+        raise SuiteError(source, f'"{prefix}:" is no prefix.{suggest(prefix, SOURCES)}')
+    return None, source
+
+
+def read_source(prefix: str, path: Path) -> Found:
+    """What stands at a path in the format of a prefix."""
+    found: Found = import_module(SOURCES[prefix]).read(path)
+    return found

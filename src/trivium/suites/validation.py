@@ -1,0 +1,294 @@
+"""Turning what a user wrote into a record, with every mistake found and said in words.
+
+``convert`` asks msgspec first, which is fast and strict. Only when that fails is the value walked along the
+type, to collect all mistakes and to accept the liberties that a field allows. A field declares a liberty
+with ``Meta(extra={"also": …})``: ``"number"`` lets a number stand for its decimal text, ``"single"`` lets
+one value stand for a list of one.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import inspect
+
+from trivium.errors import Problem, suggest
+
+T = TypeVar("T")
+
+QUOTED_CHARS = 60
+"""How much of a wrong text is quoted back."""
+
+
+def convert(raw: Any, kind: type[T], where: str = "") -> tuple[T | None, list[Problem]]:
+    """Make a record of a raw JSON value.
+
+    Args:
+        raw: Mappings, lists, texts, numbers, booleans and None, as any reader gives them.
+        kind: A msgspec Struct.
+        where: Where the value stands, such as ``cases[3]``; one that ends in a colon, such as
+            ``line 7:``, stands before the path instead of being part of it.
+
+    Returns:
+        The record and no problem, or None and every problem.
+    """
+    try:
+        return msgspec.convert(raw, kind), []
+    except (msgspec.ValidationError, RecursionError):
+        problems: list[Problem] = []
+        mended = _walk(raw, _shape(cast("Hashable", kind)), where, problems)
+    if problems:
+        return None, problems
+    try:
+        return msgspec.convert(mended, kind), []
+    except (msgspec.ValidationError, RecursionError) as error:
+        return None, [problem(where, str(error))]
+
+
+def problem(where: str, what: str) -> Problem:
+    """A problem at a place as ``convert`` writes places."""
+    return Problem(where.rstrip(":"), what)
+
+
+def at(where: str, step: str | int) -> str:
+    """The place of a key or an index within a place."""
+    if isinstance(step, int):
+        return f"{where}[{step}]"
+    if not step.replace("-", "_").isidentifier():
+        return f'{where}["{quote(step)}"]'
+    if not where:
+        return step
+    return f"{where} {step}" if where.endswith(":") else f"{where}.{step}"
+
+
+def quote(text: str) -> str:
+    """A text short enough, and plain enough, to stand in a message."""
+    flat = text.replace("\n", "⏎") if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
+    return "".join(char if char.isprintable() else "�" for char in flat)
+
+
+def describe(value: Any) -> str:
+    """What was found, in words."""
+    match value:
+        case None:
+            return "nothing (null)"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'the text "{quote(value)}"'
+        case int() | float():
+            return f"the number {quote(decimal_text(value))}"
+        case list() | tuple():
+            return "an empty list" if not value else f"a list of {len(value)}"
+        case dict():
+            keys = ", ".join(quote(str(key)) for key in list(value)[:4])
+            return f"a mapping ({keys}{', …' if len(value) > 4 else ''})" if value else "an empty mapping"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def decimal_text(number: float) -> str:
+    """The text that a number stands for where an id is meant."""
+    try:
+        return repr(number)
+    except ValueError:  # more digits than Python will print
+        return "of very many digits"
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """Words for a key that means nothing here."""
+    hint = suggest(key, known) or f" Known: {', '.join(known)}"
+    return f'unknown key "{quote(key)}".{hint}'
+
+
+@cache
+def _shape(kind: Hashable) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _walk(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) -> Any:
+    """The value with its liberties resolved; what is wrong with it is added to ``problems``."""
+    walk: _Walk = _WALKS.get(type(shape), _walk_plain)
+    return walk(raw, shape, where, problems)
+
+
+def _walk_metadata(raw: Any, shape: inspect.Metadata, where: str, problems: list[Problem]) -> Any:
+    also = (shape.extra or {}).get("also")
+    if also == "number" and isinstance(raw, int | float) and not isinstance(raw, bool):
+        raw = decimal_text(raw)
+    elif also == "single" and raw is not None and not isinstance(raw, list | tuple | dict):
+        raw = [raw]
+    return _walk(raw, shape.type, where, problems)
+
+
+def _walk_struct(raw: Any, shape: inspect.StructType, where: str, problems: list[Problem]) -> Any:
+    if not isinstance(raw, dict):
+        problems.append(_mismatch(raw, shape, where))
+        return raw
+    fields = {field.encode_name: field for field in shape.fields}
+    mended = {}
+    for key, value in raw.items():
+        if key in fields:
+            mended[key] = _walk(value, fields[key].type, at(where, key), problems)
+        elif not isinstance(key, str):
+            problems.append(problem(where, f"found {describe(key)} as a key, expected text"))
+        elif shape.forbid_unknown_fields:
+            problems.append(problem(where, unknown_key(key, list(fields))))
+    for name, field in fields.items():
+        if field.required and name not in raw:
+            problems.append(problem(where, f'"{name}" is missing'))
+    return mended
+
+
+def _walk_mapping(raw: Any, shape: inspect.DictType, where: str, problems: list[Problem]) -> Any:
+    if not isinstance(raw, dict):
+        problems.append(_mismatch(raw, shape, where))
+        return raw
+    mended = {}
+    for key, value in raw.items():
+        if isinstance(key, str):
+            mended[key] = _walk(value, shape.value_type, at(where, key), problems)
+            _walk(key, shape.key_type, where, problems)
+        else:
+            problems.append(problem(where, f"found {describe(key)} as a key, expected text"))
+    return mended
+
+
+def _walk_sequence(
+    raw: Any, shape: inspect.VarTupleType | inspect.ListType, where: str, problems: list[Problem]
+) -> Any:
+    if not isinstance(raw, list | tuple):
+        problems.append(_mismatch(raw, shape, where))
+        return raw
+    return [_walk(value, shape.item_type, at(where, i), problems) for i, value in enumerate(raw)]
+
+
+def _walk_union(raw: Any, shape: inspect.UnionType, where: str, problems: list[Problem]) -> Any:
+    if raw is None and any(isinstance(member, inspect.NoneType) for member in shape.types):
+        return raw
+    fitting = [member for member in shape.types if _fits(raw, member)]
+    if len(fitting) == 1:
+        return _walk(raw, fitting[0], where, problems)
+    if not fitting:
+        problems.append(_mismatch(raw, shape, where))
+    return raw
+
+
+def _walk_literal(raw: Any, shape: inspect.LiteralType, where: str, problems: list[Problem]) -> Any:
+    if raw not in shape.values or isinstance(raw, bool):
+        hint = suggest(raw, map(str, shape.values)) if isinstance(raw, str) else ""
+        found = _mismatch(raw, shape, where)
+        problems.append(Problem(found.where, f"{found.what}.{hint}" if hint else found.what))
+    return raw
+
+
+def _walk_plain(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) -> Any:
+    if not _fits(raw, shape) or not _in_bounds(raw, shape):
+        problems.append(_mismatch(raw, shape, where))
+    return raw
+
+
+_Walk = Callable[[Any, Any, str, list[Problem]], Any]
+
+_WALKS: dict[type, _Walk] = {
+    inspect.Metadata: _walk_metadata,
+    inspect.StructType: _walk_struct,
+    inspect.DictType: _walk_mapping,
+    inspect.VarTupleType: _walk_sequence,
+    inspect.ListType: _walk_sequence,
+    inspect.UnionType: _walk_union,
+    inspect.LiteralType: _walk_literal,
+}
+
+
+def _fits(raw: Any, shape: inspect.Type) -> bool:
+    """Whether a value is of the JSON kind that a shape wants."""
+    number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    match shape:
+        case inspect.Metadata():
+            also = (shape.extra or {}).get("also")
+            return (also == "number" and number) or also == "single" or _fits(raw, shape.type)
+        case inspect.NoneType():
+            return raw is None
+        case inspect.StrType():
+            return isinstance(raw, str)
+        case inspect.BoolType():
+            return isinstance(raw, bool)
+        case inspect.IntType():
+            return number and (isinstance(raw, int) or raw.is_integer())
+        case inspect.FloatType():
+            return number
+        case inspect.LiteralType():
+            return any(type(raw) is type(value) for value in shape.values)
+        case inspect.VarTupleType() | inspect.ListType():
+            return isinstance(raw, list | tuple)
+        case inspect.DictType() | inspect.StructType():
+            return isinstance(raw, dict)
+        case _:
+            return True
+
+
+def _in_bounds(raw: Any, shape: inspect.Type) -> bool:
+    match shape:
+        case inspect.StrType():
+            return len(raw) >= (shape.min_length or 0)
+        case inspect.IntType() | inspect.FloatType():
+            return (
+                math.isfinite(raw)
+                and (shape.ge is None or raw >= shape.ge)
+                and (shape.gt is None or raw > shape.gt)
+                and (shape.le is None or raw <= shape.le)
+                and (shape.lt is None or raw < shape.lt)
+            )
+        case _:
+            return True
+
+
+def _mismatch(raw: Any, shape: inspect.Type, where: str) -> Problem:
+    return problem(where, f"found {describe(raw)}, expected {_expected(shape)}")
+
+
+def _expected(shape: inspect.Type) -> str:
+    """What a shape wants, in words."""
+    match shape:
+        case inspect.Metadata():
+            return _expected(shape.type)
+        case inspect.StrType():
+            return "a text that is not empty" if shape.min_length else "text"
+        case inspect.IntType() | inspect.FloatType():
+            return _expected_number(shape)
+        case inspect.LiteralType():
+            return " or ".join(f'"{value}"' for value in shape.values)
+        case inspect.StructType():
+            return f"a mapping with keys {', '.join(field.encode_name for field in shape.fields)}"
+        case inspect.UnionType():
+            members = [member for member in shape.types if not isinstance(member, inspect.NoneType)]
+            return " or ".join(_expected(member) for member in members)
+        case _:
+            return _NOUNS[type(shape)]
+
+
+_NOUNS = {
+    inspect.BoolType: "true or false",
+    inspect.NoneType: "nothing (null)",
+    inspect.VarTupleType: "a list",
+    inspect.ListType: "a list",
+    inspect.DictType: "a mapping",
+}
+
+
+def _expected_number(shape: inspect.IntType | inspect.FloatType) -> str:
+    noun = "a whole number" if isinstance(shape, inspect.IntType) else "a number"
+    bounds = [
+        f"{words} {bound:,}"
+        for words, bound in (
+            ("at least", shape.ge),
+            ("more than", shape.gt),
+            ("at most", shape.le),
+            ("less than", shape.lt),
+        )
+        if bound is not None
+    ]
+    return f"{noun} of {' and '.join(bounds)}" if bounds else noun
