@@ -39,11 +39,6 @@ def open_engine(url: str, *, create: bool = True) -> Engine:
     return engine
 
 
-def store_name(url: str) -> str:
-    """The store's address as it may be shown: without a password."""
-    return make_url(url if "://" in url else f"sqlite:///{url}").render_as_string(hide_password=True)
-
-
 def _engine(url: str, *, create: bool) -> Engine:
     try:
         address = make_url(url if "://" in url else f"sqlite:///{url}")
@@ -60,7 +55,7 @@ def _engine(url: str, *, create: bool) -> Engine:
             return create_engine(address.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
         except ImportError as error:
             raise MissingExtra("postgres", "A PostgreSQL store") from error
-    raise StoreError(f"{store_name(url)}: expected sqlite:///FILE or postgresql://…")
+    raise StoreError(f"{address.render_as_string()}: expected sqlite:///FILE or postgresql://…")
 
 
 def _prepare_file(database: str | None, *, create: bool) -> None:

@@ -13,7 +13,7 @@ from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.score import Score
 from trivium.store import tables
 from trivium.store.bodies import encode
-from trivium.store.opening import DEFAULT_URL, open_engine, plain_words, store_name
+from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
@@ -44,8 +44,8 @@ class Store:
 
     def __init__(self, url: str = DEFAULT_URL, *, create: bool = True) -> None:
         self.url = url
-        self.name = store_name(url)
         self._engine = open_engine(url, create=create)
+        self.name = self._engine.url.render_as_string()
 
     def __enter__(self) -> Self:
         return self

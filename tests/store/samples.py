@@ -1,0 +1,39 @@
+"""Runs to fill a store with."""
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.composite import Composite
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.score import Score
+from trivium.store.records import RunKind, RunRecord, StoredAttempt, StoredEvaluation
+from trivium.store.store import Store
+from trivium.suites.case import Case
+
+
+def cases(count: int) -> list[Case]:
+    return [Case(id=f"c{i}", input=f"question {i}", references=(f"answer {i}",)) for i in range(count)]
+
+
+def new_run(store: Store, *, id: str = "r1", count: int = 3, kind: RunKind = "agent", **fields) -> RunRecord:
+    store.keep_cases("digest", cases(count))
+    return store.new_run(
+        id=id, suite_name="s", suite="digest", kind=kind, settings={}, provenance={}, due=count, **fields
+    )
+
+
+def attempt(position: int, *, repeat: int = 0, output: object = "answer", **fields) -> StoredAttempt:
+    made = Attempt(case=f"c{position}", repeat=repeat, output=output, **fields)
+    return StoredAttempt(position=position, attempt=made)
+
+
+def evaluation(
+    position: int, *, repeat: int = 0, value: float = 0.5, passed: bool | None = True
+) -> StoredEvaluation:
+    score = Score(name="cosine", tier="text", value=value, raw=[value])
+    made = Evaluation(
+        case=f"c{position}",
+        repeat=repeat,
+        scores={"cosine": score},
+        composite=Composite(value=value, parts={"cosine": value}, recommendation="reject"),
+        passed=passed,
+    )
+    return StoredEvaluation(position=position, evaluation=made)

@@ -1,0 +1,271 @@
+"""What is stored comes back as it was, and nothing is lost by what goes wrong."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.store.samples import attempt, cases, evaluation, new_run
+from trivium.errors import StoreError
+from trivium.store.ownership import is_surely_gone, this_process
+from trivium.store.store import Store
+from trivium.suites.case import Case
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+def test_attempts_and_evaluations_come_back_as_they_were(url):
+    with Store(url) as store:
+        run = new_run(store)
+        kept = [attempt(0), attempt(1, output={"b": [1, None]}), attempt(2, error="boom")]
+        scored = [evaluation(0), evaluation(1, value=0.25, passed=None), evaluation(2, passed=False)]
+        store.save(run, attempts=kept, evaluations=scored)
+    with Store(url) as store:
+        run = store.run()
+        assert list(store.attempts(run)) == kept
+        assert list(store.evaluations(run)) == scored
+        assert list(store.cases(run.suite)) == cases(3)
+        assert sorted(store.answered(run)) == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came_in(url):
+    with Store(url) as store:
+        run = new_run(store)
+        for position in (2, 0, 1):
+            for repeat in (1, 0):
+                store.save(
+                    run,
+                    attempts=[attempt(position, repeat=repeat)],
+                    evaluations=[evaluation(position, repeat=repeat)],
+                )
+        found = [(one.position, one.evaluation.repeat) for one in store.evaluations(run)]
+        assert found == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_views_join_case_attempt_and_evaluation_worst_first(url):
+    with Store(url) as store:
+        run = new_run(store)
+        values = [0.5, 0.1, 0.9]
+        store.save(
+            run,
+            attempts=[attempt(i, output=f"o{i}") for i in range(3)],
+            evaluations=[evaluation(i, value=value) for i, value in enumerate(values)],
+        )
+        seen = [
+            (case.id, one.output, scored.composite.value)
+            for case, one, scored in store.views(run, worst_first=True)
+        ]
+        assert seen == [("c1", "o1", 0.1), ("c0", "o0", 0.5), ("c2", "o2", 0.9)]
+
+
+def test_a_case_of_one_attempt_alone_goes_before_the_suites(url):
+    with Store(url) as store:
+        run = new_run(store)
+        own = Case(id="c0", input="question 0", references=("another",))
+        from trivium.store.records import StoredAttempt
+
+        store.save(
+            run,
+            attempts=[StoredAttempt(position=0, attempt=attempt(0).attempt, case=own)],
+            evaluations=[evaluation(0)],
+        )
+        ((case, _, _),) = store.views(run)
+        assert case == own
+
+
+def test_a_batch_with_one_attempt_that_is_there_already_leaves_nothing_behind(url):
+    with Store(url) as store:
+        run = new_run(store)
+        store.save(run, attempts=[attempt(0)])
+        with pytest.raises(StoreError):
+            store.save(run, attempts=[attempt(1), attempt(0)])
+        assert list(store.answered(run)) == [(0, 0)]
+
+
+def test_unscored_attempts_are_those_without_an_evaluation(url):
+    with Store(url) as store:
+        run = new_run(store)
+        store.save(run, attempts=[attempt(0), attempt(1), attempt(2)], evaluations=[evaluation(1)])
+        assert [one.position for one in store.attempts(run, unscored_only=True)] == [0, 2]
+
+
+def test_a_run_that_scores_anothers_attempts_again_sees_them(url):
+    with Store(url) as store:
+        first = new_run(store)
+        store.save(first, attempts=[attempt(0)], evaluations=[evaluation(0)])
+        again = new_run(store, id="r2", attempts_from=first.number)
+        assert [one.position for one in store.attempts(again, unscored_only=True)] == [0]
+        store.save(again, evaluations=[evaluation(0, value=0.9)])
+        ((_, _, scored),) = store.views(again)
+        assert scored.composite.value == 0.9
+        ((_, _, before),) = store.views(first)
+        assert before.composite.value == 0.5
+
+
+def test_lone_surrogates_deep_in_a_trace_do_not_stop_the_store(url):
+    with Store(url) as store:
+        run = new_run(store)
+        store.save(run, attempts=[attempt(0, metadata={"deep": ["\ud800"]})])
+        (kept,) = store.attempts(run)
+        assert kept.attempt.metadata == {"deep": ["\ufffd"]}
+
+
+def test_runs_are_found_by_the_beginning_of_their_id(url):
+    with Store(url) as store:
+        new_run(store, id="20260101-aa")
+        new_run(store, id="20260101-ab")
+        new_run(store, id="20270101-aa")
+        assert store.run("2027").id == "20270101-aa"
+        assert store.run().id == "20270101-aa"
+        assert [run.id for run in store.runs(limit=2)] == ["20270101-aa", "20260101-ab"]
+        with pytest.raises(StoreError, match='several runs begin with "2026"'):
+            store.run("2026")
+        with pytest.raises(StoreError, match='no run is called "2o26".*Did you mean|no run is called'):
+            store.run("2o26")
+
+
+def test_a_percent_sign_in_an_id_is_no_wildcard(url):
+    with Store(url) as store:
+        new_run(store, id="abc")
+        with pytest.raises(StoreError, match="no run is called"):
+            store.run("%")
+
+
+def test_a_run_of_a_living_process_cannot_be_taken(url):
+    with Store(url) as store:
+        run = new_run(store)
+        script = "import sys; from trivium.store.store import Store; s = Store(sys.argv[1]); s.take(s.run())"
+        refused = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True)
+        assert refused.returncode != 0
+        assert f"run {run.id} is being written by another process" in refused.stderr
+
+
+def test_a_run_of_a_dead_process_is_taken_at_once(url):
+    script = (
+        "import sys, os; from trivium.store.store import Store; s = Store(sys.argv[1]);"
+        "s.keep_cases('d', []);"
+        "s.new_run(id='r', suite_name='s', suite='d', kind='agent', settings={}, provenance={})"
+    )
+    subprocess.run([sys.executable, "-c", script, url], check=True)
+    with Store(url) as store:
+        store.take(store.run())
+
+
+def test_a_process_number_used_again_by_another_process_is_no_owner():
+    host, pid, started = this_process().rsplit(":", 2)
+    assert not is_surely_gone(this_process())
+    assert is_surely_gone(f"{host}:{pid}:{int(started or 0) + 1}")
+    assert not is_surely_gone(f"elsewhere:{pid}:{started}")
+
+
+class TestABadStore:
+    def test_of_another_program(self, tmp_path):
+        file = tmp_path / "other.db"
+        connection = sqlite3.connect(file)
+        connection.execute("CREATE TABLE songs (name TEXT)")
+        connection.close()
+        with pytest.raises(StoreError, match="is a database of something else .it has songs"):
+            Store(str(file))
+
+    def test_that_is_no_database(self, tmp_path):
+        file = tmp_path / "notes.txt"
+        file.write_text("dear diary " * 200)
+        with pytest.raises(StoreError, match="is no SQLite database"):
+            Store(str(file))
+
+    def test_written_by_a_newer_version(self, url):
+        Store(url).close()
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+        connection.close()
+        with pytest.raises(StoreError, match="written by a newer Trivium .schema 9999"):
+            Store(url)
+
+    def test_that_is_a_folder(self, tmp_path):
+        with pytest.raises(StoreError, match="is no file"):
+            Store(str(tmp_path))
+
+    def test_that_is_not_there_when_only_reading(self, tmp_path):
+        with pytest.raises(StoreError, match="there is no store yet"):
+            Store(str(tmp_path / "none.db"), create=False)
+
+    def test_that_may_not_be_written_to(self, url):
+        with Store(url) as store:
+            new_run(store)
+        store = Store(url)
+        from sqlalchemy import event
+
+        event.listen(store._engine, "connect", lambda c, _: c.execute("PRAGMA query_only=ON"))
+        store._engine.dispose()
+        with pytest.raises(StoreError, match="may not be written to"):
+            store.save(store.run(), attempts=[attempt(0)])
+        store.close()
+
+    def test_under_a_file(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreError, match="cannot be made"):
+            Store(str(tmp_path / "file" / "store.db"))
+
+    @pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "://"])
+    def test_of_a_kind_that_is_not_known(self, url):
+        with pytest.raises(StoreError, match="expected sqlite:///FILE|needs a file"):
+            Store(url)
+
+    def test_on_a_full_disk_keeps_what_was_stored(self, url):
+        with Store(url) as store:
+            run = new_run(store)
+            store.save(run, attempts=[attempt(0)])
+            pages = _pages(url)
+            from sqlalchemy import event
+
+            event.listen(
+                store._engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count={pages + 2}")
+            )
+            store._engine.dispose()
+            with pytest.raises(StoreError, match="the disk is full. What was stored is safe"):
+                store.save(run, attempts=[attempt(1, output="x" * 1_000_000)])
+        with Store(url) as store:
+            assert list(store.answered(store.run())) == [(0, 0)]
+
+    def test_that_another_program_locks(self, url, monkeypatch):
+        monkeypatch.setattr("trivium.store.opening._BUSY_MS", 10)
+        with Store(url) as store:
+            run = new_run(store)
+            other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+            other.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(StoreError, match="another program holds it locked"):
+                store.save(run, attempts=[attempt(0)])
+            other.execute("ROLLBACK")
+            other.close()
+            store.save(run, attempts=[attempt(0)])
+
+    def test_that_is_damaged(self, url):
+        with Store(url) as store:
+            run = new_run(store)
+            store.save(run, attempts=[attempt(i, output="x" * 5000) for i in range(3)])
+        file = Path(url.removeprefix("sqlite:///"))
+        body = bytearray(file.read_bytes())
+        body[4096:] = os.urandom(len(body) - 4096)
+        file.write_bytes(body)
+        with pytest.raises(StoreError):
+            list(Store(url).runs())
+
+
+def _pages(url: str) -> int:
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    (count,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.close()
+    return count
+
+
+def test_a_password_is_not_shown():
+    with pytest.raises(StoreError) as error:
+        Store("mysql://ann:geheim@localhost/evals")
+    assert "geheim" not in str(error.value)
