@@ -8,7 +8,7 @@ import msgspec
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
 
-class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tokens and money that one llm span used; None where the format does not say."""
 
     input_tokens: int | None = None
@@ -16,7 +16,7 @@ class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One piece of work: an agent's turn, a tool call, a model request.
 
     Attributes:
@@ -32,7 +32,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         input: What went in, any JSON value.
         output: What came out, any JSON value.
         usage: Tokens and cost (llm spans only).
-        attributes: Anything else; ``context`` is read by tool_selection (spec: metrics, T3.3).
+        attributes: Anything else. Two keys are read: ``context`` by tool_selection (spec: metrics,
+            T3.3), and ``handoff``, which is true for a hand-off that the format dresses as a tool call.
     """
 
     id: str
@@ -49,7 +50,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, Any] = {}
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Something that one agent sent another.
 
     Attributes:
@@ -79,10 +80,13 @@ class TraceProblem(msgspec.Struct, frozen=True, kw_only=True):
     what: str
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+class Trace(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, dict=True
+):
     """The spans and messages of one attempt, normalised (see ``trivium.traces.repair``).
 
-    Spans keep the order of their file. ``problems`` lists what was repaired.
+    Spans keep the order of their file. ``problems`` lists what was repaired. ``metadata["people"]``
+    names those among the senders and receivers who are no agents, such as the user of a chat.
     """
 
     trace_id: str = ""
@@ -93,30 +97,61 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
 
     @cached_property
     def tool_calls(self) -> tuple[Span, ...]:
-        """Tool spans ordered by start, ties and spans without a start in file order."""
-        return _by_start([span for span in self.spans if span.kind == "tool"])
+        """Tool spans ordered by start, ties and spans without a start in file order.
+
+        A hand-off dressed as a tool call is a message, not a call, and is left out.
+        """
+        return _by_start(
+            [span for span in self.spans if span.kind == "tool" and not span.attributes.get("handoff")]
+        )
+
+    @cached_property
+    def people(self) -> frozenset[str]:
+        """Senders and receivers who are no agents."""
+        named = self.metadata.get("people")
+        return frozenset(name for name in named if isinstance(name, str)) if named else frozenset()
+
+    @cached_property
+    def agent_messages(self) -> tuple[Message, ...]:
+        """Messages from one agent to another, in order; what people say or hear is left out."""
+        people = self.people
+        if not people:
+            return self.messages
+        return tuple(
+            message
+            for message in self.messages
+            if message.sender not in people and message.receiver not in people
+        )
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
         """Names of all agents that acted or were addressed, in order of appearance."""
         names: dict[str, None] = {}
         for span in self.spans:
-            if span.kind == "agent":
-                names[span.agent or span.name] = None
-            elif span.agent is not None:
+            if span.agent is not None:
                 names[span.agent] = None
-        for message in self.messages:
+            elif span.kind == "agent":
+                names[span.name] = None
+        for message in self.agent_messages:
             names[message.sender] = None
             names[message.receiver] = None
         return tuple(names)
 
+    @cached_property
+    def seconds(self) -> float | None:
+        """Time from the first start to the last end, or None when the trace has no times."""
+        starts = [span.start for span in self.spans if span.start is not None]
+        ends = [span.end for span in self.spans if span.end is not None]
+        return max(0.0, max(ends) - min(starts)) if starts and ends else None
+
 
 def _by_start(spans: list[Span]) -> tuple[Span, ...]:
     """Stable order by start; a span without a start stays right behind its predecessor in the file."""
-    keyed: list[tuple[float, int, Span]] = []
+    keys: list[float] = []
     latest = float("-inf")
-    for position, span in enumerate(spans):
-        latest = span.start if span.start is not None else latest
-        keyed.append((latest, position, span))
-    keyed.sort(key=lambda entry: entry[:2])
-    return tuple(entry[2] for entry in keyed)
+    for span in spans:
+        if span.start is not None:
+            latest = span.start
+        keys.append(latest)
+    order = sorted(range(len(spans)), key=keys.__getitem__)
+    return tuple([spans[index] for index in order])

@@ -1,0 +1,126 @@
+"""Native: a trace as Trivium's own files hold it (spec: files, trace native)."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem, TraceError, suggest
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
+
+_RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
+_IDS = ("id", "parent")
+MOST_PROBLEMS = 20
+"""Mistakes that one error lists; the others are counted."""
+
+_DECODER = msgspec.json.Decoder(Trace)
+
+
+def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
+    """A trace from its native form, normalised.
+
+    Args:
+        value: The JSON text as bytes, or the object that it holds.
+        source: The file it comes from, for error messages.
+        where: Its place in that file, such as ``line 12``.
+
+    Raises:
+        TraceError: If it is no such trace; every mistake is named with its path.
+    """
+    if isinstance(value, Trace):
+        return _normalised(value)
+    try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return _normalised(_DECODER.decode(value))
+        return _normalised(msgspec.convert(value, Trace))
+    except (msgspec.ValidationError, UnicodeDecodeError):
+        pass
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
+    return _normalised(_carefully(_plain(value, source, where), source, where))
+
+
+def _normalised(trace: Trace) -> Trace:
+    return normalise(
+        trace.spans,
+        trace.messages,
+        trace_id=trace.trace_id,
+        problems=trace.problems,
+        metadata=trace.metadata,
+    )
+
+
+def _plain(value: Any, source: str, where: str) -> Any:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except UnicodeDecodeError as error:
+        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from error
+
+
+def _carefully(value: Any, source: str, where: str) -> Trace:
+    """Reads piece by piece: numbers as ids become text, and all mistakes are found."""
+    mistakes: list[Problem] = []
+    if not isinstance(value, dict):
+        raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
+    fields: dict[str, Any] = {}
+    for key, part in value.items():
+        path = f"{where}: {key}" if where else str(key)
+        if key in _RECORDS:
+            fields[key] = _records(part, _RECORDS[key], path, mistakes)
+        elif key == "trace_id":
+            fields[key] = _text(part) or ""
+        elif key == "metadata" and isinstance(part, dict):
+            fields[key] = part
+        elif key == "metadata":
+            mistakes.append(Problem(path, f"expected an object, found {_kind(part)}"))
+        else:
+            known = Trace.__struct_fields__
+            mistakes.append(Problem(path, f"no such key in a trace.{suggest(str(key), known)}"))
+    if mistakes:
+        shown = mistakes[:MOST_PROBLEMS]
+        raise TraceError(source, shown, left_out=len(mistakes) - len(shown))
+    return Trace(**fields)
+
+
+def _records(
+    part: Any, record: type[msgspec.Struct], path: str, mistakes: list[Problem]
+) -> tuple[msgspec.Struct, ...]:
+    if not isinstance(part, list | tuple):
+        mistakes.append(Problem(path, f"expected a list, found {_kind(part)}"))
+        return ()
+    made = []
+    for index, item in enumerate(part):
+        if record is Span and isinstance(item, dict):
+            item = item | {key: _text(item[key]) for key in _IDS if key in item}  # noqa: PLW2901
+        try:
+            made.append(msgspec.convert(item, record))
+        except msgspec.ValidationError as error:
+            mistakes.append(_mistake(str(error), item, record, f"{path}[{index}]"))
+    return tuple(made)
+
+
+def _mistake(message: str, item: Any, record: type[msgspec.Struct], path: str) -> Problem:
+    what, _, inside = message.partition(" - at `$")
+    if inside:
+        path += inside.rstrip("`")
+    unknown = re.search("unknown field `(.*)`", what)
+    if unknown:
+        what = f'no such key as "{unknown[1]}".{suggest(unknown[1], record.__struct_fields__)}'
+    elif "Invalid enum value" in what:
+        kind = str(item.get("kind"))
+        kinds = ("agent", "tool", "llm", "other")
+        what = f'no kind of span is called "{kind}".{suggest(kind, kinds)} Known: {", ".join(kinds)}'
+    return Problem(path, what.replace("`", '"'))
+
+
+def _text(value: Any) -> Any:
+    """An id as text: numbers keep their decimal form."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,93 @@
+"""Readers of traces: one file a format, one line here (spec: architecture, rooms).
+
+A reader is a module with ``sniff(document) -> bool``, which says whether a JSON value is of its format,
+and ``read(documents, source) -> list[Trace]``, which reads the documents of a file (one, or one a line).
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from trivium.errors import Problem, TraceError, suggest
+from trivium.traces.readers.documents import documents_of
+from trivium.traces.trace import Trace
+
+FORMATS = {
+    "native": "trivium.traces.readers.native",
+    "tau-bench": "trivium.traces.readers.tau_bench",
+    "agents-eval": "trivium.traces.readers.agents_eval",
+}
+"""Formats by name, in the order in which they are tried on a file of unknown format."""
+
+
+def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
+    """Every trace of a file, normalised.
+
+    Args:
+        path: A JSON or JSON lines file, or the folder of an Agents-eval run.
+        format: One of ``FORMATS``; found out when not given.
+
+    Raises:
+        TraceError: If it cannot be read, is too large or of no known format.
+    """
+    return read_path(path, format)[1]
+
+
+def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
+    """As :func:`read_trace_file`, with the name of the format."""
+    path = Path(path)
+    if path.is_dir():
+        from trivium.traces.readers.agents_eval import read_run
+
+        return "agents-eval", [read_run(path)]
+    return read_documents(documents_of(path), source=str(path), format=format)
+
+
+def read_trace(value: Any, format: str | None = None, *, source: str = "") -> Trace:  # noqa: A002
+    """The one trace that a JSON value holds, normalised.
+
+    Raises:
+        TraceError: If it is of no known format, or holds no trace or several.
+    """
+    _, traces = read_documents([value], source=source, format=format)
+    if len(traces) != 1:
+        raise TraceError(source, f"expected one trace, found {len(traces):,}")
+    return traces[0]
+
+
+def read_documents(
+    documents: Sequence[Any],
+    *,
+    source: str,
+    format: str | None = None,  # noqa: A002
+) -> tuple[str, list[Trace]]:
+    """The name of the format and every trace of a file's documents."""
+    if format is None:
+        format = sniff_format(documents, source=source)  # noqa: A001
+    traces: list[Trace] = _reader(format, source).read(documents, source)
+    return format, traces
+
+
+def sniff_format(documents: Sequence[Any], *, source: str) -> str:
+    """The format that the first document of a file is of.
+
+    Raises:
+        TraceError: If no reader knows it.
+    """
+    if not documents:
+        raise TraceError(source, "the file is empty")
+    for name in FORMATS:
+        if _reader(name, source).sniff(documents[0]):
+            return name
+    first = documents[0][0] if isinstance(documents[0], list) and documents[0] else documents[0]
+    keys = f"with the keys {', '.join(list(first)[:8])}" if isinstance(first, dict) else ""
+    raise TraceError(source, f"of no known format {keys}; known: {', '.join(FORMATS)}".replace("  ", " "))
+
+
+def _reader(name: str, source: str) -> ModuleType:
+    if name not in FORMATS:
+        what = f'no trace format is called "{name}".{suggest(name, FORMATS)} Known: {", ".join(FORMATS)}'
+        raise TraceError(source, Problem("format", what))
+    return import_module(FORMATS[name])
