@@ -1,0 +1,1 @@
+"""The kinds of agent that can be asked: one file each."""

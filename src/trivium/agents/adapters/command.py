@@ -1,0 +1,140 @@
+"""Commands as agents: the input on standard input, the output on standard output."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from trivium.agents.adapter import AgentFailure, Reply, Request
+from trivium.agents.admission import too_large
+from trivium.agents.masking import mask
+from trivium.errors import AgentError
+
+_STDERR_KEPT = 2_000
+"""Bytes of the end of standard error that are kept for the reason."""
+
+_STDIN, _STDOUT = 0, 1
+
+
+class CommandAgent:
+    """An agent that is a command.
+
+    It gets the case's input as text on standard input (as JSON when it is no text) and
+    ``TRIVIUM_CASE``, ``TRIVIUM_REPEAT`` and ``TRIVIUM_SEED`` in its environment. No shell is involved.
+    What it prints is the output; a status other than 0 fails the attempt, with the end of standard error
+    as the reason. What it leaves running when it ends is killed.
+
+    Args:
+        command: Words as a shell would split them, or a list of arguments.
+        name: How reports call it; the command itself by default.
+
+    Raises:
+        AgentError: When the command is empty, not quoted properly, or its program is not there.
+    """
+
+    def __init__(self, command: str | Sequence[str], *, name: str | None = None) -> None:
+        self.name = name or mask(command if isinstance(command, str) else shlex.join(command))
+        try:
+            self._arguments = shlex.split(command) if isinstance(command, str) else list(command)
+        except ValueError as error:
+            raise AgentError(self.name, f"the command cannot be split into words: {error}") from error
+        if not self._arguments:
+            raise AgentError(self.name, "the command is empty; expected a program and its arguments")
+        if shutil.which(self._arguments[0]) is None:
+            raise AgentError(self.name, f'there is no program "{self._arguments[0]}" (or it may not be run)')
+
+    async def call(self, request: Request) -> Reply:
+        """Run the command once; it and all it started are killed when the caller goes away."""
+        environment = os.environ | {
+            "TRIVIUM_CASE": request.case.id,
+            "TRIVIUM_REPEAT": str(request.repeat),
+            "TRIVIUM_SEED": str(request.seed),
+        }
+        transport, talk = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Talk(request.output_bytes),
+            *self._arguments,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(_STDIN))
+            stdin.write(_content(request.case.input))
+            stdin.close()
+            await talk.over
+        finally:
+            _kill_group(transport.get_pid())
+            transport.close()
+            await talk.exited
+        return talk.reply(transport.get_returncode())
+
+    async def close(self) -> None:
+        """Nothing is kept between calls."""
+
+
+def _content(value: Any) -> bytes:
+    return value.encode(errors="replace") if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a command and everything that it started and left."""
+    with suppress(ProcessLookupError, PermissionError):  # all of them have ended
+        os.killpg(pid, signal.SIGKILL)
+
+
+class _Talk(asyncio.SubprocessProtocol):
+    """Listens to one command: keeps its output up to a limit, and the end of its complaints.
+
+    Attributes:
+        over: Done when the command has ended and both streams are closed, or failed over the limit.
+        exited: Done when the command has ended.
+    """
+
+    def __init__(self, limit: int) -> None:
+        loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self._limit = limit
+        self._output = bytearray()
+        self._complaint = b""
+        self._pid = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._pid = cast("asyncio.SubprocessTransport", transport).get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        chunk = cast("bytes", data)
+        if fd != _STDOUT:
+            self._complaint = (self._complaint + chunk)[-_STDERR_KEPT:]
+        elif len(self._output) + len(chunk) <= self._limit:
+            self._output += chunk
+        elif not self.over.done():
+            self.over.set_exception(too_large(self._limit))
+
+    def process_exited(self) -> None:
+        _kill_group(self._pid)  # what is left running would hold the streams open
+        self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def reply(self, status: int | None) -> Reply:
+        """What the command said.
+
+        Raises:
+            AgentFailure: When it did not end with status 0, or printed no text.
+        """
+        if status:
+            said = self._complaint.decode(errors="replace").strip()
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            raise AgentFailure(f"the command {how}{f': {said}' if said else ''}")
+        try:
+            return Reply(output=self._output.decode())
+        except UnicodeDecodeError as error:
+            raise AgentFailure(f"the output is not UTF-8 (byte {error.start:,})") from error

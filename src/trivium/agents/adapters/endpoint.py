@@ -1,0 +1,111 @@
+"""HTTP endpoints as agents."""
+
+import asyncio
+
+import httpx
+import msgspec
+
+from trivium.agents.adapter import AgentFailure, Reply, Request
+from trivium.agents.admission import too_large
+from trivium.agents.failing import is_passing_status, parse_retry_after
+from trivium.agents.masking import mask
+from trivium.agents.reply import decode_json, read_reply
+
+_CONNECT_SECONDS = 30.0
+_COMPLAINT_BYTES = 2_000
+"""How much of the body of a refusal is kept for the reason."""
+
+
+class EndpointAgent:
+    """An agent behind a URL.
+
+    It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
+    ``output`` holds the fields of an Attempt (see :func:`trivium.agents.reply.read_reply`); any other JSON
+    or text is the output itself. The whole answer is bounded by ``limits.output_bytes`` and is read as it
+    comes, so that a flood does not fill memory.
+
+    Args:
+        url: Where to post.
+        transport: Carries the requests; the network by default.
+    """
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.name = mask(url)
+        self._url = url
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def call(self, request: Request) -> Reply:
+        """Post the case once."""
+        asked = {
+            "input": request.case.input,
+            "case": request.case.id,
+            "repeat": request.repeat,
+            "seed": request.seed,
+        }
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/*;q=0.9, */*;q=0.1"}
+        content = msgspec.json.encode(asked)
+        async with self._connected().stream("POST", self._url, content=content, headers=headers) as response:
+            if not response.is_success:
+                raise await _refusal(response)
+            body = await _read(response, request.output_bytes)
+            if body is None:
+                raise too_large(request.output_bytes)
+        return _understood(response, body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _connected(self) -> httpx.AsyncClient:
+        """The one client of this event loop; connections cannot be shared between loops."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._loop = loop
+            self._client = httpx.AsyncClient(
+                transport=self._transport,
+                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),  # the attempt's own limit rules
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            )
+        return self._client
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes | None:
+    """The body, or None when it is larger than the limit."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > limit:
+            return None
+    return bytes(body)
+
+
+async def _refusal(response: httpx.Response) -> AgentFailure:
+    """What a status other than 2xx means, with the beginning of what the server said."""
+    said = bytearray()
+    async for chunk in response.aiter_bytes():
+        said += chunk
+        if len(said) >= _COMPLAINT_BYTES:
+            break
+    text = bytes(said[:_COMPLAINT_BYTES]).decode(errors="replace").strip()
+    status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    if response.has_redirect_location:
+        text = f"redirects to {response.headers['location']}; name that address instead"
+    return AgentFailure(
+        f"{status}: {text}" if text else status,
+        retryable=is_passing_status(response.status_code),
+        retry_after=parse_retry_after(response.headers.get("retry-after")),
+    )
+
+
+def _understood(response: httpx.Response, body: bytes) -> Reply:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return read_reply(decode_json(body))
+    try:
+        return Reply(output=body.decode(response.charset_encoding or "utf-8"))
+    except (UnicodeDecodeError, LookupError) as error:
+        raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is no text: {error}") from error

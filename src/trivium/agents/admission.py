@@ -1,0 +1,131 @@
+"""Admission: which outputs enter, in which form (spec: metrics, "Texts at the door").
+
+An agent may give back anything. What enters is a JSON value, bounded in size and depth, with its texts clean.
+"""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from trivium.agents.adapter import AgentFailure
+from trivium.suites.door import clean
+
+DEEPEST = 200
+"""Levels of lists and objects in an output; far below where JSON libraries give up."""
+
+
+def admit(output: Any, *, limit: int) -> tuple[Any, tuple[str, ...]]:
+    """An output as it is kept.
+
+    Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
+    other libraries plain numbers.
+
+    Args:
+        output: Whatever came back.
+        limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
+
+    Returns:
+        The clean JSON value, and what was changed at the door.
+
+    Raises:
+        AgentFailure: When it is too large, too deep, or no JSON value.
+    """
+    plain = _plain(output, "", 0, _Room(limit))
+    value, flags = clean(plain)
+    size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
+    if size > limit:
+        raise too_large(limit)
+    return value, tuple(flags)
+
+
+def too_large(limit: int) -> AgentFailure:
+    """The failure of an output over the limit."""
+    return AgentFailure(f"the output is larger than {limit:,} bytes (limits.output_bytes)")
+
+
+class _Room:
+    """Bytes that are left; a value that is shared a million times over is small until it is written."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = limit
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise too_large(self.limit)
+
+
+def _plain(value: Any, path: str, depth: int, room: _Room) -> Any:
+    """The value in plain JSON types; recursion is bounded by ``DEEPEST``."""
+    if value is None or isinstance(value, bool):
+        room.take(1)
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, path, depth, room)
+    if isinstance(value, str):
+        room.take(len(value))
+        return str.__str__(value)
+    if isinstance(value, numbers.Real):
+        room.take(1)
+        return _number(value, path)
+    if depth >= DEEPEST:
+        raise AgentFailure(f"the output is nested deeper than {DEEPEST} levels")
+    if isinstance(value, list | tuple):
+        room.take(2)
+        return [_plain(item, f"{path}[{place}]", depth + 1, room) for place, item in enumerate(value)]
+    fields = _fields(value, path)
+    room.take(2)
+    return {
+        _key(key, path, room): _plain(item, f"{path}.{key}", depth + 1, room) for key, item in fields.items()
+    }
+
+
+def _number(value: numbers.Real, path: str) -> int | float:
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    number = float(value)
+    if not math.isfinite(number):
+        raise AgentFailure(f"{_where(path)} is {number}, which JSON does not have")
+    return number
+
+
+def _key(key: Any, path: str, room: _Room) -> str:
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise AgentFailure(f"{_where(path)} has a key of type {type(key).__name__}; JSON has texts only")
+    text = str.__str__(key) if isinstance(key, str) else str(int(key))
+    room.take(len(text))
+    return text
+
+
+def _fields(value: Any, path: str) -> Mapping[Any, Any]:
+    """The fields of a record of any common kind."""
+    if isinstance(value, Mapping):
+        return value
+    if not isinstance(value, type):
+        if dataclasses.is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if isinstance(value, msgspec.Struct):
+            return msgspec.structs.asdict(value)
+        dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+        if callable(dump):
+            dumped = dump(mode="json")
+            if isinstance(dumped, Mapping):
+                return dumped
+    raise AgentFailure(
+        f"{_where(path)} is {_kind(value)}, which is no JSON value; expected a text or a JSON value"
+    )
+
+
+def _where(path: str) -> str:
+    return f"output{path}" if path else "the output"
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,0 +1,150 @@
+"""Finding the agent that a user names."""
+
+import importlib
+import importlib.util
+import pkgutil
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from trivium.agents.adapter import AgentAdapter
+from trivium.agents.adapters.command import CommandAgent
+from trivium.agents.adapters.function import FunctionAgent
+from trivium.agents.failing import reason
+from trivium.errors import AgentError, suggest
+
+FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
+
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_COMMAND = "cmd:"
+
+
+def load_agent(spec: Any) -> AgentAdapter:
+    """The agent that a user means.
+
+    Args:
+        spec: ``package.module:name`` or ``file.py:name`` (the name may have dots), ``http(s)://…``,
+            ``cmd:program arguments``, a list of a program and its arguments, a callable, a PydanticAI
+            agent, or anything with the shape of an AgentAdapter.
+
+    Raises:
+        AgentError: When it cannot be found or called at all.
+        MissingExtra: When it needs a part that is not installed.
+    """
+    if not isinstance(spec, str):
+        return _from_object(spec, _name_of(spec))
+    if _URL.match(spec):
+        from trivium.agents.adapters.endpoint import EndpointAgent
+
+        return EndpointAgent(spec)
+    if spec.startswith(_COMMAND):
+        return CommandAgent(spec.removeprefix(_COMMAND).strip(), name=None)
+    place, separator, attribute = spec.rpartition(":")
+    if not (separator and place and attribute):
+        raise AgentError(spec, f"names no agent; expected {FORMS}")
+    return _from_object(_attribute(_module(place, spec), attribute, spec), spec)
+
+
+def _from_object(found: Any, name: str) -> AgentAdapter:
+    if _is_pydantic_agent(found):
+        from trivium.agents.adapters.pydantic_agent import PydanticAgent
+
+        return PydanticAgent(found, name=name.rpartition(":")[2])
+    if hasattr(found, "call") and hasattr(found, "close") and not isinstance(found, type):
+        adapter: AgentAdapter = found
+        return adapter
+    if isinstance(found, Sequence) and not isinstance(found, str | bytes):
+        if found and all(isinstance(word, str) for word in found):
+            return CommandAgent(found)
+        raise AgentError(name, "a command is a list of texts: a program and its arguments")
+    if not callable(found):
+        raise AgentError(
+            name, f"is a {type(found).__name__}, which cannot be called; expected a function or an agent"
+        )
+    return FunctionAgent(found, name=name)
+
+
+def _is_pydantic_agent(found: Any) -> bool:
+    pydantic_ai = sys.modules.get("pydantic_ai.agent")  # whoever made one has imported it
+    return pydantic_ai is not None and isinstance(found, pydantic_ai.AbstractAgent)
+
+
+def _name_of(found: Any) -> str:
+    function = getattr(found, "func", found)  # a partial is called as its function
+    name = getattr(function, "__qualname__", None) or getattr(function, "name", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def _module(place: str, spec: str) -> ModuleType:
+    """The module at a place, which the working folder can hold too."""
+    if place.endswith(".py"):
+        return _module_of_file(Path(place), spec)
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise AgentError(spec, f'"{place}" is no module name; expected {FORMS}')
+    _make_importable(Path.cwd())
+    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise _broken(place, spec, error) from error  # a module that the agent itself imports
+        near = suggest(error.name.rpartition(".")[2], _neighbours(error.name))
+        raise AgentError(spec, f'there is no module "{error.name}" here or in this Python.{near}') from error
+    except (Exception, SystemExit) as error:
+        raise _broken(place, spec, error) from error
+
+
+def _module_of_file(file: Path, spec: str) -> ModuleType:
+    if not file.is_file():
+        near = suggest(file.name, [each.name for each in file.parent.glob("*.py")])
+        raise AgentError(spec, f"there is no file {file}.{near}")
+    _make_importable(file.resolve().parent)  # as when Python runs the file
+    name = f"trivium_agent_{file.stem}"
+    found = importlib.util.spec_from_file_location(name, file.resolve())
+    if found is None or found.loader is None:
+        raise AgentError(spec, f"{file} cannot be read as Python")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module  # dataclasses and pickling look their module up
+    try:
+        found.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _broken(str(file), spec, error) from error
+    return module
+
+
+def _make_importable(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _neighbours(name: str) -> list[str]:
+    """Modules that stand where a module was looked for."""
+    package = name.rpartition(".")[0]
+    paths = list(sys.modules[package].__path__) if package in sys.modules else None
+    return [module.name for module in pkgutil.iter_modules(paths)]
+
+
+def _broken(place: str, spec: str, error: BaseException) -> AgentError:
+    """The module is there, but running it failed: where, and with what."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+    ]
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return AgentError(spec, f"importing {place} failed{where}: {reason(error)}")
+
+
+def _attribute(module: ModuleType, path: str, spec: str) -> Any:
+    found: Any = module
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            known = [each for each in dir(found) if not each.startswith("_")]
+            owner = getattr(found, "__name__", type(found).__name__)
+            raise AgentError(spec, f'{owner} has no "{name}".{suggest(name, known)}') from None
+    return found
