@@ -1,0 +1,201 @@
+"""A calibrator with where it comes from, as a record and as JSON (spec: metrics, S.10)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import Problem, TrustError, suggest
+from trivium.trust.calibration.isotonic import Isotonic
+from trivium.trust.calibration.linear_model import Floats, LinearModel
+from trivium.trust.calibration.targets import known_target
+from trivium.trust.calibration.temperature import Temperature
+
+SCHEMA_VERSION = "1"
+
+TEMPERATURE = "temperature_scaling"
+
+MODELS: dict[str, type[Temperature | LinearModel | Isotonic]] = {
+    TEMPERATURE: Temperature,
+    "logistic": LinearModel,
+    "platt": LinearModel,
+    "isotonic": Isotonic,
+}
+"""What an artifact's ``method`` may be.
+
+A linear calibrator is ``logistic`` with the link ``identity``, as the original tool has it.
+"""
+
+SAME_THING = {
+    "llm": "llm_evidence_count",
+    "total_evidence": "llm_evidence_count",
+    "retrieval_similarity_mean": "retrieval_similarity_mean",
+    "retrieval_similarity_max": "retrieval_similarity_max",
+    "token_msp": "token_msp",
+    "consistency": "consistency_modal_confidence",
+}
+"""Confidences that are a signal as it is, and that signal."""
+
+SPEAKS_OF = ("judges", "prompts")
+"""Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
+
+
+class Calibrator(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted calibrator.
+
+    Attributes:
+        method: One of ``MODELS``.
+        model: What it computes.
+        features: The signals it looks at, in order; or the one confidence it was fitted on.
+        target: What it predicts; None where an old artifact does not say.
+        confidence: The confidence function whose values it was fitted on, None if on signals.
+        training_metadata: Where and on how much it was fitted.
+        metrics: How good it is: ``cross_fitted`` (the figures to quote), ``in_sample``, ``uncalibrated``.
+        warnings: What a user must know before using it.
+    """
+
+    method: str
+    model: Temperature | LinearModel | Isotonic
+    features: tuple[str, ...] = ()
+    target: str | None = None
+    confidence: str | None = None
+    training_metadata: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it can be applied to its own signals (``--confidence calibrated``)."""
+        return self.method != TEMPERATURE and self.confidence is None
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it can be applied to any one confidence (``--confidence calibrated:NAME``)."""
+        return not isinstance(self.model, LinearModel)
+
+    @property
+    def keeps_ranking(self) -> bool:
+        """Whether it cannot change AURC or AUGRC, since it keeps the order of the items."""
+        return self.method == TEMPERATURE
+
+    def apply(self, x: npt.ArrayLike) -> Floats:
+        """Calibrated values, shape (n,), in [0, 1], of features (n, d), or of one feature (n,)."""
+        given = np.asarray(x, dtype=np.float64)
+        if given.ndim == 1:
+            given = given[:, None]
+        width = max(1, len(self.features))
+        if given.ndim != 2 or given.shape[1] != width:
+            raise TrustError(f"the calibrator looks at {width} features; found shape {given.shape}")
+        return self.model.apply(given if isinstance(self.model, LinearModel) else given[:, 0])
+
+    def doubts(self, confidence: str) -> list[str]:
+        """Why it may not fit a confidence that it is to be applied to; nothing where it was made for it."""
+        made_for = self.confidence or (self.features[0] if len(self.features) == 1 else None)
+        if made_for is None or made_for in {confidence, SAME_THING.get(confidence)}:
+            return []
+        return [f'the calibrator was fitted on "{made_for}" and is applied to "{confidence}"']
+
+    def unlike(self, provenance: Mapping[str, Any]) -> list[str]:
+        """How the judges or prompts it was fitted on differ from those it is used on.
+
+        Args:
+            provenance: ``judges`` and ``prompts`` of the run, any JSON values.
+
+        Returns:
+            One line for each difference; what one side does not know is passed over.
+        """
+        known = [key for key in SPEAKS_OF if key in self.training_metadata and key in provenance]
+        return [
+            f"the calibrator was fitted on other {key}: {before!r}, not {provenance[key]!r}"
+            for key in known
+            if (before := self.training_metadata[key]) != provenance[key]
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The artifact, as a JSON object; the tool that wrote the first artifacts reads it too."""
+        artifact: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "method": self.method,
+            "features": list(self.features),
+            "target": self.target,
+            "confidence": self.confidence,
+            "training_metadata": self.training_metadata,
+            "model": msgspec.to_builtins(self.model),
+            "metrics": self.metrics,
+            "warnings": list(self.warnings),
+        }
+        if isinstance(self.model, Temperature):
+            artifact["temperature"] = self.model.temperature
+        if "in_sample" in self.metrics:
+            artifact["validation_metrics"] = self.metrics["in_sample"]
+        return artifact
+
+
+def calibrator_from_json(artifact: object) -> Calibrator:
+    """Read an artifact, whether Trivium or the original tool wrote it; keys it does not know are passed over.
+
+    Raises:
+        TrustError: If a part is missing, of another type, or does not fit the others.
+    """
+    if not isinstance(artifact, Mapping):
+        raise TrustError(f"a calibrator is a JSON object; found {type(artifact).__name__}")
+    version = artifact.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise _wrong("schema_version", f'must be "{SCHEMA_VERSION}"; found {version!r}')
+    method = artifact.get("method")
+    if not isinstance(method, str) or method not in MODELS:
+        hint = suggest(method, MODELS) if isinstance(method, str) else ""
+        raise _wrong("method", f"must be one of {', '.join(MODELS)}; found {method!r}.{hint}")
+    body = artifact.get("model")
+    if body is None and method == TEMPERATURE:
+        body = {"temperature": artifact.get("temperature")}
+    try:
+        model = msgspec.convert(body, type=MODELS[method])
+    except msgspec.ValidationError as error:
+        raise _wrong("model", str(error)) from error
+    calibrator = Calibrator(
+        method=method,
+        model=model,
+        features=_read(artifact, "features", tuple[str, ...], ()),
+        target=_read(artifact, "target", str | None, None),
+        confidence=_read(artifact, "confidence", str | None, None),
+        training_metadata=_read(artifact, "training_metadata", dict[str, Any], None)
+        or _read(artifact, "fitted_on", dict[str, Any], {}),
+        metrics=_read(artifact, "metrics", dict[str, Any], None)
+        or _read(artifact, "validation_metrics", dict[str, Any], {}),
+        warnings=_read(artifact, "warnings", tuple[str, ...], ()),
+    )
+    _check(calibrator)
+    return calibrator
+
+
+def _check(calibrator: Calibrator) -> None:
+    features = calibrator.features
+    if calibrator.target is not None:
+        known_target(calibrator.target)
+    elif calibrator.method != TEMPERATURE:
+        raise _wrong("target", f"is needed by method {calibrator.method!r}")
+    if isinstance(calibrator.model, LinearModel):
+        wanted = len(calibrator.model.coefficients)
+        if len(features) != wanted:
+            raise _wrong("features", f"must be {wanted}, one a coefficient; found {len(features)}")
+        if calibrator.method == "platt" and wanted != 1:
+            raise _wrong("features", f'method "platt" has exactly one; found {wanted}')
+    elif len(features) != 1 and (features or calibrator.method == "isotonic"):
+        raise _wrong("features", f'method "{calibrator.method}" has exactly one; found {len(features)}')
+
+
+def _read(artifact: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any:
+    value = artifact.get(key)
+    if value is None:
+        return default
+    try:
+        return msgspec.convert(value, type=kind)
+    except msgspec.ValidationError as error:
+        raise _wrong(key, str(error)) from error
+
+
+def _wrong(key: str, what: str) -> TrustError:
+    return TrustError(Problem(f"calibrator.{key}", what))

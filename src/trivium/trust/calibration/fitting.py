@@ -1,0 +1,212 @@
+"""Fit a calibrator and say how good it is on groups that it has not seen (spec: metrics, S.10)."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import TrustError, suggest
+from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
+from trivium.trust.calibration.folds import assign_folds
+from trivium.trust.calibration.isotonic import fit_isotonic
+from trivium.trust.calibration.linear import fit_linear
+from trivium.trust.calibration.logistic import fit_logistic
+from trivium.trust.calibration.quality import probability_quality
+from trivium.trust.calibration.targets import known_target
+from trivium.trust.calibration.temperature import HOTTEST, Temperature, fit_temperature
+from trivium.trust.groups import Groups
+
+Floats = npt.NDArray[np.float64]
+
+METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
+
+FOLDS = 5
+
+
+def fit_calibrator(
+    method: str,
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    features: Sequence[str],
+    groups: Groups | Sequence[Hashable],
+    target: str = "correctness",
+    confidence: str | None = None,
+    training: Mapping[str, Any] | None = None,
+    warnings: Iterable[str] = (),
+    folds: int = FOLDS,
+    seed: int = 42,
+) -> Calibrator:
+    """Fit one calibrator on everything, and judge it on groups that it was not fitted on.
+
+    The ``cross_fitted`` metrics are those to quote: each fold of groups is predicted by a calibrator fitted
+    on the others. The ``in_sample`` ones flatter (an isotonic model is calibrated perfectly on its own data).
+
+    Args:
+        method: One of ``METHODS``. With the target ``loss``, ``logistic`` and ``platt`` are fitted as
+            ``linear``: ridge regression with an identity link.
+        x: Features, shape (n, d), or one feature (n,); for ``temperature`` probabilities.
+        y: Target, shape (n,), in [0, 1]; 0 or 1 unless the target is ``loss``.
+        features: Names of the d features.
+        groups: The group of each item, n of them; their ids decide which fold they are in.
+        target: One of ``targets.TARGETS``.
+        confidence: The confidence function whose values ``x`` holds, None if it holds signals.
+        training: What to keep of where the data come from: ``judges``, ``prompts``, paths, …
+        warnings: What the user must know from before, such as defaults that stood in for signals.
+        folds: Number of folds; fewer where there are fewer groups.
+        seed: Of the split of the groups into folds.
+
+    Raises:
+        TrustError: If method, target and data do not go together.
+    """
+    _check_plan(method, features, target)
+    given, wanted, clusters = _checked(x, y, groups, features=features, target=target)
+    if method == "temperature" and (given.min() < 0 or given.max() > 1):
+        raise TrustError(
+            f'method "temperature" needs probabilities; "{features[0]}" runs '
+            f"from {given.min():g} to {given.max():g}"
+        )
+    continuous = target == "loss"
+    model = _fit(method, given, wanted, continuous=continuous)
+    named = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
+    fitted = Calibrator(method=named, model=model, features=tuple(features))
+    unseen, reason = _cross_fitted(
+        method, given, wanted, clusters, fitted.features, continuous=continuous, folds=folds, seed=seed
+    )
+    measure = _regression_quality if continuous else probability_quality
+    metrics: dict[str, Any] = {
+        "cross_fitted": None if unseen is None else measure(unseen, wanted),
+        "cross_fitted_reason": reason,
+        "folds": None if unseen is None else min(folds, clusters.count),
+        "in_sample": measure(fitted.apply(given), wanted),
+    }
+    if given.shape[1] == 1 and given.min() >= 0 and given.max() <= 1:
+        metrics["uncalibrated"] = measure(given[:, 0], wanted)
+    if method == "temperature":
+        for when, figures in (("before", metrics["uncalibrated"]), ("after", metrics["in_sample"])):
+            metrics |= {f"ece_{when}": figures["ece"], f"nll_{when}": figures["nll"]}
+    return Calibrator(
+        method=named,
+        model=model,
+        features=tuple(features),
+        target=target,
+        confidence=confidence,
+        training_metadata={
+            **(training or {}),
+            "n_samples": wanted.size,
+            "n_groups": clusters.count,
+            "positive_rate": None if continuous else float(wanted.mean()),
+        },
+        metrics=metrics,
+        warnings=(*warnings, *_warnings(model, given, features)),
+    )
+
+
+def _fit(method: str, x: Floats, y: Floats, *, continuous: bool) -> Any:
+    if method == "temperature":
+        return fit_temperature(x[:, 0], y)
+    if method == "isotonic":
+        return fit_isotonic(x[:, 0], y)
+    return fit_linear(x, y) if continuous else fit_logistic(x, y)
+
+
+def _cross_fitted(
+    method: str,
+    x: Floats,
+    y: Floats,
+    clusters: Groups,
+    features: tuple[str, ...],
+    *,
+    continuous: bool,
+    folds: int,
+    seed: int,
+) -> tuple[Floats | None, str | None]:
+    """Each item as predicted by a calibrator that has not seen its group; or None and why not."""
+    if clusters.count < 2:
+        return None, "one group only: nothing is left to fit on when it is held out"
+    fold = assign_folds(clusters, folds=folds, seed=seed)
+    unseen = np.empty_like(y)
+    for number in range(int(fold.max()) + 1):
+        out = fold == number
+        try:
+            model = _fit(method, x[~out], y[~out], continuous=continuous)
+        except TrustError as error:
+            return None, f"without fold {number + 1}: {error}"
+        unseen[out] = Calibrator(method=method, model=model, features=features).apply(x[out])
+    return unseen, None
+
+
+def _regression_quality(predicted: Floats, target: Floats) -> dict[str, float | None]:
+    error = predicted - target
+    return {"mae": float(np.abs(error).mean()), "mse": float(np.square(error).mean())}
+
+
+def _warnings(model: Any, x: Floats, features: Sequence[str]) -> list[str]:
+    found = [
+        f'feature "{name}" is the same in every item and tells nothing'
+        for name, constant in zip(features, x.min(axis=0) == x.max(axis=0), strict=True)
+        if constant
+    ]
+    if isinstance(model, Temperature):
+        found += model.warnings()
+        if (x == 0.5).all():
+            found.append("every probability is 0.5: the temperature cannot be told and stays 1")
+        if model.temperature == HOTTEST and np.isin(x, (0.0, 1.0)).any():
+            found.append(
+                "probabilities of exactly 0 or 1 are among the data; a few wrong ones outweigh all else"
+            )
+    return found
+
+
+def _check_plan(method: str, features: Sequence[str], target: str) -> None:
+    """Refuse methods, features and targets that do not go together."""
+    if method not in METHODS:
+        raise TrustError(
+            f'no calibrator is called "{method}".{suggest(method, METHODS)}\n  known: {", ".join(METHODS)}'
+        )
+    known_target(target)
+    if method == "temperature" and target == "loss":
+        raise TrustError('method "temperature" needs right or wrong as its target, not "loss"')
+    if method == "linear" and target != "loss":
+        raise TrustError(f'method "linear" needs the target "loss"; for "{target}" use "logistic"')
+    if not features:
+        raise TrustError("a calibrator needs at least one feature")
+    if method in {"temperature", "platt", "isotonic"} and len(features) != 1:
+        raise TrustError(f'method "{method}" needs exactly one feature; found {", ".join(features)}')
+
+
+def _checked(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    groups: Groups | Sequence[Hashable],
+    *,
+    features: Sequence[str],
+    target: str,
+) -> tuple[Floats, Floats, Groups]:
+    """Features (n, d), targets (n,) and their groups, or what is wrong with them."""
+    given, wanted = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    given = given[:, None] if given.ndim == 1 else given
+    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
+    if (
+        wanted.ndim != 1
+        or given.shape != (wanted.size, len(features))
+        or clusters.codes.shape != wanted.shape
+    ):
+        raise TrustError(
+            f"n targets need features of shape (n, {len(features)}) and n groups; "
+            f"found {given.shape}, {wanted.shape} and {clusters.codes.shape}"
+        )
+    if not wanted.size:
+        raise TrustError("no items to fit on: a calibrator needs predictions with their truths")
+    if not np.isfinite(given).all():
+        at, column = np.argwhere(~np.isfinite(given))[0]
+        raise TrustError(
+            f'feature "{features[column]}" of items[{at}] must be finite; found {given[at, column]}'
+        )
+    fine = ((wanted >= 0) & (wanted <= 1)) if target == "loss" else np.isin(wanted, (0.0, 1.0))
+    if not fine.all():
+        place = int(np.argmin(fine))
+        kind = "between 0 and 1" if target == "loss" else "0 or 1"
+        raise TrustError(f"the target of items[{place}] must be {kind}; found {wanted[place]}")
+    return given, wanted, clusters

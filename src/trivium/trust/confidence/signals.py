@@ -1,0 +1,182 @@
+"""Signals of many items, read column by column and checked at the door (spec: metrics, S.9)."""
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import Problem, TrustError
+
+Floats = npt.NDArray[np.float64]
+Row = Mapping[str, Any]
+
+ABSENT: Final = object()
+"""Stands in a column where an item has no such key."""
+
+SHOWN = 10
+"""Faults that an error lists; the others are counted."""
+
+
+class Signals:
+    """The signals of many items, as a confidence function sees them.
+
+    Args:
+        rows: One mapping of signal names to values an item, n of them.
+        wanted_by: Who asks, for errors, such as ``confidence "token_msp"``.
+        groups: The group of each item, for errors.
+        items: The name of each item, for errors.
+        used: Which items matter, shape (n,), bool; all by default. An abstained one need not have signals.
+
+    Attributes:
+        filled: How often a signal that was null or absent was replaced by its documented default, by name.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        wanted_by: str,
+        groups: Sequence[object] | None = None,
+        items: Sequence[object] | None = None,
+        used: npt.ArrayLike | None = None,
+    ) -> None:
+        self._size = len(rows)
+        for name, given in (("groups", groups), ("items", items)):
+            if given is not None and len(given) != self._size:
+                raise ValueError(f"{name} must have one entry an item: {self._size}, found {len(given)}")
+        mask = np.ones(self._size, dtype=bool) if used is None else np.asarray(used, dtype=bool)
+        if mask.shape != (self._size,):
+            raise ValueError(f"used must have shape ({self._size},), found {mask.shape}")
+        self._at = np.flatnonzero(mask)
+        self._rows = rows if used is None else [rows[int(at)] for at in self._at]
+        self._wanted_by, self._groups, self._items = wanted_by, groups, items
+        self.filled: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def counted(self) -> int:
+        """Items that matter."""
+        return self._at.size
+
+    def number(
+        self,
+        name: str,
+        *,
+        null: float | None = None,
+        absent: float | None = None,
+        low: float = -inf,
+        high: float = inf,
+        whole: bool = False,
+    ) -> Floats:
+        """A signal of every item.
+
+        Args:
+            name: Of the signal.
+            null: What null counts as; None makes it an error.
+            absent: What a missing key counts as; None makes it an error.
+            low: Smallest value that makes sense.
+            high: Largest value that makes sense.
+            whole: Whether only whole numbers make sense.
+
+        Returns:
+            Shape (n,), finite; NaN for items that do not matter.
+
+        Raises:
+            TrustError: If a value is no such number. Text and booleans are never numbers here.
+        """
+        column = [row.get(name, ABSENT) for row in self._rows]
+        for gap, default in ((None, null), (ABSENT, absent)):
+            if default is not None and (count := sum(value is gap for value in column)):
+                column = [default if value is gap else value for value in column]
+                self.filled[name] = self.filled.get(name, 0) + count
+        values = _plain(column)
+        if values is None or not _all_right(values, low=low, high=high, whole=whole):
+            faults = [
+                (at, fault)
+                for at, value in enumerate(column)
+                if (fault := _fault(value, low=low, high=high, whole=whole))
+            ]
+            self.refuse([(at, f'needs signal "{name}", which {fault}') for at, fault in faults])
+        return self._spread(np.asarray(values, dtype=np.float64))
+
+    def finite(self, values: npt.ArrayLike) -> Floats:
+        """Confidences that a function gave, checked: one finite number for each item that matters.
+
+        Raises:
+            TrustError: If one is not finite, or their number is wrong.
+        """
+        given = np.asarray(values, dtype=np.float64)
+        if given.shape != (self._size,):
+            raise TrustError(f"{self._wanted_by} gave shape {given.shape}; expected ({self._size},)")
+        mine = given[self._at]
+        wrong = np.flatnonzero(~np.isfinite(mine))
+        self.refuse([(int(at), f"is {mine[at]}, which cannot be ranked") for at in wrong])
+        return self._spread(mine)
+
+    def refuse(self, faults: Sequence[tuple[int, str]]) -> None:
+        """Raise for the items at fault, if there are any; places count the items that matter."""
+        if faults:
+            problems = [
+                Problem(self._where(int(self._at[at])), f"{self._wanted_by} {fault}")
+                for at, fault in faults[:SHOWN]
+            ]
+            raise TrustError(problems, left_out=len(faults) - len(problems))
+
+    def _spread(self, values: Floats) -> Floats:
+        if self._at.size == self._size:
+            return values
+        spread = np.full(self._size, np.nan)
+        spread[self._at] = values
+        return spread
+
+    def _where(self, at: int) -> str:
+        item = f'item "{self._items[at]}"' if self._items is not None else f"items[{at}]"
+        return item if self._groups is None else f'group "{self._groups[at]}", {item}'
+
+
+def _plain(column: list[Any]) -> Floats | None:
+    """The column as an array; None if there is anything in it but numbers."""
+    kinds = set(map(type, column))
+    if not all(issubclass(kind, (int, float, np.integer, np.floating)) for kind in kinds) or bool in kinds:
+        return None
+    try:
+        return np.array(column, dtype=np.float64)
+    except OverflowError:
+        return None
+
+
+def _all_right(values: Floats, *, low: float, high: float, whole: bool) -> bool:
+    fine = np.isfinite(values) & (values >= low) & (values <= high)
+    return bool(fine.all()) and not (whole and (values != np.floor(values)).any())
+
+
+def _fault(value: Any, *, low: float, high: float, whole: bool) -> str | None:
+    """What is wrong with one value, or None."""
+    if value is ABSENT:
+        return "is missing"
+    if value is None:
+        return "is null"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return f"must be a number; found {reprlib.repr(value)}"
+    try:
+        number = float(value)
+    except OverflowError:
+        number = inf
+    if not isfinite(number):
+        return f"must be finite; found {number}"
+    if not low <= number <= high:
+        return f"must be {_range(low, high)}; found {value}"
+    if whole and number != int(number):
+        return f"must be a whole number; found {value}"
+    return None
+
+
+def _range(low: float, high: float) -> str:
+    if high == inf:
+        return f"at least {low:g}"
+    return f"at most {high:g}" if low == -inf else f"between {low:g} and {high:g}"
