@@ -1,0 +1,162 @@
+"""Matching: expected tool calls against those made (spec: metrics, T3.3, T3.4, T3.13)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.metrics.graph.calls.counted import counted_calls
+from trivium.metrics.graph.calls.sequences import lcs_length
+from trivium.metrics.graph.memo import once
+from trivium.suites.case import Case, ExpectedTool
+from trivium.suites.settings import ToolSettings
+from trivium.traces.trace import Span, Trace
+
+
+class Matching(msgspec.Struct, frozen=True):
+    """How calls made meet calls expected.
+
+    Attributes:
+        made: Number of calls made.
+        expected: Number of calls expected.
+        matched: Number of calls that are both.
+        missing: Expected calls that were not made.
+        extra: Calls made that were not expected.
+    """
+
+    made: int
+    expected: int
+    matched: int
+    missing: tuple[ExpectedTool, ...]
+    extra: tuple[Span, ...]
+
+    @property
+    def precision(self) -> float:
+        """Matched / made; 1 when none was made."""
+        return self.matched / self.made if self.made else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Matched / expected; 1 when none was expected."""
+        return self.matched / self.expected if self.expected else 1.0
+
+    @property
+    def f1(self) -> float:
+        """2 · matched / (made + expected); 1 when both are none."""
+        both = self.made + self.expected
+        return 2 * self.matched / both if both else 1.0
+
+
+def case_matching(trace: Trace, case: Case, tools: ToolSettings) -> Matching | None:
+    """The matching of a trace with what its case expects, or None when nothing is known."""
+    expected = case.expect.tools
+    if expected is None:
+        return None
+    found, of = once(trace, ("matching", tools.ignore, tools.match), lambda: _of_case(trace, expected, tools))
+    # A trace scored against another case is matched anew.
+    return found if of is expected else _of_case(trace, expected, tools)[0]
+
+
+def _of_case(
+    trace: Trace, expected: Sequence[ExpectedTool], tools: ToolSettings
+) -> tuple[Matching, Sequence[ExpectedTool]]:
+    wanted = [tool for tool in expected if tool.name not in tools.ignore] if tools.ignore else expected
+    return match(counted_calls(trace, tools), wanted, tools.match), expected
+
+
+def match(made: Sequence[Span], expected: Sequence[ExpectedTool], how: str) -> Matching:
+    """Matches calls one to one.
+
+    Args:
+        made: In order.
+        expected: In order. Without arguments, any will do.
+        how: ``names`` and ``arguments`` take the multiset intersection of the names, or of names with
+            arguments; ``ordered`` the longest common subsequence of the names, where ``missing`` and
+            ``extra`` stay those of ``names``.
+    """
+    if how == "arguments":
+        return _by_arguments(made, expected)
+    found = _by_name(made, expected)
+    if how == "names":
+        return found
+    matched = lcs_length([call.name for call in made], [tool.name for tool in expected])
+    return msgspec.structs.replace(found, matched=matched)
+
+
+def _by_name(made: Sequence[Span], expected: Sequence[ExpectedTool]) -> Matching:
+    open_: dict[str, list[ExpectedTool]] = {}
+    for tool in reversed(expected):
+        open_.setdefault(tool.name, []).append(tool)
+    extra = []
+    for call in made:
+        waiting = open_.get(call.name)
+        if waiting:
+            waiting.pop()
+        else:
+            extra.append(call)
+    return _matching(made, expected, open_, extra)
+
+
+def _by_arguments(made: Sequence[Span], expected: Sequence[ExpectedTool]) -> Matching:
+    exact: dict[tuple[str, bytes], list[ExpectedTool]] = {}
+    for tool in reversed(expected):
+        if tool.arguments is not None:
+            exact.setdefault((tool.name, canonical(tool.arguments)), []).append(tool)
+    left = []
+    for call in made:
+        waiting = exact.get((call.name, canonical(call.input))) if exact else None
+        if waiting:
+            waiting.pop()
+        else:
+            left.append(call)
+    # What any arguments will do for takes of the rest; exact ones first, so that the most are matched.
+    rest = _by_name(left, [tool for tool in expected if tool.arguments is None])
+    open_ = {None: [tool for waiting in exact.values() for tool in waiting] + list(rest.missing)}
+    return _matching(made, expected, open_, list(rest.extra))
+
+
+def _matching(
+    made: Sequence[Span],
+    expected: Sequence[ExpectedTool],
+    open_: dict[Any, list[ExpectedTool]],
+    extra: list[Span],
+) -> Matching:
+    missing = [tool for waiting in open_.values() for tool in reversed(waiting)]
+    return Matching(len(made), len(expected), len(made) - len(extra), tuple(missing), tuple(extra))
+
+
+def canonical(value: Any) -> bytes:
+    """A JSON value as bytes that are equal for equal values: keys sorted, 1.0 written as 1.
+
+    A text that holds a JSON object or list counts as that value, since formats differ in it; no arguments
+    at all count as an empty object.
+    """
+    if value is None:
+        return b"{}"
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        value = _decoded(value)
+    text = msgspec.json.encode(value, order="deterministic")
+    if b".0" in text or b"e" in text or b"E" in text:
+        text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
+    return text
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return text
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_WHOLE_FLOATS = msgspec.json.Decoder(float_hook=_number)
+
+
+def counted_names(items: Sequence[Span] | Sequence[ExpectedTool]) -> dict[str, int]:
+    """How often each tool occurs."""
+    return dict(Counter(item.name for item in items))
