@@ -1,0 +1,1 @@
+"""Encoders: models that turn the tokens of a text into vectors, behind one interface."""

@@ -1,0 +1,101 @@
+"""Which encoder the semantic metric uses, loaded once a process."""
+
+import logging
+import os
+from ctypes.util import find_library
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.encoder import Backend, Encoder, describe
+from trivium.metrics.text.encoders.sources import find
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "TRIVIUM_ENCODER"
+DEFAULTS: dict[Backend, str] = {
+    "torch": "distilbert-base-uncased",
+    "onnx": "sentence-transformers/all-MiniLM-L6-v2",
+}
+"""Default encoder by backend (spec: metrics, T1.3); that of torch where both are installed."""
+
+_MODULES: dict[Backend, tuple[str, ...]] = {
+    "onnx": ("onnxruntime", "tokenizers"),
+    "torch": ("torch", "transformers"),
+}
+
+_loaded: dict[tuple[str, int | None], Encoder | EncoderUnavailable] = {}
+_lock = Lock()
+
+
+def installed_backends() -> tuple[Backend, ...]:
+    """Backends that can be imported, the preferred one first: ONNX, but PyTorch where there is a GPU."""
+    here: list[Backend] = [
+        backend for backend, modules in _MODULES.items() if all(find_spec(module) for module in modules)
+    ]
+    return tuple(reversed(here)) if _has_gpu() else tuple(here)
+
+
+def _has_gpu() -> bool:
+    # Asking PyTorch would import it, which takes seconds and hundreds of megabytes.
+    return Path("/dev/nvidiactl").exists() or (os.name == "nt" and find_library("nvcuda") is not None)
+
+
+def encoder_name(wanted: str | None = None) -> str:
+    """The encoder that would be used: the one wanted, that of TRIVIUM_ENCODER, or the default.
+
+    Raises:
+        EncoderUnavailable: If none is named and no backend is installed.
+    """
+    backends = installed_backends()
+    if not backends:
+        raise EncoderUnavailable(
+            'no encoder backend is installed: pip install "trivium[semantic]" (ONNX Runtime, light) '
+            'or "trivium[semantic-torch]" (PyTorch)'
+        )
+    default = DEFAULTS["torch" if "torch" in backends else "onnx"]
+    return wanted or os.environ.get(VARIABLE) or default
+
+
+def load(wanted: str | None = None, *, layer: int | None = None) -> Encoder:
+    """The encoder, loaded when it is first asked for; a failure is remembered like a success.
+
+    Args:
+        wanted: A folder or a name on the hub; None leaves it to TRIVIUM_ENCODER and the defaults.
+        layer: Hidden layer whose vectors are wanted, None for the last.
+
+    Raises:
+        EncoderUnavailable: If it cannot be had; the text says what to install or fetch.
+    """
+    name = encoder_name(wanted)
+    with _lock:
+        found = _loaded.get((name, layer))
+        if found is None:
+            try:
+                found = _load(name, layer)
+                log.info("semantic: encoder %s", describe(found))
+            except EncoderUnavailable as error:
+                log.warning("semantic: no encoder: %s", error)
+                found = error
+            _loaded[name, layer] = found
+    if isinstance(found, EncoderUnavailable):
+        raise EncoderUnavailable(str(found))
+    return found
+
+
+def forget() -> None:
+    """Drop every encoder loaded so far and every failure, as after installing or fetching one."""
+    with _lock:
+        _loaded.clear()
+
+
+def _load(name: str, layer: int | None) -> Encoder:
+    source = find(name, installed_backends())
+    if source.backend == "onnx":
+        from trivium.metrics.text.encoders.onnx import OnnxEncoder
+
+        return OnnxEncoder(source, layer)
+    from trivium.metrics.text.encoders.torch import TorchEncoder
+
+    return TorchEncoder(source, layer)

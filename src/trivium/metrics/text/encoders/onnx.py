@@ -1,0 +1,80 @@
+"""Encoders run by ONNX Runtime: light, and without PyTorch (extra ``semantic``)."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.encoder import Backend, Vectors, own_vectors, padded
+from trivium.metrics.text.encoders.limits import max_tokens
+from trivium.metrics.text.encoders.sources import Source
+from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
+
+_LAST_HIDDEN = ("last_hidden_state", "token_embeddings")
+
+
+class OnnxEncoder:
+    """An exported encoder with its tokeniser; see :class:`Encoder`."""
+
+    backend: Backend = "onnx"
+    tokens_at_once = 2048  # fits the caches of a CPU; larger batches were slower
+
+    def __init__(self, source: Source, layer: int | None) -> None:
+        """Load the export.
+
+        Args:
+            source: Where it is.
+            layer: Hidden layer whose vectors are wanted, None for the last.
+
+        Raises:
+            EncoderUnavailable: If it cannot be loaded, or does not give that layer.
+        """
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        self.name, self.revision, self.layer = source.name, source.revision, layer
+        tokenizer = source.folder / "tokenizer.json"
+        if not tokenizer.is_file():
+            raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its ONNX weights")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        options.enable_mem_pattern = False  # shapes differ from batch to batch
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(
+                source.folder / source.weights[0], options, providers=["CPUExecutionProvider"]
+            )
+            tokeniser = Tokenizer.from_file(str(tokenizer))
+        except Exception as error:  # both libraries raise what they like
+            raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
+        config = source.config("config.json")
+        self._pad = config.get("pad_token_id") or 0
+        self._inputs = {each.name for each in self._session.get_inputs()}
+        self._output = _output(source.name, self._session.get_outputs(), layer)
+        self.max_tokens = max_tokens(config, source.config("tokenizer_config.json"))
+        self._tokeniser = Tokeniser(tokeniser, self.max_tokens)
+
+    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of each text, cut to what the model can read."""
+        return self._tokeniser(texts)
+
+    def encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
+        """Vectors of each text's own tokens, the special ones left out."""
+        ids, mask = padded(batch, self._pad)
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
+        wanted = {name: array for name, array in feed.items() if name in self._inputs}
+        (hidden,) = self._session.run([self._output], wanted)
+        return own_vectors(batch, hidden)
+
+
+def _output(name: str, outputs: Sequence[Any], layer: int | None) -> str:
+    """The output that holds the vectors of a layer."""
+    names = [each.name for each in outputs]
+    wanted = _LAST_HIDDEN if layer is None else tuple(f"hidden_states{dot}{layer}" for dot in "._")
+    found = next((each for each in wanted if each in names), None)
+    if found is None:
+        what = "the last hidden layer" if layer is None else f"layer {layer}"
+        raise EncoderUnavailable(
+            f"the ONNX export of {name} does not give {what}; it gives {', '.join(names)}"
+        )
+    return found

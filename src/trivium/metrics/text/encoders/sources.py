@@ -1,0 +1,192 @@
+"""Where an encoder's files are: a local folder, the hub's cache, or the hub."""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.encoder import Backend
+
+log = logging.getLogger(__name__)
+
+HUB_SECONDS = 10.0
+"""Longest wait for an answer of the hub, so that a machine without network is told so soon."""
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+_BESIDE_WEIGHTS = frozenset(
+    {
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.txt",
+        "vocab.json",
+        "merges.txt",
+        "spiece.model",
+        "sentencepiece.bpe.model",
+        "model.safetensors.index.json",
+    }
+)
+
+_EXTRAS: dict[Backend, str] = {"onnx": "semantic", "torch": "semantic-torch"}
+
+
+class Source(NamedTuple):
+    """An encoder's files, and the backend that is to run them.
+
+    Attributes:
+        name: As on the hub, or the name of the folder.
+        revision: Commit on the hub, or a digest of the weights.
+        folder: Where the files are.
+        backend: What is to run them.
+        weights: Files of the weights for that backend, relative to the folder.
+    """
+
+    name: str
+    revision: str
+    folder: Path
+    backend: Backend
+    weights: tuple[str, ...]
+
+    def config(self, file: str) -> dict[str, Any]:
+        """A JSON file of the folder; empty where there is none.
+
+        Raises:
+            EncoderUnavailable: If it is no JSON object.
+        """
+        path = self.folder / file
+        if not path.is_file():
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise EncoderUnavailable(f"{path} cannot be read: {error}") from error
+        if not isinstance(found, dict):
+            raise EncoderUnavailable(f"{path} holds no JSON object")
+        return found
+
+
+def find(name: str, backends: Sequence[Backend]) -> Source:
+    """The files of an encoder, fetched from the hub where they are not here yet.
+
+    Args:
+        name: A local folder, or a name on the Hugging Face hub.
+        backends: Backends that are installed, the preferred one first.
+
+    Raises:
+        EncoderUnavailable: If the files cannot be had, or no installed backend can run them.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _local(folder.resolve(), backends)
+    if folder.exists() or not _HUB_NAME.fullmatch(name):
+        what = "is a file" if folder.exists() else "is no folder here"
+        raise EncoderUnavailable(f"{name} {what}; an encoder is a folder or a name on the Hugging Face hub")
+    return _from_hub(name, backends)
+
+
+def _local(folder: Path, backends: Sequence[Backend]) -> Source:
+    files = [path.relative_to(folder).as_posix() for path in _near_top(folder)]
+    backend, weights = choose(str(folder), files, backends)
+    digest = sha256()
+    for file in weights:
+        with (folder / file).open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return Source(folder.name, digest.hexdigest(), folder, backend, weights)
+
+
+def _near_top(folder: Path) -> list[Path]:
+    return sorted(path for pattern in ("*", "onnx/*") for path in folder.glob(pattern) if path.is_file())
+
+
+def choose(name: str, files: Iterable[str], backends: Sequence[Backend]) -> tuple[Backend, tuple[str, ...]]:
+    """The backend that can run what is there, with its files of weights.
+
+    Args:
+        name: What messages call the encoder.
+        files: Its files, as paths from its top folder.
+        backends: Backends that are installed, the preferred one first.
+
+    Raises:
+        EncoderUnavailable: If none can; the text says what is there and what to install.
+    """
+    files = sorted(files)
+    weights: dict[Backend, tuple[str, ...]] = {
+        "onnx": _onnx_files(files),
+        "torch": tuple(file for file in files if "/" not in file and file.endswith(".safetensors")),
+    }
+    for backend in backends:
+        if weights[backend]:
+            return backend, weights[backend]
+    there = [backend for backend, found in weights.items() if found]
+    if there:
+        extra = _EXTRAS[there[0]]
+        raise EncoderUnavailable(
+            f"{name} holds {weights[there[0]][0]} alone, which the {backends[0]} backend cannot run: "
+            f'pip install "trivium[{extra}]", or name another encoder (--encoder)'
+        )
+    pickled = [file for file in files if file.endswith((".bin", ".pt", ".pth", ".ckpt"))]
+    if pickled:
+        raise EncoderUnavailable(
+            f"{name} holds pickled weights alone ({pickled[0]}), which can run code when they are loaded; "
+            "expected model.safetensors or model.onnx"
+        )
+    raise EncoderUnavailable(f"{name} holds no model.onnx, onnx/model.onnx or model.safetensors")
+
+
+def _onnx_files(files: Sequence[str]) -> tuple[str, ...]:
+    """The plain export among what may be several, with its data beside it."""
+    exports = [file for file in files if file.endswith(".onnx")]
+    plain = [file for file in exports if file in {"model.onnx", "onnx/model.onnx"}]
+    if not plain and len(exports) != 1:
+        return ()
+    model = (plain or exports)[0]
+    beside = [file for file in files if file in {f"{model}_data", f"{model}.data"}]
+    return (model, *beside)
+
+
+def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
+    if find_spec("huggingface_hub") is None:
+        raise EncoderUnavailable(
+            f'{name} is no folder here, and fetching it needs an extra: pip install "trivium[semantic]"'
+        )
+    from huggingface_hub import HfApi, constants, errors, snapshot_download
+
+    try:
+        return _snapshot(name, Path(snapshot_download(name, local_files_only=True)), backends)
+    except (EncoderUnavailable, errors.LocalEntryNotFoundError) as error:
+        log.debug("%s is not in the cache as it is needed: %s", name, error)
+    how = f'run "hf download {name}" where there is a network, or name a folder (--encoder FOLDER)'
+    if constants.is_offline_mode():
+        raise EncoderUnavailable(f"{name} is not in the local cache, and HF_HUB_OFFLINE is set; {how}")
+    try:
+        info = HfApi().model_info(name, timeout=HUB_SECONDS)
+    except errors.RepositoryNotFoundError as error:
+        raise EncoderUnavailable(f"the hub has no public model called {name}") from error
+    except Exception as error:  # whatever a network does
+        raise EncoderUnavailable(
+            f"{name} is not in the local cache and the hub cannot be reached; {how}"
+        ) from error
+    _, weights = choose(name, [each.rfilename for each in info.siblings or ()], backends)
+    wanted = [*weights, *_BESIDE_WEIGHTS]
+    log.info("fetching %s from the hub", name)
+    try:
+        folder = snapshot_download(name, allow_patterns=wanted, etag_timeout=HUB_SECONDS)
+    except Exception as error:  # whatever a network does
+        raise EncoderUnavailable(f"fetching {name} failed: {type(error).__name__}; {how}") from error
+    return _snapshot(name, Path(folder), backends)
+
+
+def _snapshot(name: str, folder: Path, backends: Sequence[Backend]) -> Source:
+    """The encoder in a snapshot folder of the cache, which is named after its commit."""
+    files = [PurePosixPath(path.relative_to(folder)).as_posix() for path in _near_top(folder)]
+    backend, weights = choose(name, files, backends)
+    return Source(name, folder.name, folder, backend, weights)

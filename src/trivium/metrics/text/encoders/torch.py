@@ -1,0 +1,84 @@
+"""Encoders run by PyTorch: any of transformers, on CUDA where there is one (extra ``semantic-torch``)."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.encoder import Backend, Vectors, own_vectors, padded
+from trivium.metrics.text.encoders.limits import max_tokens
+from trivium.metrics.text.encoders.sources import Source
+from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
+
+
+class TorchEncoder:
+    """A transformers model with its tokeniser; see :class:`Encoder`."""
+
+    backend: Backend = "torch"
+
+    def __init__(self, source: Source, layer: int | None) -> None:
+        """Load the model, from safetensors alone: pickled weights can run code.
+
+        Args:
+            source: Where it is.
+            layer: Hidden layer whose vectors are wanted, 0 for the embeddings, None for the last.
+
+        Raises:
+            EncoderUnavailable: If it cannot be loaded, or has no such layer.
+        """
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        self.name, self.revision, self.layer = source.name, source.revision, layer
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.tokens_at_once = 32_768 if self._device == "cuda" else 2048
+        try:
+            with _quietly():
+                tokenizer = AutoTokenizer.from_pretrained(source.folder, local_files_only=True)
+                model = AutoModel.from_pretrained(
+                    source.folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
+                )
+        except Exception as error:  # the library raises what it likes
+            raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
+        if not getattr(tokenizer, "is_fast", False):
+            raise EncoderUnavailable(f"{source.name} has no fast tokeniser (tokenizer.json)")
+        layers = getattr(model.config, "num_hidden_layers", None)
+        if layer is not None and (layers is None or not 0 <= layer <= layers):
+            raise EncoderUnavailable(f"{source.name} has no layer {layer}; its layers are 0 to {layers}")
+        self._pad = model.config.pad_token_id or 0
+        self._model = model.eval().requires_grad_(requires_grad=False).to(self._device)
+        self.max_tokens = max_tokens(
+            source.config("config.json"), {"model_max_length": tokenizer.model_max_length}
+        )
+        self._tokeniser = Tokeniser(tokenizer.backend_tokenizer, self.max_tokens)
+
+    def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
+        """Tokens of each text, cut to what the model can read."""
+        return self._tokeniser(texts)
+
+    def encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
+        """Vectors of each text's own tokens, the special ones left out."""
+        import torch
+
+        ids, mask = (torch.from_numpy(array).to(self._device) for array in padded(batch, self._pad))
+        with torch.inference_mode():
+            made = self._model(
+                input_ids=ids, attention_mask=mask, output_hidden_states=self.layer is not None
+            )
+        hidden = made.last_hidden_state if self.layer is None else made.hidden_states[self.layer]
+        return own_vectors(batch, hidden.cpu().numpy())
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Loading draws a bar and warns of the heads that an encoder does not use: neither is for the user."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
