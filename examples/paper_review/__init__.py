@@ -1,0 +1,1 @@
+"""A multi-agent paper reviewer: manager → researcher → analyst → synthesizer (see README.md)."""
