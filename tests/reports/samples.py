@@ -28,18 +28,18 @@ HOSTILE = (
 
 PAPER = """The paper proposes a parser that shares its encoder between constituency and dependency trees. \
 Experiments on two treebanks show small but consistent gains over training each task alone."""
-REVIEW = """Strengths: the idea of one encoder for both formalisms is clean, the description is easy to follow, \
-and the ablation separates the effect of sharing from that of size.
+REVIEW = """Strengths: the idea of one encoder for both formalisms is clean, the description is easy \
+to follow, and the ablation separates the effect of sharing from that of size.
 
 Weaknesses: the gains are within what another random seed would give and no interval is reported; \
 the comparison leaves out the strongest published dependency parser; the error analysis stays anecdotal.
 
 Recommendation: weak accept, on condition that variance over seeds is added."""
-REFERENCE = """This paper presents a joint model for constituency and dependency parsing with a shared encoder.
+REFERENCE = """This paper presents a joint model for constituency and dependency parsing with one encoder.
 
-The writing is clear and the motivation convincing. I am less convinced by the evaluation: improvements of 0.2 F1 \
-need a significance test, and the choice of treebanks is not explained. I would like to see results on a \
-morphologically rich language.
+The writing is clear and the motivation convincing. I am less convinced by the evaluation: improvements of \
+0.2 F1 need a significance test, and the choice of treebanks is not explained. I would like to see \
+results on a morphologically rich language.
 
 Overall a solid short paper that I lean to accept."""
 
@@ -306,7 +306,7 @@ def summary(shown: list[EvaluationView] | None = None, **changes: object) -> Sum
             ),
         ),
         "warnings": (
-            'similarity is a fallback in 17 of 24: 0.6·cosine + 0.4·jaccard. No encoder: pip install "trivium[semantic]"',
+            'similarity is a fallback in 17 of 24. No encoder: pip install "trivium[semantic]"',
             "12 groups: the intervals are rough under 20.",
         ),
         "metadata": {"seed": 42},

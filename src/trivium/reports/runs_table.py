@@ -46,7 +46,7 @@ class RunsTable:
             yield Text("no runs yet", style="dim")
             return
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("run", overflow="fold", min_width=8)
+        table.add_column("run", no_wrap=True)
         table.add_column("suite", overflow="fold", min_width=8)
         table.add_column("started (UTC)", no_wrap=True)
         table.add_column("state", overflow="fold")

@@ -1,0 +1,140 @@
+"""The interaction graph: which agent sent what to which (spec: metrics, T3.7)."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from trivium.reports.drawings.svg import (
+    Drawing,
+    Point,
+    arrow_head,
+    count_mark,
+    element,
+    picture,
+    text,
+    thickness,
+)
+from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+AGENTS_SHOWN = 30
+NAME_CHARS = 18
+CHARACTER = 7.0
+NODE_HEIGHT = 30.0
+MARGIN = 16.0
+_BEND = 0.16
+"""How far an edge swings out, as a share of its length, so that both directions can be told apart."""
+
+
+def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
+    """Draw agents on a circle, in order of appearance, clockwise from the top.
+
+    Args:
+        graph: Agents; edges carry ``count`` and may carry ``types``, the count by type of message.
+    """
+    agents = list(graph)
+    busiest = sorted(agents, key=lambda agent: -graph.degree(agent, weight="count"))[:AGENTS_SHOWN]
+    kept = [agent for agent in agents if agent in set(busiest)]
+    centres, width, height = _circle(kept)
+    edges = [
+        (source, target, data)
+        for source, target, data in graph.edges(data=True)
+        if source in centres and target in centres
+    ]
+    body = [_edge(source, target, data, centres) for source, target, data in edges]
+    body += [_agent(agent, centres[agent]) for agent in kept]
+    label = "Interaction graph. " + "; ".join(
+        f"{source} to {target}: {counted(int(data['count']), 'message')}" for source, target, data in edges
+    )
+    notes: tuple[str, ...] = ()
+    if len(kept) < len(agents):
+        notes = (f"{len(kept)} of {len(agents):,} agents shown, the busiest ones.",)
+    return Drawing(
+        svg=picture(*body, label=label, width=width, height=height, class_="graph agents"), notes=notes
+    )
+
+
+def _half_width(agent: str) -> float:
+    return max(30.0, CHARACTER * cell_len(one_line(agent, at_most=NAME_CHARS)) / 2 + 12)
+
+
+def _circle(agents: list[str]) -> tuple[dict[str, Point], float, float]:
+    widest = max(_half_width(agent) for agent in agents)
+    count = len(agents)
+    # Neighbours on the circle stay a node's height and a label apart.
+    down = 0.0 if count == 1 else max(78.0, 15.0 * count)
+    across = 0.0 if count == 1 else max(widest + 62.0, 20.0 * count)
+    corner_x, corner_y = across + widest + MARGIN, down + NODE_HEIGHT / 2 + MARGIN + 14
+    centres = {}
+    for place, agent in enumerate(agents):
+        angle = 2 * math.pi * place / count - math.pi / 2
+        centres[agent] = (corner_x + across * math.cos(angle), corner_y + down * math.sin(angle))
+    return centres, 2 * corner_x, 2 * corner_y
+
+
+def _agent(name: str, centre: Point) -> str:
+    x, y = centre
+    half = _half_width(name)
+    return element(
+        "g",
+        element("title", text(name)),
+        element(
+            "rect", x=x - half, y=y - NODE_HEIGHT / 2, width=2 * half, height=NODE_HEIGHT, rx=NODE_HEIGHT / 2
+        ),
+        element("text", text(name, at_most=NAME_CHARS), x=x, y=y + 4, class_="name"),
+        class_="node agent",
+    )
+
+
+def _edge(source: str, target: str, data: Mapping[str, Any], centres: Mapping[str, Point]) -> str:
+    count = int(data["count"])
+    said = ", ".join(f"{kind} {number}" for kind, number in dict(data.get("types", {})).items())
+    title = element("title", text(f"{source} → {target}: {counted(count, 'message')} {said and f'({said})'}"))
+    if source == target:
+        return _loop(centres[source], count, title)
+    (x1, y1), (x2, y2) = centres[source], centres[target]
+    bend_x = (x1 + x2) / 2 - _BEND * (y2 - y1)
+    bend_y = (y1 + y2) / 2 + _BEND * (x2 - x1)
+    start = _rim(source, centres[source], (bend_x, bend_y), gap=1.0)
+    tip = _rim(target, centres[target], (bend_x, bend_y), gap=2.0)
+    far = math.hypot(tip[0] - bend_x, tip[1] - bend_y) or 1.0
+    dx, dy = (tip[0] - bend_x) / far, (tip[1] - bend_y) / far
+    end = (tip[0] - 5 * dx, tip[1] - 5 * dy)
+    path = f"M{start[0]:.1f},{start[1]:.1f} Q{bend_x:.1f},{bend_y:.1f} {end[0]:.1f},{end[1]:.1f}"
+    middle = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
+    return element(
+        "g",
+        title,
+        element("path", d=path, stroke_width=thickness(count)),
+        arrow_head(*tip, dx, dy),
+        count_mark(middle, count),
+        class_="edge",
+    )
+
+
+def _rim(agent: str, centre: Point, towards: Point, *, gap: float) -> Point:
+    """Where the line from a node's centre leaves its rim."""
+    dx, dy = towards[0] - centre[0], towards[1] - centre[1]
+    wide, high = _half_width(agent) + gap, NODE_HEIGHT / 2 + gap
+    scale = 1 / max(abs(dx) / wide, abs(dy) / high, 1e-9)
+    return centre[0] + scale * dx, centre[1] + scale * dy
+
+
+def _loop(centre: Point, count: int, title: str) -> str:
+    x, y = centre[0], centre[1] - NODE_HEIGHT / 2
+    path = (
+        f"M{x - 9:.1f},{y:.1f} C{x - 22:.1f},{y - 26:.1f} {x + 22:.1f},{y - 26:.1f} {x + 11:.1f},{y - 5:.1f}"
+    )
+    return element(
+        "g",
+        title,
+        element("path", d=path, stroke_width=thickness(count)),
+        arrow_head(x + 9, y - 1, -0.4, 0.92),
+        count_mark((x, y - 20), count),
+        class_="edge",
+    )

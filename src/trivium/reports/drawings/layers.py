@@ -1,0 +1,187 @@
+"""Where the nodes of a directed graph go, in layers from top to bottom (Sugiyama, Tagawa and Toda 1981).
+
+Layers follow the order in which nodes first appeared, so that a walk reads downwards and what goes
+back to an earlier node visibly goes up.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from trivium.reports.drawings.svg import Point
+
+Edge = tuple[str, str]
+_Slot = str | tuple[str, str, int]
+"""A node, or where an edge passes through a layer."""
+
+GAP_ACROSS = 22.0
+GAP_DOWN = 46.0
+PASSAGE = 12.0
+_SWEEPS = 6
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions in pixels.
+
+    Attributes:
+        centres: Centre of every node.
+        routes: Points that every edge passes, from its source's rim to its target's.
+        width: Of the whole.
+        height: Of the whole.
+    """
+
+    centres: dict[str, Point]
+    routes: dict[Edge, list[Point]]
+    width: float
+    height: float
+
+
+def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: float) -> Layout:
+    """Place nodes and route edges.
+
+    Args:
+        nodes: Width of every node in pixels, in the order of first appearance.
+        edges: Ordered pairs of nodes, without self-loops.
+        node_height: Height of every node in pixels.
+    """
+    edges = list(edges)
+    layer = _layers(list(nodes), edges)
+    rows, chains = _with_passages(nodes, edges, layer)
+    _untangle(rows, chains)
+    across = _spread(rows, chains, nodes)
+    left = min(across[slot] - _width(slot, nodes) / 2 for slot in across) - GAP_ACROSS
+    right = max(across[slot] + _width(slot, nodes) / 2 for slot in across) + GAP_ACROSS
+    pitch = node_height + GAP_DOWN
+
+    def place(slot: _Slot, row: int) -> Point:
+        return across[slot] - left, GAP_ACROSS + node_height / 2 + row * pitch
+
+    places = {slot: place(slot, depth) for depth, row in enumerate(rows) for slot in row}
+    centres = {node: places[node] for node in nodes}
+    return Layout(
+        centres=centres,
+        routes=_routes(chains, places, nodes, node_height),
+        width=right - left,
+        height=2 * GAP_ACROSS + node_height + (len(rows) - 1) * pitch,
+    )
+
+
+def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
+    """Longest way to each node along the edges that lead from an earlier to a later one."""
+    order = {node: place for place, node in enumerate(nodes)}
+    before: dict[str, list[str]] = {node: [] for node in nodes}
+    for source, target in edges:
+        if order[source] < order[target]:
+            before[target].append(source)
+    layer: dict[str, int] = {}
+    for node in nodes:
+        layer[node] = 1 + max((layer[source] for source in before[node]), default=-1)
+    return layer
+
+
+def _with_passages(
+    nodes: Iterable[str], edges: Sequence[Edge], layer: Mapping[str, int]
+) -> tuple[list[list[_Slot]], dict[Edge, list[_Slot]]]:
+    """Rows of slots, and for each edge the slots it joins, from its source to its target."""
+    rows: list[list[_Slot]] = [[] for _ in range(1 + max(layer.values()))]
+    for node in nodes:
+        rows[layer[node]].append(node)
+    chains: dict[Edge, list[_Slot]] = {}
+    for source, target in edges:
+        step = 1 if layer[source] < layer[target] else -1
+        between: list[_Slot] = [
+            (source, target, depth) for depth in range(layer[source] + step, layer[target], step)
+        ]
+        for slot in between:
+            rows[slot[2]].append(slot)  # type: ignore[index]  # every one is a passage
+        chains[source, target] = [source, *between, target]
+    return rows, chains
+
+
+def _neighbours(chains: Mapping[Edge, Sequence[_Slot]]) -> dict[_Slot, list[_Slot]]:
+    near: dict[_Slot, list[_Slot]] = {}
+    for chain in chains.values():
+        for one, other in pairwise(chain):
+            near.setdefault(one, []).append(other)
+            near.setdefault(other, []).append(one)
+    return near
+
+
+def _untangle(rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]]) -> None:
+    """Sort each row by the mean place of what it is joined to, down and up, a few times."""
+    near = _neighbours(chains)
+    for sweep in range(_SWEEPS):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            place = {slot: index / max(1, len(row) - 1) for row in rows for index, slot in enumerate(row)}
+            here = set(row)
+
+            def pull(slot: _Slot, place: dict[_Slot, float] = place, here: set[_Slot] = here) -> float:
+                others = [place[other] for other in near.get(slot, ()) if other not in here]
+                return sum(others) / len(others) if others else place[slot]
+
+            row.sort(key=pull)
+
+
+def _width(slot: _Slot, nodes: Mapping[str, float]) -> float:
+    return nodes[slot] if isinstance(slot, str) else PASSAGE
+
+
+def _spread(
+    rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]], nodes: Mapping[str, float]
+) -> dict[_Slot, float]:
+    """Draw each slot towards what it is joined to, keeping the order and the gaps of its row."""
+    near = _neighbours(chains)
+    across: dict[_Slot, float] = {}
+    for row in rows:
+        _put(row, dict.fromkeys(row, 0.0), across, nodes)
+    for sweep in range(2 * _SWEEPS):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            wanted = {}
+            for slot in row:
+                others = [across[other] for other in near.get(slot, ())]
+                wanted[slot] = sum(others) / len(others) if others else across[slot]
+            _put(row, wanted, across, nodes)
+    return across
+
+
+def _put(
+    row: Sequence[_Slot],
+    wanted: Mapping[_Slot, float],
+    across: dict[_Slot, float],
+    nodes: Mapping[str, float],
+) -> None:
+    edge = float("-inf")
+    for slot in row:
+        half = _width(slot, nodes) / 2
+        across[slot] = max(wanted[slot], edge + GAP_ACROSS + half)
+        edge = across[slot] + half
+    shift = sum(wanted[slot] - across[slot] for slot in row) / max(1, len(row))
+    for slot in row:
+        across[slot] += shift
+
+
+def _routes(
+    chains: Mapping[Edge, Sequence[_Slot]],
+    places: Mapping[_Slot, Point],
+    nodes: Mapping[str, float],
+    node_height: float,
+) -> dict[Edge, list[Point]]:
+    """Points of each edge; edges that meet one side of a node share it out between them."""
+    ends: dict[tuple[str, bool], list[tuple[float, Edge]]] = {}
+    for edge, chain in chains.items():
+        for node, next_slot in ((edge[0], chain[1]), (edge[1], chain[-2])):
+            below = places[next_slot][1] > places[node][1]
+            ends.setdefault((node, below), []).append((places[next_slot][0], edge))
+    ports: dict[tuple[str, Edge], Point] = {}
+    for (node, below), meeting in ends.items():
+        x, y = places[node]
+        meeting.sort()
+        step = min(14.0, 0.8 * nodes[node] / len(meeting))
+        for index, (_, edge) in enumerate(meeting):
+            offset = (index - (len(meeting) - 1) / 2) * step
+            ports[node, edge] = (x + offset, y + (node_height / 2 if below else -node_height / 2))
+    return {
+        edge: [ports[edge[0], edge], *(places[slot] for slot in chain[1:-1]), ports[edge[1], edge]]
+        for edge, chain in chains.items()
+    }

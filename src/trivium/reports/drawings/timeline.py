@@ -1,0 +1,176 @@
+"""The timeline: who did what when, a lane for each agent; the order of steps where there are no times."""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from trivium.reports.drawings.svg import Drawing, element, text
+from trivium.reports.wording import counted, seconds
+from trivium.traces.trace import Span, Trace
+
+SPANS_SHOWN = 300
+LANE_HEAD = 20
+ROW = 20
+BAR = 16
+AXIS = 22
+WIDTH_READABLE = 720
+"""Width in pixels at which a bar is assumed to be read when its label is tried for size."""
+NOBODY = "no agent"
+
+
+class _Bar(msgspec.Struct, frozen=True):
+    span: Span
+    start: float
+    end: float
+    open_ended: bool
+
+
+def draw_timeline(trace: Trace) -> Drawing | None:
+    """Draw the spans of a trace; None when it has none.
+
+    Positions across are percentages, so that the drawing fills any width and its letters keep their size.
+    """
+    bars, timed, notes = _bars(trace)
+    if not bars:
+        return None
+    first, last = min(bar.start for bar in bars), max(bar.end for bar in bars)
+    length = (last - first) or 1.0
+    lanes: dict[str, list[_Bar]] = {}
+    for bar in bars:
+        lanes.setdefault(_agent(bar.span), []).append(bar)
+    body: list[str] = []
+    y = 0.0
+    for agent, own in lanes.items():
+        rows = _rows(own)
+        height = LANE_HEAD + ROW * (1 + max(rows))
+        body.append(element("rect", x=0, y=y, width="100%", height=height, class_="lane"))
+        body.append(element("text", text(agent, at_most=60), x=6, y=y + 14, class_="who"))
+        for bar, row in zip(own, rows, strict=True):
+            body.append(_draw(bar, y + LANE_HEAD + ROW * row, first=first, length=length, timed=timed))
+        y += height + 4
+    axis = _axis(length, y) if timed else []
+    total = y + (AXIS if timed else 0)
+    what = "Timeline" if timed else "Order of steps"
+    label = f"{what}: {counted(len(bars), 'span')} of {counted(len(lanes), 'agent')}"
+    label += f" in {seconds(length)}." if timed else "."
+    svg = element(
+        "svg",
+        element("title", text(label)),
+        *axis,
+        *body,
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        class_="timeline",
+        width="100%",
+        height=total,
+    )
+    return Drawing(svg=svg, notes=tuple(notes))
+
+
+def _agent(span: Span) -> str:
+    return span.agent or (span.name if span.kind == "agent" else NOBODY)
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
+    """The bars to draw, whether they lie in time, and what is left out."""
+    timed = [span for span in trace.spans if _finite(span.start)]
+    notes = []
+    if not timed:
+        steps = [span for span in trace.spans if span.kind != "agent"] or list(trace.spans)
+        if len(steps) > SPANS_SHOWN:
+            notes.append(f"The first {SPANS_SHOWN} of {counted(len(steps), 'step')} shown.")
+        shown = steps[:SPANS_SHOWN]
+        bars = [_Bar(span, place, place + 1.0, open_ended=False) for place, span in enumerate(shown)]
+        return bars, False, ["The trace has no times: steps in their order.", *notes] if bars else []
+    if len(timed) < len(trace.spans):
+        untimed = counted(
+            len(trace.spans) - len(timed), "span has no start and is", "spans have no start and are"
+        )
+        notes.append(f"{untimed} not drawn.")
+    timed.sort(key=lambda span: span.start or 0.0)
+    if len(timed) > SPANS_SHOWN:
+        notes.append(f"The first {SPANS_SHOWN} of {counted(len(timed), 'span')} shown.")
+        timed = timed[:SPANS_SHOWN]
+    latest = max(
+        [span.end for span in timed if span.end is not None and math.isfinite(span.end)]
+        + [span.start for span in timed if span.start is not None]
+    )
+    bars = []
+    for span in timed:
+        start = span.start or 0.0
+        ended = span.end is not None and math.isfinite(span.end)
+        end = span.end if ended and span.end is not None else latest
+        bars.append(_Bar(span, start, max(start, end), open_ended=not ended))
+    return bars, True, notes
+
+
+def _rows(bars: Sequence[_Bar]) -> list[int]:
+    """The first row of its lane in which each bar fits; what runs inside another lands under it."""
+    free: list[float] = []
+    rows = []
+    for bar in bars:
+        row = next((row for row, until in enumerate(free) if until <= bar.start), len(free))
+        if row == len(free):
+            free.append(bar.end)
+        else:
+            free[row] = bar.end
+        rows.append(row)
+    return rows
+
+
+def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool) -> str:
+    span = bar.span
+    left = 100 * (bar.start - first) / length
+    width = 100 * (bar.end - bar.start) / length
+    state = " failed" if span.ok is False else " open" if bar.open_ended else ""
+    mark = "✕ " if span.ok is False else ""
+    said = f"{span.kind} {span.name}"
+    if timed:
+        said += f", at {seconds(bar.start - first)}, " + (
+            "not finished" if bar.open_ended else seconds(bar.end - bar.start)
+        )
+    if span.ok is False:
+        said += ", failed"
+    inside = [
+        element("title", text(said)),
+        element("rect", x=0, y=0, width="100%", height=BAR, rx=3, class_="fill"),
+    ]
+    label = mark + span.name
+    room = width / 100 * WIDTH_READABLE / 6.5
+    if room >= 5:
+        inside.append(element("text", text(label, at_most=max(2, int(room))), x=5, y=12))
+    return element(
+        "svg",
+        *inside,
+        x=f"{left:.3f}%",
+        y=y,
+        width=f"{max(width, 0.3):.3f}%",
+        height=BAR,
+        class_=f"bar {span.kind}{state}",
+    )
+
+
+def _axis(length: float, y: float) -> list[str]:
+    """Grid lines and their times."""
+    step = _nice(length / 6)
+    lines = []
+    for index in range(1, math.ceil(length / step)):
+        x = f"{100 * index * step / length:.3f}%"
+        lines.append(element("line", x1=x, x2=x, y1=0, y2=y, class_="grid"))
+        lines.append(element("text", _tick(index * step), x=x, y=y + 15, class_="tick"))
+    return lines
+
+
+def _tick(value: float) -> str:
+    return f"{value:g} s" if value < 600 else f"{value / 60:g} min"
+
+
+def _nice(rough: float) -> float:
+    """The next larger number of 1, 2, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

@@ -1,0 +1,151 @@
+"""One attempt as the report shows it: texts side by side, scores, composite, drawings."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from trivium.metrics.score import Score
+from trivium.reports import wording
+from trivium.reports.drawings.agents import draw_interaction_graph
+from trivium.reports.drawings.svg import Drawing
+from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
+from trivium.reports.drawings.tools import draw_tool_graph
+from trivium.reports.html.folding import JSON_CHARS, folded, short
+from trivium.reports.html.range_svg import range_svg
+from trivium.reports.untrusted import one_line
+from trivium.reports.view import EvaluationView
+from trivium.traces.trace import Trace
+
+REFERENCES_SHOWN = 8
+PROBLEMS_SHOWN = 20
+
+
+def case_context(view: EvaluationView) -> dict[str, Any]:
+    """Everything the template of an attempt needs."""
+    case, attempt = view.case, view.attempt
+    expect = {name: value for name, value in msgspec.to_builtins(case.expect).items() if value is not None}
+    return {
+        "name": wording.attempt_name(case.id, attempt.repeat),
+        "case": case.id,
+        "verdict": view.verdict,
+        "reason": None if view.reason is None else one_line(view.reason, at_most=600),
+        "composite": view.composite.value,
+        "recommendation": view.composite.recommendation,
+        "composite_reason": view.composite.reason,
+        "composite_coverage": view.composite.coverage,
+        "parts": [(name, value, _bar(value)) for name, value in view.composite.parts.items()],
+        "gist": _gist(case.input),
+        "facts": _facts(view),
+        "input": folded(case.input),
+        "output": folded(attempt.output),
+        "references": [folded(text) for text in case.references[:REFERENCES_SHOWN] if text],
+        "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
+        "source_chars": len(case.source or ""),
+        "more": {
+            "expected": folded(expect or None, at_most=JSON_CHARS),
+            "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
+            "metadata of the attempt": folded(attempt.metadata or None, at_most=JSON_CHARS),
+        },
+        "scores": [_score(score) for score in view.scores.values()],
+        "trace": None if attempt.trace is None else _trace(attempt.trace),
+    }
+
+
+def _gist(value: Any) -> str:
+    return short(value) if not isinstance(value, str) else one_line(value, at_most=140)
+
+
+def _bar(value: float | None) -> Markup:
+    return Markup(range_svg(value, None))  # noqa: S704 - made of numbers
+
+
+def _facts(view: EvaluationView) -> list[str]:
+    attempt, usage = view.attempt, view.attempt.usage
+    facts = [wording.seconds(attempt.seconds)] if attempt.seconds is not None else []
+    if usage is not None:
+        for count, what in ((usage.input_tokens, "tokens in"), (usage.output_tokens, "tokens out")):
+            facts += [f"{count:,} {what}"] if count is not None else []
+        facts += [f"${usage.cost_usd:.4f}"] if usage.cost_usd is not None else []
+    facts += [f"reward {attempt.reward:g}"] if attempt.reward is not None else []
+    facts += [wording.words(view.case.complexity)]
+    facts += [f"group {one_line(view.case.group)}"] if view.case.group is not None else []
+    facts += [f"#{one_line(tag, at_most=40)}" for tag in view.case.tags]
+    return facts + [f"flagged: {one_line(flag)}" for flag in attempt.flags]
+
+
+def _score(score: Score) -> dict[str, Any]:
+    raw = "" if score.raw is None or score.raw == score.value else short(score.raw)
+    if score.name == "time" and isinstance(score.raw, float):
+        raw = wording.seconds(score.raw)
+    return {
+        "name": score.name,
+        "tier": score.tier,
+        "value": wording.number(score.value),
+        "bar": _bar(score.value),
+        "status": score.status,
+        "raw": raw,
+        "method": score.method,
+        "reason": None if score.reason is None else one_line(score.reason, at_most=600),
+        "detail": folded(score.detail or None, at_most=JSON_CHARS),
+    }
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    from trivium.metrics.graph.interaction_graph import interaction_graph
+    from trivium.metrics.graph.tool_graph import END, START, tool_graph
+
+    calls = trace.tool_calls
+    drawn: dict[str, Drawing | None] = {"timeline": draw_timeline(trace)}
+    if calls:
+        drawn["tools"] = draw_tool_graph(
+            tool_graph(trace),
+            start=START,
+            end=END,
+            failed=Counter(call.name for call in calls if call.ok is False),
+        )
+    agents = interaction_graph(trace)
+    if len(agents) > 1:
+        drawn["agents"] = draw_interaction_graph(agents)
+    return {
+        "counts": _counts(trace),
+        "problems": [(problem.kind, problem.what) for problem in trace.problems[:PROBLEMS_SHOWN]],
+        "problems_left_out": max(0, len(trace.problems) - PROBLEMS_SHOWN),
+        "drawings": {name: _drawing(drawing) for name, drawing in drawn.items() if drawing is not None},
+        "steps": _steps(trace),
+        "steps_left_out": max(0, len(trace.spans) - SPANS_SHOWN),
+    }
+
+
+def _drawing(drawing: Drawing) -> dict[str, Any]:
+    return {"svg": Markup(drawing.svg), "notes": drawing.notes}  # noqa: S704 - escaped where it is drawn
+
+
+def _counts(trace: Trace) -> str:
+    kinds: Counter[str] = Counter(span.kind for span in trace.spans)
+    parts = [wording.counted(kinds[kind], what) for kind, what in _KINDS.items() if kinds[kind]]
+    parts += [wording.counted(len(trace.messages), "message")] if trace.messages else []
+    failed = sum(span.ok is False for span in trace.spans)
+    return " · ".join([*parts, *([f"{failed:,} failed"] if failed else [])])
+
+
+_KINDS = {"agent": "agent span", "tool": "tool call", "llm": "model request", "other": "other span"}
+
+
+def _steps(trace: Trace) -> list[dict[str, str]]:
+    starts = [span.start for span in trace.spans if span.start is not None]
+    zero = min(starts, default=0.0)
+    return [
+        {
+            "kind": span.kind,
+            "name": one_line(span.name, at_most=80),
+            "agent": one_line(span.agent or "", at_most=60),
+            "start": wording.NOTHING if span.start is None else wording.seconds(span.start - zero),
+            "took": wording.NOTHING
+            if span.start is None or span.end is None
+            else wording.seconds(span.end - span.start),
+            "state": "failed" if span.ok is False else "not finished" if span.ok is None else "ok",
+        }
+        for span in trace.spans[:SPANS_SHOWN]
+    ]

@@ -1,0 +1,73 @@
+"""Long texts and values, cut and folded so that a report stays a report."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from trivium.reports.untrusted import cut, one_line
+
+HEAD_CHARS = 1_500
+"""A text up to this length is shown at once; of a longer one the beginning, the rest folded."""
+TEXT_CHARS = 20_000
+"""What of a text is in the report at all; how much more there is is said."""
+JSON_CHARS = 4_000
+CELL_CHARS = 160
+_TOO_DEEP = "(nested too deeply to show)"
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """A text in parts.
+
+    Attributes:
+        head: What is shown at once.
+        rest: What is folded.
+        chars: Length of the whole text.
+        left_out: Characters that are not in the report.
+        is_json: Whether it is a value written out, not somebody's text.
+    """
+
+    head: str
+    rest: str
+    chars: int
+    left_out: int
+    is_json: bool
+
+
+def folded(value: Any, *, at_most: int = TEXT_CHARS) -> Folded | None:
+    """A text or any JSON value, ready to show; None when there is nothing."""
+    if value is None or value == "":
+        return None
+    is_json = not isinstance(value, str)
+    text = as_json(value) if is_json else value
+    shown, left_out = cut(text, at_most=at_most)
+    split = len(shown) if len(shown) <= HEAD_CHARS else _word_end(shown)
+    return Folded(head=shown[:split], rest=shown[split:], chars=len(text), left_out=left_out, is_json=is_json)
+
+
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """A value as JSON to look at; lone surrogates and depth do no harm."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+        return json.dumps(plain, ensure_ascii=False, indent=indent)
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def short(value: Any) -> str:
+    """A value in a table cell."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return one_line(value, at_most=CELL_CHARS)
+    return one_line(as_json(value, indent=None), at_most=CELL_CHARS)
+
+
+def _word_end(text: str) -> int:
+    """Where to fold: at the last white space before the limit, if there is one near."""
+    for place in range(HEAD_CHARS, HEAD_CHARS - 80, -1):
+        if text[place].isspace():
+            return place
+    return HEAD_CHARS

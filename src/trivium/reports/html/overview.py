@@ -1,0 +1,124 @@
+"""What the report says of the run as a whole."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from trivium.reports import charts, wording
+from trivium.reports.html.distribution import Distribution
+from trivium.reports.html.folding import folded, short
+from trivium.reports.html.range_svg import range_svg
+from trivium.runs.summary import CompositeFigure, Figure, Summary
+
+FAILED_BARS_NOTE = "What is missing, counted as 0 and as 1"
+
+
+def overview_context(
+    summary: Summary,
+    distributions: Mapping[str, Distribution],
+    provenance: Mapping[str, Any],
+    *,
+    shown: int,
+    total: int,
+) -> dict[str, Any]:
+    """Everything the template of the page around the attempts needs."""
+    ceiling = summary.human_ceiling or {}
+    return {
+        "summary": summary,
+        "headline": wording.headline(summary),
+        "passed_of": wording.passed_of(summary),
+        "pass_range": _range(summary.pass_rate.value, summary.pass_rate.ci95),
+        "composite": None if summary.composite is None else _composite(summary.composite),
+        "dimensions": wording.further_dimensions(summary),
+        "rows": [_row(name, figure, ceiling.get(name)) for name, figure in summary.metrics.items()],
+        "has_ceiling": bool(ceiling),
+        "ceiling_only": {name: figure for name, figure in ceiling.items() if name not in summary.metrics},
+        "note": wording.interval_note(summary),
+        "distributions": _histograms(summary, distributions),
+        "parts": _parts(summary),
+        "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
+        "provenance": _flat(provenance),
+        "shown": shown,
+        "total": total,
+    }
+
+
+def _range(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> Markup:
+    return Markup(range_svg(mean, interval, human))  # noqa: S704 - made of numbers
+
+
+def _composite(figure: CompositeFigure) -> dict[str, Any]:
+    return {
+        "figure": figure,
+        "range": _range(figure.mean, figure.ci95),
+        "sentence": wording.composite_sentence(figure),
+        "not_ok": wording.not_ok(figure.status),
+        "recommendations": [(name, count) for name, count in figure.recommendations.items() if count],
+    }
+
+
+def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
+    mean = None if human is None else human.mean
+    raw = ""
+    if figure.raw_mean is not None and figure.raw_mean != figure.mean:
+        raw = wording.seconds(figure.raw_mean) if name == "time" else wording.number(figure.raw_mean)
+    return {
+        "name": name,
+        "figure": figure,
+        "human": mean,
+        "human_n": 0 if human is None else human.n,
+        "range": _range(figure.mean, figure.ci95, mean),
+        "raw": raw,
+        "statuses": [(status, count) for status, count in figure.status.items() if count],
+        "reported_only": wording.is_reported_only(figure),
+    }
+
+
+def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> list[dict[str, Any]]:
+    figures: dict[str, Figure | CompositeFigure] = dict(summary.metrics)
+    if summary.composite is not None:
+        figures["composite"] = summary.composite
+    ceiling = summary.human_ceiling or {}
+    drawn = []
+    for name, figure in figures.items():
+        found = distributions.get(name)
+        if found is None:
+            continue
+        human = ceiling[name].mean if name in ceiling else None
+        svg = charts.histogram(found.counts, mean=figure.mean, interval=figure.ci95, human=human)
+        drawn.append(
+            {"name": name, "svg": Markup(svg), "total": found.total, "counts": found.counts}  # noqa: S704
+        )
+    return drawn
+
+
+def _parts(summary: Summary) -> Markup | None:
+    if summary.composite is None or not summary.composite.parts:
+        return None
+    ceiling = summary.human_ceiling or {}
+    rows = [
+        (
+            name,
+            mean,
+            summary.metrics[name].ci95 if name in summary.metrics else None,
+            ceiling[name].mean if name in ceiling else None,
+        )
+        for name, mean in summary.composite.parts.items()
+    ]
+    return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
+
+
+def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Nested mappings as dotted names; a longer list or text as a folded value."""
+    rows: list[tuple[str, Any]] = []
+    waiting: list[tuple[str, Any]] = list(provenance.items())[::-1]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping) and value and name.count(".") < 2:
+            waiting += [(f"{name}.{key}", inner) for key, inner in list(value.items())[::-1]]
+        elif isinstance(value, (str, int, float, bool)) or value is None:
+            rows.append((name, wording.NOTHING if value is None else short(value)))
+        else:
+            rows.append((name, folded(value)))
+    return rows
