@@ -1,0 +1,1 @@
+"""Attempts that were recorded elsewhere: one file a source, one line in the registry."""

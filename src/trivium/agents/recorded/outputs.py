@@ -1,0 +1,155 @@
+"""A .jsonl file of outputs: attempts recorded elsewhere (spec: files, outputs)."""
+
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.line import Output, attempt_from, lines_of, read_line, trace_problems
+from trivium.errors import OutputsError, Problem, suggest
+from trivium.suites.case import Case
+from trivium.suites.files.reading import check_is_file
+from trivium.suites.suite import Suite
+
+MOST_PROBLEMS = 20
+"""Mistakes that are shown; the others are counted."""
+
+MOST_SUGGESTED_FROM = 10_000
+"""Cases up to which the nearest id is looked for."""
+
+
+class OutputsFile:
+    """The attempts of a .jsonl file.
+
+    The file is read twice. Opening it checks every line, so that all mistakes are told at once and before
+    anything is scored or stored; going through it then yields the attempts. The check decodes a line
+    without repairing its trace and keeps 16 bytes of it (where it starts, and a hash of case and repeat),
+    so that the size of a file costs hardly any memory. It takes about as long as reading the attempts,
+    which is a small part of scoring them.
+
+    Args:
+        path: The file; blank lines in it are passed over.
+        suite: The suite that it holds attempts of; its ``limits.output_bytes`` bounds each output.
+
+    Raises:
+        OutputsError: With the first twenty mistakes of the file and the number of the others.
+    """
+
+    def __init__(self, path: str | Path, suite: Suite) -> None:
+        self.path = Path(path)
+        self._suite = suite
+        check_is_file(self.path, error=OutputsError)
+        with self._opened() as file:
+            self._stamp = _stamp(file)
+            self._starts, hashes = self._check(file)
+            self._check_twice(file, hashes)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each attempt with its case, in the order of the file."""
+        folder, limit = self.path.parent, self._suite.settings.limits.output_bytes
+        with self._opened() as file:
+            if _stamp(file) != self._stamp:
+                raise OutputsError(str(self.path), "has changed since it was checked")
+            for number, _, line in lines_of(file, str(self.path)):
+                output, problems, flags = read_line(line, number)
+                if output is None:  # it was sound when it was checked
+                    raise OutputsError(str(self.path), problems)
+                yield (
+                    self._suite.case(output.case),
+                    attempt_from(output, flags, folder=folder, limit=limit),
+                )
+
+    def _opened(self) -> IO[bytes]:
+        try:
+            return self.path.open("rb")
+        except OSError as failure:
+            raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
+
+    def _check(self, file: IO[bytes]) -> "tuple[array[int], array[int]]":
+        """Check every line alone; where each starts, and a hash of its case and repeat."""
+        starts, hashes = array("Q"), array("q")
+        problems: list[Problem] = []
+        found = 0
+        for number, start, line in lines_of(file, str(self.path)):
+            output, wrong, _ = read_line(line, number)
+            if output is not None:
+                wrong = self._problems(output, number, look_for_nearest=found < MOST_PROBLEMS)
+                starts.append(start)
+                hashes.append(hash((output.case, output.repeat)))
+            found += len(wrong)
+            problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
+        if problems:
+            raise OutputsError(str(self.path), problems, left_out=found - len(problems))
+        if not starts:
+            raise OutputsError(str(self.path), "holds no output")
+        return starts, hashes
+
+    def _problems(self, output: Output, number: int, *, look_for_nearest: bool) -> list[Problem]:
+        problems = trace_problems(output, number, self.path.parent)
+        if self._suite.position(output.case) is None:
+            near = ""
+            if look_for_nearest and len(self._suite) <= MOST_SUGGESTED_FROM:
+                near = suggest(output.case, [case.id for case in self._suite])
+            problems.append(Problem(f"line {number}", f'the suite has no case "{output.case}".{near}'))
+        return problems
+
+    def _check_twice(self, file: IO[bytes], hashes: "array[int]") -> None:
+        """Find attempts that stand twice: equal hashes first, then the lines themselves."""
+        import numpy as np
+
+        unsorted = np.frombuffer(hashes, dtype=np.int64)
+        order = np.argsort(unsorted, kind="stable")
+        same = np.flatnonzero(unsorted[order][1:] == unsorted[order][:-1])
+        suspects = sorted({int(order[place + step]) for place in same for step in (0, 1)})
+        first: dict[tuple[str, int], int] = {}
+        twice: list[tuple[int, int, tuple[str, int]]] = []
+        for index in suspects:
+            file.seek(self._starts[index])
+            output, _, _ = read_line(file.readline(), 0)
+            if output is not None:
+                key = (output.case, output.repeat)
+                earlier = first.setdefault(key, index)
+                if earlier != index:
+                    twice.append((index, earlier, key))
+        if twice:
+            shown = twice[:MOST_PROBLEMS]
+            lines = self._line_numbers(file, {index for pair in shown for index in pair[:2]})
+            problems = [
+                Problem(
+                    f"line {lines[index]}",
+                    f'case "{case}", repeat {repeat} stands already in line {lines[earlier]}',
+                )
+                for index, earlier, (case, repeat) in shown
+            ]
+            raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
+
+    def _line_numbers(self, file: IO[bytes], wanted: set[int]) -> dict[int, int]:
+        """Numbers of the lines that hold these attempts."""
+        starts = {self._starts[index]: index for index in wanted}
+        file.seek(0)
+        return {
+            starts[start]: number for number, start, _ in lines_of(file, str(self.path)) if start in starts
+        }
+
+
+def output_schema() -> dict[str, Any]:
+    """JSON Schema of one line of a file of outputs."""
+    (reference,), records = msgspec.json.schema_components([Output], ref_template="#/$defs/{name}")
+    for schema in records.values():
+        schema["description"] = schema["description"].partition("\n")[0]
+    records["Output"]["properties"]["case"]["type"] = ["string", "number"]
+    trace = {"type": ["object", "null"], "description": 'A native trace, or {"file": path, "format": name}.'}
+    records["Output"]["properties"]["trace"] = trace
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": records}
+
+
+def _stamp(file: IO[bytes]) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns

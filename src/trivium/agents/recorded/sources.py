@@ -1,0 +1,58 @@
+"""Where recorded attempts come from. A new kind of source is one file and one line here."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import OutputsError
+from trivium.suites.case import Case
+from trivium.suites.sources.registry import split_prefix
+from trivium.suites.suite import Suite
+
+SOURCES = {
+    "tau-bench": "trivium.agents.recorded.tau_bench",
+    "agents-eval": "trivium.agents.recorded.agents_eval",
+    "peerread": "trivium.agents.recorded.peerread",
+}
+"""Modules whose ``read(path, suite)`` gives the attempts of a prefixed source, checked."""
+
+LEAVE_ONE_OUT = frozenset({"peerread"})
+"""Sources of people's outputs, each of which is held against the others."""
+
+
+class Recorded(Protocol):
+    """Attempts with their cases, which can be counted, and gone through as often as needed."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]: ...
+
+
+def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> Recorded:
+    """The attempts of a source, each with the case that it is scored against.
+
+    The source is checked as a whole before this returns.
+
+    Args:
+        source: A .jsonl file, or a prefixed source such as ``tau-bench:FILE``.
+        suite: Whose cases they are attempts of.
+        leave_one_out: Take people's outputs, each with the others of its case as references.
+
+    Raises:
+        InputError: With the mistakes of the source.
+    """
+    prefix, path = split_prefix(source)
+    people = prefix in LEAVE_ONE_OUT
+    if leave_one_out and not people:
+        what = f"has no people's outputs to leave one out of; {' and '.join(sorted(LEAVE_ONE_OUT))} has"
+        raise OutputsError(source, what)
+    if people and not leave_one_out:
+        raise OutputsError(source, "holds people's outputs, which are scored with --leave-one-out")
+    if prefix is None:
+        from trivium.agents.recorded.outputs import OutputsFile
+
+        return OutputsFile(path, suite)
+    recorded: Recorded = import_module(SOURCES[prefix]).read(Path(path), suite)
+    return recorded
