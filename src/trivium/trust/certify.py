@@ -1,0 +1,178 @@
+"""Certified acceptance: from which confidence on verdicts may stand without a person (spec: metrics, H.3)."""
+
+from collections.abc import Hashable, Sequence
+from math import ceil, log, log1p
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import Problem, TrustError
+from trivium.trust.evidence import Betting, Evidence, ExactBinomial, Hoeffding
+from trivium.trust.groups import Groups
+
+Floats = npt.NDArray[np.float64]
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What may stand without a person, and what that promise rests on.
+
+    Attributes:
+        threshold: Verdicts at least this sure are accepted; None where nothing can be certified.
+        n_accepted: Labelled verdicts that are this sure.
+        errors: Wrong ones among them.
+        coverage: Accepted share of all items; the others go to people.
+        error_bound: The error among accepted verdicts is at most this with confidence 1 - delta, as far as
+            this one threshold goes; never above epsilon, which is what the whole search promises.
+        epsilon: Error among accepted verdicts that is tolerated.
+        delta: Chance that the promise is broken.
+        method: The test at each threshold: exact binomial, betting or hoeffding.
+        n: Labelled verdicts.
+        groups: Clusters among them.
+        tested: Thresholds that were tested; all but perhaps the last passed.
+        reason: Why nothing is certified, or None.
+    """
+
+    threshold: float | None
+    n_accepted: int
+    errors: int
+    coverage: float
+    error_bound: float | None
+    epsilon: float
+    delta: float
+    method: str
+    n: int
+    groups: int
+    tested: int
+    reason: str | None
+
+
+def certify(
+    wrong: npt.ArrayLike,
+    confidence: npt.ArrayLike,
+    groups: Groups | Sequence[Hashable],
+    *,
+    epsilon: float = 0.1,
+    delta: float = 0.1,
+    n_items: int | None = None,
+    group_size: int | None = None,
+    bound: Literal["betting", "hoeffding"] = "betting",
+) -> Certificate:
+    """The lowest confidence from which on verdicts are certified to be wrong at most ``epsilon`` of the time.
+
+    With probability at least 1 - ``delta`` over the labelled verdicts, the error among further verdicts like
+    them that are at least that sure is at most ``epsilon`` (Learn then Test, Angelopoulos et al. 2021, with
+    fixed-sequence testing). The thresholds are the distinct confidences, so that errors have no say in them;
+    the first is the one where a sample without errors would pass, and the next is tested while each passes.
+    The test is the exact binomial tail where no group has several verdicts, else a bound on group means.
+
+    Args:
+        wrong: Whether each labelled verdict was wrong, 0 or 1, shape (n,).
+        confidence: How sure each was, shape (n,), finite; higher is surer.
+        groups: The cluster of each.
+        epsilon: In (0, 1).
+        delta: In (0, 1).
+        n_items: All items, those without a verdict too, for the coverage; n by default.
+        group_size: The most verdicts that a group can have; by default the most that one has.
+        bound: The test where groups have several verdicts.
+
+    Raises:
+        TrustError: If the data or an option are not like that.
+    """
+    lost, sure, clusters = _checked(wrong, confidence, groups)
+    size = _group_size(clusters, group_size)
+    items = lost.size if n_items is None else n_items
+    _check_options(epsilon, delta, bound, items=items, verdicts=lost.size)
+    evidence, ideal = (_evidence(bound, epsilon, clusters, size) for _ in range(2))
+
+    order = np.argsort(-sure, kind="stable")
+    lost, sure, codes = lost[order], sure[order], clusters.codes[order]
+    ends = np.flatnonzero(np.diff(sure, append=-np.inf)) + 1  # past the last verdict of each confidence
+    start, tested, certified = 0, 0, 0
+    for end in map(int, ends):
+        evidence.accept(codes[start:end], lost[start:end])
+        if not tested:
+            ideal.accept(codes[start:end], np.zeros(end - start))
+        start = end
+        if tested or ideal.log_p() <= log(delta):
+            tested += 1
+            if evidence.log_p() > log(delta):
+                break
+            certified = end
+    errors = int(lost[:certified].sum())
+    final = _evidence(bound, epsilon, clusters, size)
+    final.accept(codes[:certified], lost[:certified])
+    return Certificate(
+        threshold=float(sure[certified - 1]) if certified else None,
+        n_accepted=certified,
+        errors=errors,
+        coverage=certified / items if items else 0.0,
+        error_bound=final.bound(delta) if certified else None,
+        epsilon=epsilon,
+        delta=delta,
+        method=evidence.method,
+        n=lost.size,
+        groups=clusters.count,
+        tested=tested,
+        reason=None if certified else _why_not(tested, lost[:start], epsilon, delta, evidence.method),
+    )
+
+
+def _why_not(tested: int, lost: Floats, epsilon: float, delta: float, method: str) -> str:
+    if tested:
+        return (
+            f"{lost.sum():,.0f} of the {lost.size:,} surest verdicts are wrong, and so few must all be right"
+        )
+    fewest = ceil(log(delta) / log1p(-epsilon))
+    enough = f"{fewest:,}" if method == ExactBinomial.method else f"more than {fewest - 1:,} groups of them"
+    return f"{lost.size:,} labelled verdicts are too few: it takes {enough}, all of them right"
+
+
+def _evidence(bound: str, epsilon: float, clusters: Groups, size: int) -> Evidence:
+    if size == 1:
+        return ExactBinomial(epsilon)
+    return (Betting if bound == "betting" else Hoeffding)(epsilon, groups=clusters.count, size=size)
+
+
+def _group_size(clusters: Groups, stated: int | None) -> int:
+    """The most verdicts that a group can have, at least 1."""
+    seen = int(np.bincount(clusters.codes, minlength=1).max())
+    if stated is None:
+        return max(1, seen)
+    if stated < max(1, seen):
+        raise TrustError(
+            f"group_size is the most verdicts a group can have; found {stated}, and one has {seen}"
+        )
+    return stated
+
+
+def _check_options(epsilon: float, delta: float, bound: str, *, items: int, verdicts: int) -> None:
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if not 0 < value < 1:
+            raise TrustError(f"{name} must lie between 0 and 1; found {value}")
+    if bound not in {"betting", "hoeffding"}:
+        raise TrustError(f'bound must be "betting" or "hoeffding"; found {bound!r}')
+    if items < verdicts:
+        raise TrustError(f"n_items counts all items; found {items}, fewer than the {verdicts} verdicts")
+
+
+def _checked(
+    wrong: npt.ArrayLike, confidence: npt.ArrayLike, groups: Groups | Sequence[Hashable]
+) -> tuple[Floats, Floats, Groups]:
+    """Errors, confidences and groups of one length, or what is wrong with them."""
+    lost, sure = np.asarray(wrong, dtype=np.float64), np.asarray(confidence, dtype=np.float64)
+    clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
+    if lost.ndim != 1 or not lost.shape == sure.shape == clusters.codes.shape:
+        raise TrustError(
+            "errors, confidences and groups must be flat and of one length; "
+            f"found {lost.shape}, {sure.shape} and {clusters.codes.shape}"
+        )
+    for name, values, fine, expected in (
+        ("wrong", lost, np.isin(lost, (0.0, 1.0)), "0 or 1"),
+        ("confidence", sure, np.isfinite(sure), "a finite number"),
+    ):
+        if not fine.all():
+            at = int(np.argmin(fine))
+            raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
+    return lost, sure, clusters

@@ -1,0 +1,206 @@
+"""Certified acceptance keeps its promise in simulated worlds where the truth is known."""
+
+import json
+from math import comb, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from tests.goldens import data
+from trivium.errors import TrustError
+from trivium.trust.certify import certify
+from trivium.trust.evidence import Betting, ExactBinomial, Hoeffding
+
+EPSILON, DELTA = 0.1, 0.1
+
+
+def at_most(broken, worlds, promise):
+    """Whether so many broken promises fit the promised rate, allowing for three standard errors."""
+    return broken / worlds <= promise + 3 * (promise * (1 - promise) / worlds) ** 0.5
+
+
+def test_a_judge_that_is_too_often_wrong_is_certified_no_more_often_than_promised():
+    rng, worlds = np.random.default_rng(1), 2_000
+    broken = sum(
+        certify(rng.random(60) < 0.1001, rng.random(60), range(60)).threshold is not None
+        for _ in range(worlds)
+    )
+    assert at_most(broken, worlds, DELTA)
+    assert broken > 0.05 * worlds  # the test is not merely idle: the promise is nearly used up
+
+
+@pytest.mark.parametrize("levels", [None, 5])
+def test_the_error_above_a_certified_threshold_is_as_promised(levels):
+    rng, worlds, broken, certified = np.random.default_rng(2), 800, 0, 0
+    for _ in range(worlds):
+        confidence = rng.random(200)
+        if levels:
+            confidence = np.ceil(confidence * levels) / levels
+        wrong = rng.random(200) < 0.35 * (1 - confidence)
+        found = certify(wrong, confidence, range(200), epsilon=EPSILON, delta=DELTA)
+        if found.threshold is not None:
+            certified += 1
+            grid = np.arange(1, levels + 1) / levels if levels else np.linspace(0, 1, 2_001)
+            broken += (0.35 * (1 - grid[grid >= found.threshold - 1e-12])).mean() > EPSILON
+            assert found.error_bound <= EPSILON + 1e-12
+    assert at_most(broken, worlds, DELTA)
+    assert certified > 0.5 * worlds
+
+
+def clustered(rng, groups, size, rate):
+    """Groups whose verdicts are nearly all right or nearly all wrong together, and equally sure."""
+    share = rng.beta(rate / 4, (1 - rate) / 4, groups)
+    wrong = rng.random((groups, size)) < share[:, None]
+    confidence = rng.random(groups)[:, None] + 1e-3 * rng.random((groups, size))
+    return wrong.ravel(), confidence.ravel(), np.repeat(np.arange(groups), size).tolist()
+
+
+@pytest.mark.parametrize("bound", ["betting", "hoeffding"])
+def test_errors_that_come_in_groups_do_not_break_the_promise(bound):
+    rng, worlds, broken, ignoring = np.random.default_rng(3), 250, 0, 0
+    for _ in range(worlds):
+        wrong, confidence, groups = clustered(rng, 60, 3, 0.12)
+        broken += certify(wrong, confidence, groups, bound=bound).threshold is not None
+        ignoring += certify(wrong, confidence, range(wrong.size)).threshold is not None
+    assert at_most(broken, worlds, DELTA)
+    assert not at_most(ignoring, worlds, DELTA)  # as if each verdict stood alone, the promise breaks
+
+
+def test_good_judges_are_certified_in_groups_too():
+    rng, certified = np.random.default_rng(4), 0
+    for _ in range(50):
+        wrong, confidence, groups = clustered(rng, 300, 3, 0.004)
+        found = certify(wrong, confidence, groups)
+        certified += found.threshold is not None
+        assert found.method == "betting"
+    assert certified >= 35
+
+
+def test_a_certificate_on_half_of_the_real_papers_holds_on_the_other_half():
+    lines = [json.loads(line) for line in data("paper_verdicts.jsonl").read_text().splitlines()]
+    rng, halves, broken, certified = np.random.default_rng(5), 150, 0, 0
+    runs = {}
+    for line in lines:
+        if line["confidence"] is not None and line["prompt"].endswith("set226"):
+            runs.setdefault((line["model"], line["prompt"]), []).append(line)
+    for run in runs.values():
+        wrong = np.array([line["prediction"] != line["ground_truth"] for line in run])
+        sure = np.array([line["confidence"] for line in run])
+        for _ in range(halves // len(runs)):
+            half = rng.permutation(wrong.size) < wrong.size // 2
+            found = certify(wrong[half], sure[half], range(half.sum()), epsilon=0.35, delta=DELTA)
+            if found.threshold is not None:
+                certified += 1
+                accepted = ~half & (sure >= found.threshold)
+                # The other half is a sample too: it breaks the promise where it contradicts it at 5 %.
+                broken += binom.sf(wrong[accepted].sum() - 1, accepted.sum(), 0.35) < 0.05
+    assert certified > 20
+    assert at_most(broken, certified, DELTA)
+
+
+def test_a_certificate_by_hand():
+    found = certify([0] * 22, [0.9] * 22, range(22), n_items=44)
+    assert (found.threshold, found.n_accepted, found.errors, found.coverage) == (0.9, 22, 0, 0.5)
+    assert found.error_bound == pytest.approx(1 - 0.1 ** (1 / 22))  # all right: the closed form
+    assert found.method == "exact binomial"
+    assert (found.reason, found.tested) == (None, 1)
+
+
+def test_below_22_verdicts_nothing_can_be_certified_at_a_tenth():
+    found = certify([0] * 21, [0.9] * 21, range(21))
+    assert found.threshold is None
+    assert found.reason == "21 labelled verdicts are too few: it takes 22, all of them right"
+    assert (found.n_accepted, found.coverage, found.error_bound, found.tested) == (0, 0.0, None, 0)
+
+
+def test_a_wrong_verdict_among_the_first_says_why():
+    found = certify([1] + [0] * 99, np.linspace(1, 0, 100), range(100))
+    assert found.reason == "1 of the 22 surest verdicts are wrong, and so few must all be right"
+    assert found.tested == 1
+
+
+def test_the_search_stops_at_the_first_threshold_that_fails():
+    wrong = [0] * 40 + [1] * 5 + [0] * 500
+    found = certify(wrong, np.linspace(1, 0, 545), range(545))
+    assert 40 < found.n_accepted < 45
+
+
+def test_nothing_labelled_certifies_nothing():
+    found = certify([], [], [])
+    assert (found.threshold, found.coverage) == (None, 0.0)
+    assert "too few" in found.reason
+
+
+def test_too_few_groups_say_so():
+    found = certify([0] * 40, [0.5] * 40, [n // 2 for n in range(40)])
+    assert found.threshold is None
+    assert "more than 21 groups" in found.reason
+
+
+@given(st.integers(1, 60), st.floats(0.02, 0.5), st.data())
+def test_the_exact_tail_is_the_binomial_sum(n, epsilon, picks):
+    lost = picks.draw(st.integers(0, n))
+    evidence = ExactBinomial(epsilon)
+    evidence.accept(np.arange(n), np.arange(n) < lost)
+    by_hand = sum(comb(n, k) * epsilon**k * (1 - epsilon) ** (n - k) for k in range(lost + 1))
+    assert evidence.log_p() == pytest.approx(log(by_hand), abs=1e-9)
+    limit = evidence.bound(DELTA)
+    assert (limit == 1) == (lost == n)
+    if limit < 1:
+        again = ExactBinomial(limit)
+        again.accept(np.arange(n), np.arange(n) < lost)
+        assert again.log_p() == pytest.approx(log(DELTA), abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=1, max_size=24), st.floats(0.05, 0.5))
+def test_evidence_does_not_depend_on_how_verdicts_arrive(verdicts, epsilon):
+    codes, wrong = np.array([v[0] for v in verdicts]), np.array([float(v[1]) for v in verdicts])
+    for kind in (Betting, Hoeffding):
+        together, singly = (kind(epsilon, groups=8, size=24) for _ in range(2))
+        together.accept(codes, wrong)
+        for at in range(codes.size):
+            singly.accept(codes[at : at + 1], wrong[at : at + 1])
+        assert singly.log_p() == pytest.approx(together.log_p(), abs=1e-9)
+        limit = together.bound(DELTA)
+        assert wrong.mean() <= limit + 1e-9
+        if together.log_p() <= log(DELTA):
+            assert limit <= epsilon + 1e-8
+
+
+def test_the_capital_of_a_bettor_is_fair_where_the_error_is_at_the_limit():
+    rng, epsilon = np.random.default_rng(6), 0.2
+    capital = []
+    for _ in range(4_000):
+        evidence = Betting(epsilon, groups=10, size=2)
+        evidence.accept(np.repeat(np.arange(10), 2), np.repeat(rng.random(10) < epsilon, 2).astype(float))
+        capital.append(np.exp(-evidence.log_p()))  # at least 1: the p-value is cut there
+    assert (np.array(capital) >= 1 / DELTA).mean() <= DELTA
+
+
+def test_hoeffding_by_hand():
+    evidence = Hoeffding(0.3, groups=50, size=2)
+    evidence.accept(np.repeat(np.arange(50), 2), np.zeros(100))
+    assert evidence.log_p() == pytest.approx(-2 * 50 * 0.3**2)
+    assert evidence.bound(0.05) == pytest.approx((log(20) / 100) ** 0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"wrong": [0, 2]}, r"wrong\[1\]: must be 0 or 1; found 2"),
+        ({"confidence": [0.5, np.nan]}, r"confidence\[1\]: must be a finite number"),
+        ({"groups": ["a"]}, "one length"),
+        ({"epsilon": 0}, "epsilon must lie between"),
+        ({"delta": 1.5}, "delta must lie between"),
+        ({"n_items": 1}, "n_items"),
+        ({"group_size": 0}, "group_size"),
+        ({"bound": "chernoff"}, "bound must be"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, says):
+    plan = {"wrong": [0, 1], "confidence": [0.1, 0.2], "groups": ["a", "b"]} | changes
+    with pytest.raises(TrustError, match=says):
+        certify(plan.pop("wrong"), plan.pop("confidence"), plan.pop("groups"), **plan)
