@@ -81,7 +81,7 @@ def test_good_judges_are_certified_in_groups_too():
 
 def test_a_certificate_on_half_of_the_real_papers_holds_on_the_other_half():
     lines = [json.loads(line) for line in data("paper_verdicts.jsonl").read_text().splitlines()]
-    rng, halves, broken, certified = np.random.default_rng(5), 150, 0, 0
+    rng, halves, broken, certified = np.random.default_rng(5), 600, 0, 0
     runs = {}
     for line in lines:
         if line["confidence"] is not None and line["prompt"].endswith("set226"):
@@ -91,12 +91,12 @@ def test_a_certificate_on_half_of_the_real_papers_holds_on_the_other_half():
         sure = np.array([line["confidence"] for line in run])
         for _ in range(halves // len(runs)):
             half = rng.permutation(wrong.size) < wrong.size // 2
-            found = certify(wrong[half], sure[half], range(half.sum()), epsilon=0.35, delta=DELTA)
+            found = certify(wrong[half], sure[half], range(half.sum()), epsilon=0.4, delta=DELTA)
             if found.threshold is not None:
                 certified += 1
                 accepted = ~half & (sure >= found.threshold)
                 # The other half is a sample too: it breaks the promise where it contradicts it at 5 %.
-                broken += binom.sf(wrong[accepted].sum() - 1, accepted.sum(), 0.35) < 0.05
+                broken += binom.sf(wrong[accepted].sum() - 1, accepted.sum(), 0.4) < 0.05
     assert certified > 20
     assert at_most(broken, certified, DELTA)
 
