@@ -1,0 +1,154 @@
+"""The house keeps its shape: small rooms, plain names, nothing heavy at the door."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "trivium"
+FILES = sorted(SOURCE.rglob("*.py"))
+TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in FILES}
+
+MOST_LINES = 400
+MOST_FILES = 14
+ONE_FILE_EACH = {"cli": 24, "metrics/graph": 24}
+"""Rooms that hold one file a command or a metric, with the most that they may hold."""
+FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
+
+EXTRAS = {
+    "altair",
+    "anthropic",
+    "huggingface_hub",
+    "jinja2",
+    "onnxruntime",
+    "openai",
+    "opentelemetry",
+    "psycopg",
+    "pyarrow",
+    "pydantic",
+    "pydantic_ai",
+    "rapidfuzz",
+    "rouge_score",
+    "sacrebleu",
+    "sklearn",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "vl_convert",
+}
+"""Top-level modules that only extras bring."""
+
+BEHIND_AN_EXTRA = re.compile(r"agents[./]adapters[./](recording|genai_spans)|metrics[./]text[./]encoders[./]")
+"""Modules that are themselves imported only once their extra is known to be there."""
+
+
+def test_a_file_is_no_longer_than_one_idea() -> None:
+    lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_a_file_is_named_for_what_it_does() -> None:
+    assert [name for name in TEXTS if FORBIDDEN & set(Path(name).with_suffix("").parts)] == []
+
+
+def test_a_file_says_what_it_is() -> None:
+    assert [name for name, text in TEXTS.items() if not ast.get_docstring(ast.parse(text))] == []
+
+
+def test_no_folder_holds_two_rooms() -> None:
+    sizes = Counter(str(path.parent.relative_to(SOURCE)) for path in FILES if path.name != "__init__.py")
+    assert {room: n for room, n in sizes.items() if n > ONE_FILE_EACH.get(room, MOST_FILES)} == {}
+
+
+def test_every_test_folder_is_a_package() -> None:
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def _modules() -> list[str]:
+    names = [".".join(("trivium", *path.relative_to(SOURCE).with_suffix("").parts)) for path in FILES]
+    started_by_others = re.compile(r"__main__$|\.migrations\.")
+    return [name.removesuffix(".__init__") for name in names if not started_by_others.search(name)]
+
+
+def test_no_module_needs_an_extra_to_be_imported() -> None:
+    blocked = f"""
+import sys
+from importlib import import_module
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"{{name}} is blocked", name=name)
+
+sys.meta_path.insert(0, Blocked())
+for name in {[name for name in _modules() if not BEHIND_AN_EXTRA.search(name)]!r}:
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        print(name, error)
+"""
+    answer = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+
+    assert answer.stderr == ""
+    assert answer.stdout == ""
+
+
+def test_importing_trivium_loads_nothing_heavy() -> None:
+    code = "import sys, trivium; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+    heavy = EXTRAS | {
+        "numpy",
+        "scipy",
+        "networkx",
+        "rustworkx",
+        "msgspec",
+        "sqlalchemy",
+        "rich",
+        "click",
+        "httpx",
+    }
+    assert loaded & heavy == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from trivium.cli.main import run_command; run_command(['--help']);"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    loaded = set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stderr.split()
+    )
+
+    heavy = EXTRAS | {"numpy", "scipy", "networkx", "rustworkx", "msgspec", "sqlalchemy", "rich", "httpx"}
+    assert loaded & heavy == set()
+
+
+def test_no_lock_names_an_index_or_a_machine() -> None:
+    for path in (ROOT / "requirements").glob("*.txt"):
+        assert not re.search(r"https?://|file://|--index|--find-links", path.read_text(encoding="utf-8")), (
+            path.name
+        )
+
+
+def test_every_locked_package_has_its_hash() -> None:
+    for name in ("demo.txt", "test.txt", "weights.txt"):
+        text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
+        pinned = re.findall(r"^[a-z0-9].*==.*$", text, re.MULTILINE)
+        assert pinned
+        assert all(line.endswith("\\") for line in pinned)
+
+
+def test_the_demo_never_locks_torch() -> None:
+    text = (ROOT / "requirements" / "demo.txt").read_text(encoding="utf-8")
+    assert not re.search(r"^(torch|transformers|nvidia|triton)", text, re.MULTILINE)
