@@ -16,7 +16,7 @@ from trivium.agents.admission import too_large
 from trivium.agents.masking import mask
 from trivium.errors import AgentError
 
-_STDERR_KEPT = 2_000
+_STDERR_KEPT = 1_800
 """Bytes of the end of standard error that are kept for the reason."""
 
 _STDIN, _STDOUT = 0, 1
@@ -102,6 +102,7 @@ class _Talk(asyncio.SubprocessProtocol):
         self._limit = limit
         self._output = bytearray()
         self._complaint = b""
+        self._complaint_cut = False
         self._pid = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -110,7 +111,9 @@ class _Talk(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         chunk = cast("bytes", data)
         if fd != _STDOUT:
-            self._complaint = (self._complaint + chunk)[-_STDERR_KEPT:]
+            complaint = self._complaint + chunk
+            self._complaint = complaint[-_STDERR_KEPT:]
+            self._complaint_cut |= len(complaint) > _STDERR_KEPT
         elif len(self._output) + len(chunk) <= self._limit:
             self._output += chunk
         elif not self.over.done():
@@ -131,10 +134,16 @@ class _Talk(asyncio.SubprocessProtocol):
             AgentFailure: When it did not end with status 0, or printed no text.
         """
         if status:
-            said = self._complaint.decode(errors="replace").strip()
+            said = self._said()
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             raise AgentFailure(f"the command {how}{f': {said}' if said else ''}")
         try:
             return Reply(output=self._output.decode())
         except UnicodeDecodeError as error:
             raise AgentFailure(f"the output is not UTF-8 (byte {error.start:,})") from error
+
+    def _said(self) -> str:
+        text = self._complaint.decode(errors="replace")
+        if self._complaint_cut:  # the first word may be half a secret, which no pattern would know
+            text = f"… {text.split(None, 1)[-1]}"
+        return text.strip()

@@ -1,0 +1,352 @@
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import pytest
+
+from tests.agents.asked import asked
+from trivium.agents.adapter import AgentFailure
+from trivium.agents.adapters.function import FunctionAgent
+from trivium.agents.adapters.threads import DaemonThreads
+from trivium.agents.asking import ask, attempt_seed
+from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.loading import load_agent
+from trivium.errors import AgentError
+from trivium.suites.case import Case
+from trivium.suites.settings import Limits
+from trivium.traces.trace import Span, Trace
+
+
+def plain(question):
+    return f"plain {question}"
+
+
+async def coroutine(question):
+    return f"coroutine {question}"
+
+
+class Callable:
+    def __call__(self, question):
+        return f"object {question}"
+
+
+class AsyncCallable:
+    async def __call__(self, question):
+        return f"async object {question}"
+
+
+def with_prefix(prefix, question):
+    return f"{prefix} {question}"
+
+
+async def async_with_prefix(prefix, question):
+    return f"{prefix} {question}"
+
+
+@pytest.mark.parametrize(
+    ("function", "output"),
+    [
+        (plain, "plain q"),
+        (coroutine, "coroutine q"),
+        (Callable(), "object q"),
+        (Callable, "object q"),
+        (AsyncCallable(), "async object q"),
+        (AsyncCallable, "async object q"),
+        (partial(with_prefix, "partial"), "partial q"),
+        (partial(async_with_prefix, "partial"), "partial q"),
+        (lambda question: coroutine(question.strip()), "coroutine q"),
+        (lambda *questions: list(questions), ["q"]),
+        (len, 1),
+    ],
+)
+def test_everything_that_can_be_called_is_an_agent(function, output):
+    assert asked(function, input="q").output == output
+
+
+def test_a_function_gets_what_its_signature_names():
+    def agent(question, *, seed, repeat, case):
+        return [question, seed, repeat, case.source]
+
+    case = Case(id="c", input="q", source="paper")
+    assert asked(agent, case=case, repeat=2, seed=5).output == ["q", attempt_seed(5, "c", 2), 2, "paper"]
+
+
+def test_a_function_is_not_given_what_it_does_not_name():
+    assert asked(lambda question, **more: sorted(more)).output == []
+
+
+def test_a_function_of_the_case_gets_the_case():
+    assert asked(lambda case: [case.id, case.input], input="q").output == ["c1", "q"]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda: "x", "takes no input"),
+        (lambda *, case: "x", "takes no input"),
+        (lambda question, model, style: "x", "needs model, style, which nobody gives"),
+        (lambda question, *, model: "x", "needs model, which nobody gives"),
+    ],
+)
+def test_a_function_that_cannot_be_called_with_an_input_is_refused_beforehand(function, says):
+    with pytest.raises(AgentError, match=says):
+        load_agent(function)
+
+
+def test_a_class_that_needs_arguments_is_refused_beforehand():
+    class NeedsModel(Callable):
+        def __init__(self, model):
+            self.model = model
+
+    with pytest.raises(AgentError, match="cannot be made without arguments"):
+        load_agent(NeedsModel)
+
+
+def test_an_attempt_is_taken_field_by_field():
+    trace = Trace(spans=(Span(id="a", kind="tool", name="t"),))
+    given = Attempt(
+        case="other",
+        repeat=9,
+        output="text",
+        seconds=3.5,
+        trace=trace,
+        usage=Usage(input_tokens=1),
+        reward=0.5,
+        flags=("mine",),
+        metadata={"k": "v"},
+    )
+    attempt = asked(lambda question: given)
+    assert attempt == msgspec.structs.replace(given, case="c1", repeat=0)
+
+
+def test_a_mapping_with_an_output_is_taken_field_by_field():
+    given = {
+        "output": {"any": "value"},
+        "trace": {"spans": [{"id": 1, "kind": "tool", "name": "t"}]},
+        "usage": {"input_tokens": 3},
+        "model": "m",
+        "metadata": {"k": "v"},
+        "error": "",
+    }
+    attempt = asked(lambda question: given)
+    assert attempt.output == {"any": "value"}
+    assert attempt.trace.spans[0].id == "1"
+    assert attempt.usage == Usage(input_tokens=3)
+    assert attempt.metadata == {"model": "m", "k": "v"}
+    assert attempt.error is None
+
+
+def test_a_mapping_without_an_output_is_the_output():
+    assert asked(lambda question: {"answer": 1, "error": None}).output == {"answer": 1, "error": None}
+
+
+def test_an_agent_may_say_that_it_failed():
+    attempt = asked(lambda question: {"error": "no paper with key sk-abcdefgh12345678"})
+    assert attempt.error == "no paper with key [masked]"
+
+
+def test_a_field_of_the_wrong_type_is_a_failed_attempt():
+    attempt = asked(lambda question: {"output": "x", "seconds": "long"})
+    assert attempt.error.startswith("the answer has a field of the wrong type")
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        3,
+        {"spans": 3},
+        {"spans": [{"kind": "tool"}]},
+        Trace(spans=(Span(id="a", kind="tool", name="t", input=object()),)),
+    ],
+    ids=repr,
+)
+def test_a_trace_that_cannot_be_read_costs_the_trace_not_the_output(trace):
+    attempt = asked(lambda question: {"output": "x", "trace": trace})
+    assert (attempt.output, attempt.trace, attempt.error) == ("x", None, None)
+    assert attempt.flags == ("trace_left_out",)
+    assert attempt.metadata["trace_error"]
+
+
+def test_a_trace_with_texts_that_cannot_be_stored_is_mended():
+    trace = Trace(spans=(Span(id="a", kind="tool", name="t", input="\ud800"),))
+    attempt = asked(lambda question: {"output": "x", "trace": trace})
+    assert attempt.trace.spans[0].input == "\ufffd"
+    assert attempt.flags == ("lone_surrogates",)
+
+
+def test_a_trace_of_an_agent_is_repaired():
+    trace = Trace(spans=(Span(id="a", kind="tool", name="t", parent="gone"),))
+    attempt = asked(lambda question: Attempt(case="", output="x", trace=trace))
+    assert [problem.kind for problem in attempt.trace.problems] == ["orphan"]
+
+
+def test_records_of_common_kinds_become_json():
+    @dataclass
+    class Review:
+        text: str
+        scores: tuple
+
+    class Verdict(msgspec.Struct):
+        accept: bool
+
+    assert asked(lambda q: Review("fine", (1, 2.5))).output == {"text": "fine", "scores": [1, 2.5]}
+    assert asked(lambda q: [Verdict(True)]).output == [{"accept": True}]
+
+
+def test_pydantic_records_enums_and_numpy_numbers_become_json():
+    from enum import Enum
+
+    import numpy as np
+    from pydantic import BaseModel
+
+    class Review(BaseModel):
+        text: str
+
+    class Colour(Enum):
+        RED = "red"
+
+    output = asked(
+        lambda q: {"r": Review(text="t"), "c": Colour.RED, "n": np.float64(0.5), "i": np.int64(3), 4: 5}
+    ).output
+    assert output == {"r": {"text": "t"}, "c": "red", "n": 0.5, "i": 3, "4": 5}
+
+
+def test_an_output_that_holds_itself_is_a_failed_attempt():
+    loop = []
+    loop.append(loop)
+    assert asked(lambda q: loop).error == "the output is nested deeper than 200 levels"
+
+
+def test_an_output_that_is_small_only_until_it_is_written_is_a_failed_attempt():
+    shared = ["x" * 100]
+    for _ in range(100):
+        shared = [shared, shared]
+    assert asked(lambda q: shared, output_bytes=100_000).error.startswith(
+        "the output is larger than 100,000 bytes"
+    )
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_nothing_raised_in_a_thread_ends_the_run(error):
+    def agent(question):
+        raise error
+
+    assert asked(agent).error.startswith(f"the agent raised {type(error).__name__}")
+
+
+def test_a_stop_iteration_fails_its_attempt_only():
+    assert asked(lambda question: next(iter(()))).failed
+
+
+def test_context_variables_reach_the_thread():
+    from contextvars import ContextVar
+
+    user = ContextVar("user", default="nobody")
+
+    async def run():
+        user.set("ann")
+        return await ask(load_agent(lambda q: user.get()), Case(id="1", input=""), 0, Limits(), seed=1)
+
+    assert asyncio.run(run()).output == "ann"
+
+
+def test_hanging_calls_are_left_behind_and_their_threads_replaced():
+    release = threading.Event()
+
+    def agent(question):
+        if question == "hang":
+            release.wait()
+        return question
+
+    async def run():
+        adapter = load_agent(agent)
+        hung = [Case(id=f"h{i}", input="hang") for i in range(20)]
+        fine = Case(id="f", input="fine")
+        limits = Limits(seconds=0.05)
+        attempts = await asyncio.gather(*(ask(adapter, case, 0, limits, seed=1) for case in hung))
+        return attempts, await ask(adapter, fine, 0, Limits(), seed=1)
+
+    try:
+        attempts, after = asyncio.run(run())
+    finally:
+        release.set()
+    assert {attempt.error for attempt in attempts} == {"no answer within 0.05 s (limits.seconds)"}
+    assert after.output == "fine"
+
+
+def test_only_so_many_calls_may_hang_at_once():
+    release, threads = threading.Event(), DaemonThreads("t", most_left_behind=2)
+
+    async def hang():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(threads.run(release.wait), timeout=0.02)
+
+    async def run():
+        await hang()
+        await hang()
+        with pytest.raises(AgentFailure, match="2 earlier calls of this agent still hang"):
+            await threads.run(lambda: 1)
+        release.set()
+        while True:  # the hung calls end and make room
+            try:
+                return await threads.run(lambda: 1)
+            except AgentFailure:
+                await asyncio.sleep(0)
+
+    assert asyncio.run(asyncio.wait_for(run(), timeout=30)) == 1
+
+
+def test_threads_are_used_again_and_end_when_closed():
+    async def run():
+        threads = DaemonThreads("reused")
+        used = {await threads.run(threading.get_ident) for _ in range(20)}
+        mine = [thread for thread in threading.enumerate() if thread.name == "reused"]
+        threads.close()
+        for thread in mine:
+            thread.join(timeout=30)
+        return used, mine
+
+    used, mine = asyncio.run(run())
+    assert len(used) <= 2  # a thread hands its answer over before it is free again
+    assert not any(thread.is_alive() for thread in mine)
+
+
+def test_an_agent_can_be_asked_again_after_it_was_closed():
+    agent = FunctionAgent(plain, name="plain")
+
+    async def twice():
+        case = Case(id="1", input="q")
+        first = await ask(agent, case, 0, Limits(), seed=1)
+        await agent.close()
+        return first, await ask(agent, case, 0, Limits(), seed=1)
+
+    assert [attempt.output for attempt in asyncio.run(twice())] == ["plain q", "plain q"]
+
+
+def test_a_hung_thread_does_not_keep_the_process_alive():
+    script = """
+        import asyncio, threading
+        from trivium.agents.asking import ask
+        from trivium.agents.loading import load_agent
+        from trivium.suites.case import Case
+        from trivium.suites.settings import Limits
+
+        def hang(question):
+            threading.Event().wait()
+
+        attempt = asyncio.run(ask(load_agent(hang), Case(id="1", input=""), 0, Limits(seconds=0.05), seed=1))
+        print(attempt.error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "no answer within 0.05 s (limits.seconds)\n"
