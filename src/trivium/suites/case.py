@@ -8,14 +8,10 @@ from msgspec import Meta
 Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
 
-Id = Annotated[
-    str, Meta(min_length=1, extra={"also": "number"}, extra_json_schema={"type": ["string", "number"]})
-]
+Id = Annotated[str, Meta(min_length=1, extra={"also": "number"}, extra_json_schema={"also": "number"})]
 """A name that keeps things apart; in a file a number will do and is kept as its decimal text."""
 
-Texts = Annotated[
-    tuple[str, ...], Meta(extra={"also": "single"}, extra_json_schema={"type": ["array", "string"]})
-]
+Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
 """Several texts; in a file a single one will do."""
 
 

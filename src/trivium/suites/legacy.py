@@ -34,10 +34,11 @@ def modern(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     _similarity_metrics(keys, problems)
     _confidence_threshold(keys, problems)
     _metrics_and_weights(keys, problems)
+    if isinstance(metrics := keys.get("metrics"), str):
+        keys["metrics"] = [metrics]
     if isinstance(metrics := keys.get("metrics"), list | tuple):
-        keys["metrics"] = list(
-            dict.fromkeys(renamed(name) if isinstance(name, str) else repr(name) for name in metrics)
-        )
+        names = [renamed(name) if isinstance(name, str) else name for name in metrics]
+        keys["metrics"] = [name for index, name in enumerate(names) if name not in names[:index]]
     for key in ("success", "pass"):
         if isinstance(rule := keys.get(key), Mapping) and isinstance(rule.get("metric"), str):
             keys[key] = {**rule, "metric": renamed(rule["metric"])}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trivium.errors import Problem, SuiteError
 from trivium.suites.cases import Cases
 from trivium.suites.checking import cases_of, raise_any
-from trivium.suites.files.reading import read_document
+from trivium.suites.files.reading import check_is_file, read_document
 from trivium.suites.files.tables import read_rows
 from trivium.suites.legacy import OLD_KEYS
 from trivium.suites.settings_reading import SETTING_KEYS, merged, settings_of
-from trivium.suites.sources.registry import SOURCES, read_source, split_prefix
+from trivium.suites.sources.registry import SOURCES, Found, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
 
 if TYPE_CHECKING:
@@ -28,69 +28,85 @@ def load(cls: type[S], source: str | Path, overrides: Mapping[str, Any]) -> S:
     """See ``Suite.load``."""
     prefix, rest = split_prefix(str(source))
     if prefix is not None:
-        return from_dict(cls, {prefix: rest, **overrides}, source=str(source))
+        return from_dict(cls, merged({prefix: rest}, overrides), source=str(source))
     path = Path(source)
-    if path.suffix.lower() in DOCUMENTS:
-        raw = read_document(path)
-        if isinstance(raw, list):
-            raw = {"cases": raw}
-        if not isinstance(raw, dict):
-            raise SuiteError(
-                str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases"
-            )
-        keys = merged({"name": path.stem, **raw}, overrides)
-        return from_dict(cls, keys, folder=path.parent, source=str(path))
-    return from_dict(cls, {"name": path.stem, "cases": str(path), **overrides}, source=str(path))
+    prefixes = ", ".join(f"{name}:" for name in SOURCES)
+    check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
+    if path.suffix.lower() not in DOCUMENTS:
+        keys = merged({"name": path.stem, "cases": str(path)}, overrides)
+        return from_dict(cls, keys, source=str(path))
+    raw = read_document(path)
+    if isinstance(raw, list):
+        raw = {"cases": raw}
+    if not isinstance(raw, dict):
+        raise SuiteError(str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases")
+    keys = merged({"name": path.stem, **raw}, overrides)
+    return from_dict(cls, keys, folder=path.parent, source=str(path))
 
 
 def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> S:
     """See ``Suite.from_dict``."""
     keys = dict(raw)
     problems: list[Problem] = []
-    heads: dict[str, str | None] = {"name": None, "description": None}
-    for head in heads:
-        value = keys.pop(head, None)
-        if value is None or isinstance(value, str):
-            heads[head] = value
-        else:
-            problems.append(Problem(head, f"found {describe(value)}, expected text"))
-    origins = [key for key in ("cases", *SOURCES) if key in keys]
-    where = {key: keys.pop(key) for key in origins}
-    known = {*SETTING_KEYS, *OLD_KEYS, "passed"}
-    for key in [key for key in keys if key not in known]:
+    name = _text(keys, "name", problems)
+    description = _text(keys, "description", problems)
+    origins = {key: keys.pop(key) for key in ("cases", *SOURCES) if key in keys}
+    for key in [key for key in keys if key not in {*SETTING_KEYS, *OLD_KEYS}]:
         problems.append(Problem("", unknown_key(str(key), SUITE_KEYS)))
         del keys[key]
-    defaults: dict[str, Any] = {}
-    cases: Cases | None = None
-    name = heads["name"]
+    found, elsewhere = None, None
+    try:
+        found = _found(origins, folder, problems)
+    except SuiteError as error:
+        elsewhere = error
+    settings, wrong = settings_of(merged(found.settings if found else {}, keys))
+    _raise(problems + wrong, source, elsewhere)
+    if found is None or not len(found.cases):
+        raise SuiteError(source, "holds no case")
+    cases: Any = found.cases
+    return cls(name=name or found.name or source, cases=cases, settings=settings, description=description)
+
+
+def _text(keys: dict[str, Any], key: str, problems: list[Problem]) -> str | None:
+    value = keys.pop(key, None)
+    if value is None or isinstance(value, str):
+        return value
+    problems.append(Problem(key, f"found {describe(value)}, expected text"))
+    return None
+
+
+def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -> None:
+    """Raise the mistakes of the suite together with those of the files that it names."""
+    if elsewhere is None:
+        raise_any(problems, source)
+    elif not problems:
+        raise elsewhere
+    else:
+        there = [Problem(f"{elsewhere.source}: {p.where}" if p.where else elsewhere.source, p.what)
+                 for p in elsewhere.problems]  # fmt: skip
+        raise SuiteError(source, [*problems, *there], left_out=elsewhere.left_out) from elsewhere
+
+
+def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Found | None:
+    """The cases where the one key that names them says, and the settings that suit them."""
     if len(origins) != 1:
         found = f"says {' and '.join(origins)}" if origins else "says nowhere what is asked"
         problems.append(Problem("", f"{found}: expected one of cases, {', '.join(SOURCES)}"))
-    elif origins[0] == "cases":
-        cases = _cases(where["cases"], folder, problems)
-    elif not isinstance(where[origins[0]], str):
-        problems.append(Problem(origins[0], f"found {describe(where[origins[0]])}, expected a path"))
-    else:
-        found_there = read_source(origins[0], folder / where[origins[0]])
-        cases, defaults, name = found_there.cases, found_there.settings, name or found_there.name
-    settings, wrong = settings_of(merged(defaults, keys))
-    problems += wrong
-    raise_any(problems, source)
-    if cases is None or not len(cases):
-        raise SuiteError(source, "holds no case")
-    return cls(name=name or source, cases=cases, settings=settings, description=heads["description"])  # type: ignore[arg-type]
-
-
-def _cases(raw: Any, folder: Path, problems: list[Problem]) -> Cases | None:
-    """The cases that the key ``cases`` means: a list of them, or a file."""
-    if isinstance(raw, str):
-        return read_cases(folder / raw)
-    if not isinstance(raw, list | tuple):
-        problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
         return None
-    cases, wrong = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
-    problems += wrong
-    return cases
+    ((key, raw),) = origins.items()
+    if key != "cases":
+        if isinstance(raw, str):
+            return read_source(key, folder / raw)
+        problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
+    elif isinstance(raw, str):
+        return Found("", read_cases(folder / raw), {})
+    elif isinstance(raw, list | tuple):
+        cases, wrong = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
+        problems += wrong
+        return Found("", cases, {})
+    else:
+        problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
+    return None
 
 
 def read_cases(path: Path) -> Cases:

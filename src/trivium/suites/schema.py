@@ -51,13 +51,28 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
+def _with_liberties(node: Any) -> Any:
+    """A schema in which the liberties of ``trivium.suites.validation`` are said as JSON Schema says them."""
+    if isinstance(node, list):
+        return [_with_liberties(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _with_liberties(item) for key, item in node.items()}
+    if not isinstance(also := made.pop("also", None), str):
+        return made
+    kept = {key: made.pop(key) for key in ("default", "description") if key in made}
+    return {"anyOf": [made, {"type": also}], **kept}
+
+
 def _described(components: dict[str, Any]) -> dict[str, Any]:
     """Schemas of records with what the docstring says of each attribute moved to it."""
+    components = _with_liberties(components)
     for schema in components.values():
         text = cleandoc(schema.get("description", ""))
         head, _, attributes = text.partition("\nAttributes:\n")
         schema["description"] = " ".join(head.split())
         for name, words in re.findall(r"^\s{4}(\w+): (.*(?:\n\s{8}.*)*)", attributes, re.MULTILINE):
-            if name in schema.get("properties", {}):
-                schema["properties"][name]["description"] = " ".join(words.replace("``", "`").split())
+            key = "pass" if name == "passed" else name
+            if key in schema.get("properties", {}):
+                schema["properties"][key]["description"] = " ".join(words.replace("``", "`").split())
     return components

@@ -21,15 +21,15 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         exact: Whether the output must equal ``expect.output`` (or a reference) after ``strip()``.
         regex: Pattern (Python ``re``) that must be found in the output.
         predicate: ``pkg.mod:function`` called with (case, attempt); what it returns is the verdict.
-        reward: The recorded reward must be at least this.
+        reward: The recorded reward must be at least this, in [0, 1].
     """
 
     metric: str | None = None
-    at_least: float | None = None
+    at_least: Share | None = None
     exact: bool | None = None
     regex: str | None = None
     predicate: str | None = None
-    reward: float | None = None
+    reward: Share | None = None
 
 
 class PassRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -180,7 +180,30 @@ class Settings(
     omit_defaults=True,
     rename={"passed": "pass"},
 ):
-    """How a suite is asked and scored. Every field is a key of the suite file."""
+    """How a suite is asked and scored. Every field is a key of the suite file.
+
+    Attributes:
+        metrics: What is measured; None measures all that applies.
+        references: Whether the best or the mean value over several references counts.
+        group: The field or metadata key of a case that names its cluster (default: its group, else its id).
+        repeats: How often each case is asked.
+        reduce: How the attempts of a case become one figure.
+        failed_attempts: Whether failed attempts count as 0 or leave the averages.
+        encoder: Name or folder of the encoder for ``semantic``.
+        similarity: Weights of the parts of ``similarity``.
+        success: When an attempt is a success.
+        passed: ``pass`` in files: when an evaluation counts as passed (spec: metrics, "What passed means").
+        tools: How tool calls are read.
+        messages: Which messages coordinate and which produce.
+        judge: Who judges, or None without judges.
+        composite: How the parts become one number.
+        limits: Bounds on asking.
+        gates: Bars for the means of metrics, by metric or ``pass_rate``.
+        margin: A comparison passes when the loss is surely smaller than this.
+        level: Of the intervals.
+        resamples: Of the bootstrap.
+        seed: Of everything random.
+    """
 
     metrics: Texts | None = None
     references: Literal["best", "mean"] = "best"

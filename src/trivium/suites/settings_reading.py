@@ -1,6 +1,5 @@
 """Settings from what a user wrote: old names, types, and whether they make sense together."""
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,12 +108,6 @@ def _wrong_success(rule: SuccessRule) -> list[Problem]:
         problems.append(Problem("success", '"at_least" is missing, the bar that the metric must reach'))
     if rule.metric is None and rule.at_least is not None:
         problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
-    for name in ("at_least", "reward"):
-        bar = getattr(rule, name)
-        if bar is not None and not (math.isfinite(bar) and 0 <= bar <= 1):
-            problems.append(
-                Problem(f"success.{name}", f"found {describe(bar)}, expected a number from 0 to 1")
-            )
     if rule.regex is not None:
         try:
             re.compile(rule.regex)

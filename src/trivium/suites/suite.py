@@ -1,15 +1,13 @@
 """Suite: a named, ordered set of cases and how to score them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
 from trivium.errors import SuiteError
+from trivium.suites.canonical import digest_of
 from trivium.suites.case import COMPLEXITIES, Case
 from trivium.suites.cases import Cases, CaseTuple, CaseView
 from trivium.suites.selection import group_of, matching, shared_out, smallest
@@ -34,11 +32,14 @@ class Suite:
 
     def __post_init__(self) -> None:
         from trivium.suites.checking import check_groups, checked_cases
+        from trivium.suites.settings_reading import changed
 
+        source = f'suite "{self.name}"'
+        object.__setattr__(self, "settings", changed(self.settings, {}, source=source))
         if not isinstance(self.cases, Cases):
-            object.__setattr__(self, "cases", checked_cases(self.cases, source=f'suite "{self.name}"'))
+            object.__setattr__(self, "cases", checked_cases(self.cases, source=source))
         if not len(self.cases):
-            raise SuiteError(f'suite "{self.name}"', "holds no case")
+            raise SuiteError(source, "holds no case")
         check_groups(self)
 
     @classmethod
@@ -225,22 +226,17 @@ class Suite:
         from trivium.suites.settings_reading import changed
 
         settings = changed(self.settings, changes, source=f'suite "{self.name}"')
-        return type(self)(name=self.name, cases=self.cases, settings=settings, description=self.description)
+        return replace(self, settings=settings)
 
     @cached_property
     def digest(self) -> str:
         """Hash of all that is asked: the cases, in order."""
-        digest = blake2b(digest_size=16)
-        for case in self:
-            digest.update(msgspec.json.encode(case, order="deterministic"))
-            digest.update(b"\n")
-        return digest.hexdigest()
+        return digest_of(self)
 
     @cached_property
     def settings_digest(self) -> str:
         """Hash of the settings."""
-        raw = msgspec.json.encode(self.settings, order="deterministic")
-        return blake2b(raw, digest_size=16).hexdigest()
+        return digest_of([self.settings])
 
     @property
     def _cases(self) -> Cases:
@@ -252,4 +248,4 @@ class Suite:
         cases: Any = CaseView(self.cases, chosen)
         if isinstance(self.cases, CaseTuple):
             cases = CaseTuple(cases)
-        return type(self)(name=self.name, cases=cases, settings=self.settings, description=self.description)
+        return replace(self, cases=cases)

@@ -105,7 +105,7 @@ class CaseFile(Sequence[Case]):
         problems: list[Problem] = []
         found = 0
         for number, start, line in self._lines():
-            case, wrong = _case_of(line, number)
+            case, wrong = _case_of(line, number, start)
             found += len(wrong)
             problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
             if case is not None:
@@ -160,7 +160,7 @@ class CaseFile(Sequence[Case]):
             self._file.seek(self._starts[index])
             line = self._file.readline()
             unchanged = self._stamp_now() == self._stamp
-        case = _case_of(line, 0)[0] if unchanged else None
+        case = _case_of(line, 0, 0)[0] if unchanged else None
         if case is None:
             raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
         return case
@@ -170,7 +170,7 @@ def _hash(id: str) -> int:  # noqa: A002
     return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
-def _case_of(line: bytes, number: int) -> tuple[Case | None, list[Problem]]:
+def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Problem]]:
     """The case on a line, or all that is wrong with it."""
     if not _SUSPECT.search(line):
         try:
@@ -178,9 +178,9 @@ def _case_of(line: bytes, number: int) -> tuple[Case | None, list[Problem]]:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # found again below, in words
     try:
-        raw: Any = parse_json(decode(line))
+        raw: Any = parse_json(decode(line, start=start))
     except Malformed as malformed:
-        column = malformed.problem.where.rpartition(", ")[2]
-        where = f"line {number}" + (f", {column}" if column.startswith("column") else "")
-        return None, [Problem(where, malformed.problem.what)]
+        _, _, column = malformed.problem.where.partition(", ")
+        what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
+        return None, [Problem(f"line {number}", what)]
     return convert(clean(raw)[0], Case, f"line {number}:")

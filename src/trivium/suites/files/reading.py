@@ -59,13 +59,18 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return raw
 
 
-def check_is_file(path: Path, *, error: InputErrorType = SuiteError) -> None:
+def check_is_file(
+    path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
+) -> None:
     """Raise a plain ``error`` unless there is such a file."""
-    if path.is_dir():
-        raise error(str(path), "is a folder, expected a file")
-    if path.exists():
-        return
-    siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    try:
+        if path.is_dir():
+            raise error(str(path), f"is a folder: {expected}")
+        if path.exists():
+            return
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except OSError as failure:
+        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
     near = get_close_matches(path.name, siblings, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""
     raise error(str(path), f"there is no such file.{hint}")
@@ -90,8 +95,8 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
         raise error(str(path), malformed.problem) from malformed
 
 
-def decode(raw: bytes) -> str:
-    """UTF-8 bytes as text; a mistake is named by its line and its byte."""
+def decode(raw: bytes, *, start: int = 0) -> str:
+    """UTF-8 bytes, which stand at ``start`` in their file, as text; a mistake is named by its byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("", "is UTF-16, expected UTF-8")
     try:
@@ -100,7 +105,7 @@ def decode(raw: bytes) -> str:
         # "utf-8-sig" counts from behind the mark
         offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
         line = raw.count(b"\n", 0, offset) + 1
-        what = f"byte {raw[offset]:#04x} at offset {offset:,} is not valid UTF-8"
+        what = f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8"
         raise Malformed(f"line {line}", what) from wrong
 
 

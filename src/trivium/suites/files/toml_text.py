@@ -7,13 +7,21 @@ from typing import Any
 from trivium.errors import Problem, SuiteError
 
 
-def toml(raw: Mapping[str, Any]) -> str:
+def toml(raw: Mapping[str, Any], *, source: str) -> str:
     """A mapping as TOML, each key on its own line and what is below it inline.
 
     Raises:
-        SuiteError: If a value is null, which TOML cannot say.
+        SuiteError: About ``source``, if a value is null, which TOML cannot say.
     """
-    return "".join(f"{_text(key)} = {_value(value, key)}\n" for key, value in raw.items())
+    try:
+        return "".join(f"{_text(key)} = {_value(value, key)}\n" for key, value in raw.items())
+    except _Null as null:
+        found = Problem(str(null), "is null, which TOML cannot say: save as .yaml or .json")
+        raise SuiteError(source, found) from null
+
+
+class _Null(Exception):
+    """A null was found at the place that is its text."""
 
 
 def _value(value: Any, where: str) -> str:
@@ -27,7 +35,7 @@ def _value(value: Any, where: str) -> str:
             items = [_value(item, f"{where}[{index}]") for index, item in enumerate(value)]
             return f"[{', '.join(items)}]"
         case None:
-            raise SuiteError("", Problem(where, "is null, which TOML cannot say: save as .yaml or .json"))
+            raise _Null(where)
         case _:
             return json.dumps(value)
 

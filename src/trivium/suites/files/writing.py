@@ -66,7 +66,7 @@ def _yaml(suite: "Suite", path: Path) -> None:
 
 
 def _toml(suite: "Suite", path: Path) -> None:
-    path.write_text(toml(_document(suite)), encoding="utf-8", newline="\n")
+    path.write_text(toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n")
 
 
 def _jsonl(suite: "Suite", path: Path) -> None:
@@ -83,9 +83,10 @@ def _csv(suite: "Suite", path: Path) -> None:
         table.writeheader()
         for case in suite:
             row = _row(case)
-            for field in ("input", "source"):
-                if row[field] == "" or not isinstance(row[field], str | None):
-                    row[f"{field}.json"] = _encoded(row.pop(field))
+            if not isinstance(case.input, str) or not case.input:
+                row["input.json"] = _encoded(row.pop("input"))
+            if case.source == "":  # an empty cell would say that there is none
+                row["source.json"] = _encoded(row.pop("source"))
             row["references"] = _encoded(row["references"]) if row["references"] else None
             row["tags"] = _encoded(row["tags"]) if row["tags"] else None
             table.writerow(row)

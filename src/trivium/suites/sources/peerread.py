@@ -150,9 +150,11 @@ def _papers(folder: Path) -> list[_Paper]:
     return _told_apart(papers)
 
 
-def _numbers_by_size(name: str) -> tuple[int, str]:
+def _numbers_by_size(name: str) -> tuple[bool, int, str]:
+    """Sorts names: numbers by size, then the others."""
     stem = name.removesuffix(".json")
-    return (int(stem), name) if stem.isdecimal() and len(stem) < 20 else (-1, name)
+    number = stem.isdecimal() and len(stem) < 20
+    return not number, int(stem) if number else 0, name
 
 
 def _told_apart(papers: list[_Paper]) -> list[_Paper]:

@@ -1,0 +1,42 @@
+"""One form for equal records, so that equal suites have equal digests on every machine."""
+
+from collections.abc import Iterable
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+
+def digest_of(records: Iterable[msgspec.Struct]) -> str:
+    """Hash of records in order, 32 hexadecimal digits; fields that hold their defaults do not count."""
+    digest = blake2b(digest_size=16)
+    for record in records:
+        digest.update(msgspec.json.encode(_plain(record), order="deterministic"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Records as mappings without defaults, which msgspec leaves out only when they are the same object."""
+    if isinstance(value, msgspec.Struct):
+        held = ((name, getattr(value, field), default) for field, name, default in _fields(type(value)))
+        return {name: _plain(now) for name, now, default in held if now != default}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) and any(isinstance(item, msgspec.Struct) for item in value.values()):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    """Field, key in a file and default of each field."""
+    return tuple(
+        (
+            field.name,
+            field.encode_name,
+            field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory(),
+        )
+        for field in msgspec.structs.fields(kind)
+    )

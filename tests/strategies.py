@@ -1,0 +1,75 @@
+"""Hypothesis strategies shared by the tests: cases, settings, suites."""
+
+from hypothesis import strategies as st
+
+from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
+from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
+from trivium.suites.suite import Suite
+
+# What the door lets through: no lone surrogates, no NUL.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+names = texts.filter(bool)
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+json_objects = st.dictionaries(names, json_values, max_size=3)
+tuples_of_texts = st.lists(texts, max_size=3).map(tuple)
+
+expected_tools = st.builds(
+    ExpectedTool, name=texts, arguments=st.none() | json_objects, reads=st.none() | st.booleans()
+)
+expects = st.builds(
+    Expect,
+    tools=st.none() | st.lists(expected_tools, max_size=2).map(tuple),
+    optimal_tools=st.none() | st.dictionaries(names, texts, max_size=2),
+    workflow=st.none() | tuples_of_texts,
+    aspects=tuples_of_texts,
+    output=st.none() | texts,
+)
+
+
+def cases(ids: st.SearchStrategy[str] = names) -> st.SearchStrategy[Case]:
+    """Cases of every shape."""
+    return st.builds(
+        Case,
+        id=ids,
+        input=json_values,
+        references=tuples_of_texts,
+        source=st.none() | texts,
+        expect=expects,
+        tags=st.lists(st.sampled_from(["a", "b", "long tail", "no"]), max_size=3).map(tuple),
+        complexity=st.sampled_from(COMPLEXITIES),
+        group=st.none() | names,
+        metadata=json_objects,
+    )
+
+
+bars = st.floats(0, 1)
+settings_of_suites = st.builds(
+    Settings,
+    metrics=st.none() | st.just(("cosine", "success")),
+    references=st.sampled_from(["best", "mean"]),
+    repeats=st.integers(1, 5),
+    success=st.builds(SuccessRule, metric=st.just("cosine"), at_least=bars)
+    | st.just(SuccessRule(exact=True))
+    | st.just(SuccessRule(regex="a+")),
+    tools=st.builds(ToolSettings, read_only=st.lists(names, max_size=2).map(tuple)),
+    judge=st.none() | st.builds(JudgeSettings, models=st.just(("openai:one",)), samples=st.integers(1, 3)),
+    limits=st.builds(Limits, seconds=st.floats(0.5, 1e4), retries=st.integers(0, 3)),
+    gates=st.dictionaries(names, st.builds(Gate, at_least=bars), max_size=2),
+    seed=st.integers(0, 2**53),
+)
+
+
+def suites() -> st.SearchStrategy[Suite]:
+    """Suites with a few cases, ids only once."""
+    return st.builds(
+        Suite,
+        name=names,
+        cases=st.lists(cases(), min_size=1, max_size=5, unique_by=lambda case: case.id),
+        settings=settings_of_suites,
+        description=st.none() | texts,
+    )
