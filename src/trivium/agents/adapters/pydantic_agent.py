@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pydantic_ai.agent import AbstractAgent
 
 
+_NO_DEPENDENCIES = (object, type(None))
+"""What ``deps_type`` is when none are wanted; the first when it was not stated."""
+
+
 class PydanticAgent:
     """An agent that is a ``pydantic_ai.Agent``.
 
@@ -39,8 +43,8 @@ class PydanticAgent:
         if agent.name is None:
             agent.name = name
         wanted = agent.deps_type
-        self._takes_case = isinstance(wanted, type) and issubclass(Case, wanted) and wanted is not object
-        if wanted is not type(None) and not self._takes_case:
+        self._takes_case = wanted is Case
+        if wanted not in _NO_DEPENDENCIES and not self._takes_case:
             raise AgentError(
                 name,
                 f"the agent wants dependencies of type {getattr(wanted, '__name__', wanted)}, which nobody"
