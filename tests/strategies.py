@@ -1,10 +1,12 @@
-"""Hypothesis strategies shared by the tests: cases, settings, suites."""
+"""Hypothesis strategies shared by the tests: cases, settings, suites, traces, graphs."""
 
 from hypothesis import strategies as st
 
 from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Span, Trace
 
 # What the door lets through: no lone surrogates, no NUL.
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
@@ -72,4 +74,49 @@ def suites() -> st.SearchStrategy[Suite]:
         cases=st.lists(cases(), min_size=1, max_size=5, unique_by=lambda case: case.id),
         settings=settings_of_suites,
         description=st.none() | texts,
+    )
+
+
+few_names = st.sampled_from(["a", "b", "c", "d", "e"])
+seconds = st.none() | st.floats(-10, 10) | st.sampled_from([float("nan"), float("inf"), float("-inf")])
+
+
+def hostile_spans() -> st.SearchStrategy[list[Span]]:
+    """Spans with everything wrong: repeated ids, missing parents, cycles, times of any kind."""
+    few_ids = st.integers(0, 8).map(str)
+    span = st.builds(
+        Span,
+        id=few_ids,
+        kind=st.sampled_from(["agent", "tool", "llm", "other"]),
+        name=few_names,
+        parent=st.none() | few_ids,
+        agent=st.none() | few_names,
+        start=seconds,
+        end=seconds,
+        ok=st.sampled_from([True, False, None]),
+    )
+    return st.lists(span, max_size=12)
+
+
+messages = st.builds(
+    Message,
+    sender=few_names,
+    receiver=few_names,
+    type=st.sampled_from(["task_request", "result_delivery", "handoff", "status_update", "gossip"]),
+    time=seconds,
+)
+
+
+def traces() -> st.SearchStrategy[Trace]:
+    """Normalised traces of every shape, from hostile spans and messages."""
+    return st.builds(normalise, hostile_spans(), st.lists(messages, max_size=6))
+
+
+def graphs(most_nodes: int = 12) -> st.SearchStrategy[tuple[int, list[tuple[int, int]]]]:
+    """A number of nodes and distinct directed edges between them, self loops included."""
+    return st.integers(1, most_nodes).flatmap(
+        lambda n: st.tuples(
+            st.just(n),
+            st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=4 * n, unique=True),
+        )
     )

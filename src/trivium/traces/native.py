@@ -34,10 +34,8 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
         if isinstance(value, bytes | bytearray | memoryview):
             return _normalised(_DECODER.decode(value))
         return _normalised(msgspec.convert(value, Trace))
-    except (msgspec.ValidationError, UnicodeDecodeError):
-        pass
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # read once more below, to say all that is wrong
     return _normalised(_carefully(_plain(value, source, where), source, where))
 
 
@@ -58,6 +56,8 @@ def _plain(value: Any, source: str, where: str) -> Any:
         return msgspec.json.decode(value)
     except UnicodeDecodeError as error:
         raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
 
 
 def _carefully(value: Any, source: str, where: str) -> Trace:

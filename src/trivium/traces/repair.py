@@ -48,24 +48,29 @@ def normalise(
     """
     spans = tuple(spans)
     found = list(problems)
-    sound = _fast(spans)
+    timed = any(span.start is not None or span.end is not None for span in spans)
+    asked: list[tuple[str, Span]] = []
+    sound = _fast(spans, asked, timed=timed)
     if sound is None:
-        sound = _fill_agents(_repaired(spans, found))
+        asked.clear()
+        sound = _fill_agents(_repaired(spans, found), asked)
     said = tuple(messages)
     if any(message.time is not None and not isfinite(message.time) for message in said):
         said = _finite_times(said, found)
     return Trace(
         trace_id=trace_id,
         spans=sound,
-        messages=said or nested_messages(sound),
+        messages=said or nested_messages(asked, timed=timed),
         problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
         metadata=dict(metadata) if metadata else {},
     )
 
 
-def _fast(spans: tuple[Span, ...]) -> tuple[Span, ...] | None:
-    """The spans with their callers filled in, or None when anything at all may need repair."""
-    timed = any(span.start is not None or span.end is not None for span in spans)
+def _fast(spans: tuple[Span, ...], asked: list[tuple[str, Span]], *, timed: bool) -> tuple[Span, ...] | None:
+    """The spans with their callers filled in, or None when anything at all may need repair.
+
+    Agent spans below another are added to ``asked``, each with the agent above.
+    """
     known: dict[str, tuple[str | None, float]] = {}
     result = list(spans)
     for index, span in enumerate(spans):
@@ -78,12 +83,16 @@ def _fast(spans: tuple[Span, ...]) -> tuple[Span, ...] | None:
             caller, floor = above
         if timed:
             start, end = span.start, span.end
-            if end is None or start is None or not (start <= end < _INF and floor <= start):
+            if end is None or start is None or not (floor <= start <= end < _INF and start > -_INF):
                 return None
             floor = start - SKEW_SECONDS
-        if span.agent is None and caller is not None and span.kind != "agent":
+        if span.kind == "agent":
+            if caller is not None:
+                asked.append((caller, span))
+            caller = span.agent or span.name
+        elif span.agent is None and caller is not None:
             result[index] = _replace(span, agent=caller)
-        known[span.id] = ((span.agent or span.name) if span.kind == "agent" else caller, floor)
+        known[span.id] = (caller, floor)
     return tuple(result) if len(known) == len(spans) else None
 
 
@@ -197,13 +206,17 @@ def _finite_times(messages: tuple[Message, ...], problems: list[TraceProblem]) -
     return tuple(result)
 
 
-def _fill_agents(spans: list[Span]) -> tuple[Span, ...]:
+def _fill_agents(spans: list[Span], asked: list[tuple[str, Span]]) -> tuple[Span, ...]:
     result = list(spans)
     callers: dict[str | None, str | None] = {None: None}
     for index in parents_first(spans):
         span = spans[index]
         caller = callers[span.parent]
-        if span.agent is None and caller is not None and span.kind != "agent":
+        if span.kind == "agent":
+            if caller is not None:
+                asked.append((caller, span))
+            caller = span.agent or span.name
+        elif span.agent is None and caller is not None:
             result[index] = _replace(span, agent=caller)
-        callers[span.id] = (span.agent or span.name) if span.kind == "agent" else caller
+        callers[span.id] = caller
     return tuple(result)

@@ -74,6 +74,8 @@ def _value(line: bytes, where: str, source: str) -> Any:
 def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
     """Python's own JSON writer lets NaN and Infinity through; they are read, and dropped in repair."""
     try:
-        return json.loads(content)
+        return json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from strict
     except (ValueError, RecursionError):
         raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict

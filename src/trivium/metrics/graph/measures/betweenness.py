@@ -11,6 +11,9 @@ from trivium.metrics.graph.measures.shape import SOURCES, Shape
 EXACT_BETWEENNESS = 2_000
 """Nodes up to which it is exact (spec: metrics, T3)."""
 
+_THREADS_FROM = 300
+"""Nodes from which threads pay."""
+
 
 class Betweenness(msgspec.Struct, frozen=True):
     """Betweenness of every node, normalised by (n − 1)(n − 2).
@@ -34,7 +37,8 @@ def betweenness(shape: Shape) -> Betweenness:
     error of that mean.
     """
     if shape.n <= EXACT_BETWEENNESS:
-        return Betweenness(list(rx.digraph_betweenness_centrality(shape.directed).values()))
+        found = rx.digraph_betweenness_centrality(shape.directed, parallel_threshold=_THREADS_FROM)
+        return Betweenness(list(found.values()))
     return _estimate(shape, shape.sample(SOURCES))
 
 

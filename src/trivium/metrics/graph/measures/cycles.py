@@ -8,10 +8,10 @@ import rustworkx as rx
 
 from trivium.metrics.graph.measures.shape import Shape
 
-MOST_CYCLES = 1_000
+MOST_CYCLES = 100
 """Cycles counted at most: a graph of 20 nodes can have more of them than could ever be listed."""
 
-_WORK = 5_000_000
+_WORK = 1_000_000
 """Steps that counting may take: each cycle costs up to one for every node and edge."""
 
 

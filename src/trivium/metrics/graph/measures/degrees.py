@@ -38,11 +38,12 @@ def clustering(shape: Shape) -> float | None:
         if source != target:
             neighbours[source].add(target)
             neighbours[target].add(source)
-    total = 0.0
-    for near in neighbours:
-        count = len(near)
-        if count > 1:
-            # Each edge between two neighbours is met from both of its ends.
-            links = sum([len(near & neighbours[other]) for other in near])
-            total += links / (count * (count - 1))
-    return total / shape.n
+    links = [0] * shape.n  # edges between neighbours of each node, met from both of their ends
+    for node, near in enumerate(neighbours):
+        for other in near:
+            if other > node:
+                shared = len(near & neighbours[other])
+                links[node] += shared
+                links[other] += shared
+    counts = [len(near) for near in neighbours]
+    return sum([n / (k * (k - 1)) for n, k in zip(links, counts, strict=True) if n]) / shape.n
