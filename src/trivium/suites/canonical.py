@@ -20,9 +20,13 @@ def digest_of(records: Iterable[msgspec.Struct]) -> str:
 def _plain(value: Any) -> Any:
     """Records as mappings without defaults, which msgspec leaves out only when they are the same object."""
     if isinstance(value, msgspec.Struct):
-        held = ((name, getattr(value, field), default) for field, name, default in _fields(type(value)))
-        return {name: _plain(now) for name, now, default in held if now != default}
-    if isinstance(value, tuple):
+        made = {}
+        for field, name, default in _fields(type(value)):
+            held = getattr(value, field)
+            if held != default:
+                made[name] = _plain(held)
+        return made
+    if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
         return [_plain(item) for item in value]
     if isinstance(value, dict) and any(isinstance(item, msgspec.Struct) for item in value.values()):
         return {key: _plain(item) for key, item in value.items()}

@@ -82,7 +82,8 @@ class CaseFile(Sequence[Case]):
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
         wanted = _hash(id)
-        place = int(self._sorted.searchsorted(wanted))
+        # As a Python number it would have the whole array cast, and rounded, at every search.
+        place = int(self._sorted.searchsorted(self._sorted.dtype.type(wanted)))
         while place < len(self) and self._sorted[place] == wanted:
             index = int(self._order[place])
             if self._cached(index).id == id:
