@@ -2,16 +2,20 @@
 
 Vega knows neither light nor dark. It draws with stand-in colours, which are then replaced by the
 page's custom properties; a page that defines none shows the given defaults.
+
+A chart is described once a process and drawn with ever new data, which is most of its cost.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from trivium.errors import MissingExtra
 from trivium.reports.untrusted import one_line
 
-WIDTH, HEIGHT = 236, 74
+WIDTH, HEIGHT = 216, 70
 PART_WIDTH, PART_ROW = 420, 26
+HEADROOM = 1.12
 
 _INK, _LINE, _BAR, _MEAN, _HUMAN = "#010101", "#020202", "#030303", "#040404", "#050505"
 _COLOURS = {
@@ -21,6 +25,11 @@ _COLOURS = {
     _MEAN: "var(--accent,#1f5f8b)",
     _HUMAN: "var(--human,#b5651d)",
 }
+_TICKS = [0, 0.25, 0.5, 0.75, 1]
+
+Interval = tuple[float, float]
+Part = tuple[str, float | None, Interval | None, float | None]
+"""Name, mean in [0, 1], interval of the mean, mean of people's own outputs."""
 
 
 def load_altair() -> Any:
@@ -41,7 +50,7 @@ def histogram(
     counts: Sequence[int],
     *,
     mean: float | None,
-    interval: tuple[float, float] | None,
+    interval: Interval | None,
     human: float | None = None,
 ) -> str:
     """The distribution of a score in [0, 1], with its mean, its interval and what people reach.
@@ -52,59 +61,73 @@ def histogram(
         interval: Of the mean.
         human: Mean of people's own outputs.
     """
-    alt = load_altair()
-    width = 1 / len(counts)
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f", grid=False, title=None)
-    bins = [
-        {"from": place * width + 0.002, "to": (place + 1) * width - 0.002, "count": count}
-        for place, count in enumerate(counts)
-    ]
-    most = max([*counts, 1])
-    layers = [
-        alt.Chart(_values(bins))
-        .mark_rect(color=_BAR, cornerRadiusTopLeft=1.5, cornerRadiusTopRight=1.5)
-        .encode(
-            x=alt.X("from:Q", scale=scale, axis=axis),
-            x2="to:Q",
-            y=alt.Y(
-                "count:Q",
-                scale=alt.Scale(domain=[0, most * 1.12], nice=False),
-                axis=alt.Axis(values=[most], title=None, domain=False, ticks=False, grid=True, format=",d"),
-            ),
-            y2=alt.YDatum(0),
-        )
-    ]
-    layers += [_upright(alt, human, scale, _HUMAN, dashes=[4, 3])] if human is not None else []
-    layers += [_span(alt, interval, scale)] if interval is not None else []
-    layers += [_upright(alt, mean, scale, _MEAN)] if mean is not None else []
-    room = {"left": 8, "right": 6, "top": 2, "bottom": 2}
-    return _svg(_styled(alt.layer(*layers), width=WIDTH, height=HEIGHT, padding=room))
+    width, most = 1 / len(counts), max(counts)
+    gap = width / 25
+    return _svg(
+        _histogram(),
+        bins=[
+            {"from": place * width + gap, "to": (place + 1) * width - gap, "height": count / (most or 1)}
+            for place, count in enumerate(counts)
+        ],
+        top=[{"height": 1.0, "label": f"{most:,}"}],
+        mean=[] if mean is None else [{"at": mean}],
+        people=[] if human is None else [{"at": human}],
+        interval=[] if interval is None else [{"low": interval[0], "high": interval[1]}],
+    )
 
 
-def parts(rows: Sequence[tuple[str, float | None, tuple[float, float] | None, float | None]]) -> str:
-    """The parts of a composite: a bar for each mean, its interval, and what people reach.
-
-    Args:
-        rows: Name, mean in [0, 1], interval of the mean, human mean; None where there is none.
-    """
-    alt = load_altair()
-    names = [one_line(row[0], at_most=30) for row in rows]
-    y = alt.Y("part:N", sort=names, axis=alt.Axis(title=None, domain=False, ticks=False, labelLimit=220))
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f", title=None, grid=True)
+def parts(rows: Sequence[Part]) -> str:
+    """The parts of a composite: a bar for each mean, its interval, and what people reach."""
     table = [
         {
-            "part": name,
+            "part": one_line(name, at_most=30),
             "mean": mean,
             "low": None if interval is None else interval[0],
             "high": None if interval is None else interval[1],
             "human": human,
             "label": "no score" if mean is None else f"{mean:.3f}",
         }
-        for name, (_, mean, interval, human) in zip(names, rows, strict=True)
+        for name, mean, interval, human in rows
     ]
-    given = alt.Chart(_values(table))
+    return _svg(_parts(tuple(str(row["part"]) for row in table)), parts=table)
+
+
+@cache
+def _histogram() -> dict[str, Any]:
+    alt = load_altair()
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    across = {"scale": scale, "axis": alt.Axis(values=_TICKS, format=".2~f", grid=False, title=None)}
+    y = alt.Y("height:Q", scale=alt.Scale(domain=[0, HEADROOM], nice=False), axis=None)
+    bins = (
+        _given("bins")
+        .mark_rect(color=_BAR, cornerRadiusTopLeft=1.5, cornerRadiusTopRight=1.5)
+        .encode(x=alt.X("from:Q", **across), x2="to:Q", y=y, y2=alt.YDatum(0))
+    )
+    top = _given("top").encode(y=y)
+    line = top.mark_rule(color=_LINE, opacity=0.6)
+    label = top.mark_text(color=_INK, align="right", dx=-5).encode(x=alt.value(0), text="label:N")
+    people = (
+        _given("people")
+        .mark_rule(color=_HUMAN, strokeWidth=2, strokeDash=[4, 3])
+        .encode(x=alt.X("at:Q", **across))
+    )
+    mean = _given("mean").mark_rule(color=_MEAN, strokeWidth=2).encode(x=alt.X("at:Q", **across))
+    interval = (
+        _given("interval")
+        .mark_rect(color=_MEAN, opacity=0.18)
+        .encode(x=alt.X("low:Q", **across), x2="high:Q", y=alt.value(0), y2=alt.value(HEIGHT))
+    )
+    chart = alt.layer(line, bins, label, people, interval, mean)
+    return _styled(chart, width=WIDTH, height=HEIGHT, left=26)
+
+
+@cache
+def _parts(names: tuple[str, ...]) -> dict[str, Any]:
+    alt = load_altair()
+    y = alt.Y("part:N", sort=names, axis=alt.Axis(title=None, domain=False, ticks=False, labelLimit=220))
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    axis = alt.Axis(values=_TICKS, format=".2~f", title=None, grid=True)
+    given = _given("parts")
     bars = given.mark_bar(color=_BAR, height=12, cornerRadiusEnd=2).encode(
         x=alt.X("mean:Q", scale=scale, axis=axis), y=y
     )
@@ -118,44 +141,29 @@ def parts(rows: Sequence[tuple[str, float | None, tuple[float, float] | None, fl
         .mark_point(color=_HUMAN, shape="diamond", filled=True, size=70, opacity=1)
         .encode(x=alt.X("human:Q", scale=scale), y=y)
     )
-    labels = given.mark_text(align="left", color=_INK, fontSize=11).encode(
+    labels = given.mark_text(align="left", color=_INK).encode(
         x=alt.value(PART_WIDTH + 10), y=y, text="label:N"
     )
-    chart = alt.layer(bars, whiskers, people, labels)
     # The renderer's letters may be narrower than the reader's.
-    room = {"left": 8 + max(len(name) for name in names), "right": 12, "top": 2, "bottom": 2}
-    return _svg(_styled(chart, width=PART_WIDTH, height=PART_ROW * len(rows), padding=room))
+    left = 8 + max(len(name) for name in names)
+    chart = alt.layer(bars, whiskers, people, labels)
+    return _styled(chart, width=PART_WIDTH, height=PART_ROW * len(names), left=left)
 
 
-def _values(rows: list[dict[str, Any]]) -> Any:
-    from altair import Data
-
-    return Data(values=rows)
-
-
-def _upright(alt: Any, at: float, scale: Any, colour: str, *, dashes: list[int] | None = None) -> Any:
-    line = {"strokeDash": dashes} if dashes else {}
-    return (
-        alt.Chart(_values([{"at": at}]))
-        .mark_rule(color=colour, strokeWidth=2, **line)
-        .encode(x=alt.X("at:Q", scale=scale))
-    )
+def _given(name: str) -> Any:
+    alt = load_altair()
+    return alt.Chart(alt.NamedData(name=name))
 
 
-def _span(alt: Any, interval: tuple[float, float], scale: Any) -> Any:
-    return (
-        alt.Chart(_values([{"low": interval[0], "high": interval[1]}]))
-        .mark_rect(color=_MEAN, opacity=0.18)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=alt.value(0), y2=alt.value(HEIGHT))
-    )
-
-
-def _styled(chart: Any, *, width: int, height: int, padding: dict[str, int]) -> Any:
+def _styled(chart: Any, *, width: int, height: int, left: int) -> dict[str, Any]:
     font = "system-ui, sans-serif"
-    return (
+    styled = (
         chart.properties(width=width, height=height)
-        .configure(background="transparent", font=font, padding=padding)
+        .configure(
+            background="transparent", font=font, padding={"left": left, "right": 12, "top": 2, "bottom": 2}
+        )
         .configure_view(stroke=None)
+        .configure_text(fontSize=11)
         .configure_axis(
             labelColor=_INK,
             domainColor=_LINE,
@@ -168,13 +176,14 @@ def _styled(chart: Any, *, width: int, height: int, padding: dict[str, int]) -> 
             labelPadding=4,
         )
     )
+    described: dict[str, Any] = styled.to_dict()
+    return described
 
 
-def _svg(chart: Any) -> str:
+def _svg(described: dict[str, Any], **data: list[dict[str, Any]]) -> str:
     import vl_convert
 
-    # The specification is ours, so that checking it against the schema could only cost time.
-    svg: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
+    svg: str = vl_convert.vegalite_to_svg(described | {"datasets": data})
     for stand_in, colour in _COLOURS.items():
         svg = svg.replace(f'"{stand_in}"', f'"{colour}"')
     return svg

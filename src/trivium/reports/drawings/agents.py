@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AGENTS_SHOWN = 30
 NAME_CHARS = 18
-CHARACTER = 7.0
+CHARACTER = 7.6
 NODE_HEIGHT = 30.0
 MARGIN = 16.0
 _BEND = 0.16
@@ -46,7 +46,7 @@ def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
         for source, target, data in graph.edges(data=True)
         if source in centres and target in centres
     ]
-    body = [_edge(source, target, data, centres) for source, target, data in edges]
+    body = [_edge(source, target, data, centres, middle=height / 2) for source, target, data in edges]
     body += [_agent(agent, centres[agent]) for agent in kept]
     label = "Interaction graph. " + "; ".join(
         f"{source} to {target}: {counted(int(data['count']), 'message')}" for source, target, data in edges
@@ -55,7 +55,10 @@ def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
     if len(kept) < len(agents):
         notes = (f"{len(kept)} of {len(agents):,} agents shown, the busiest ones.",)
     return Drawing(
-        svg=picture(*body, label=label, width=width, height=height, class_="graph agents"), notes=notes
+        svg=picture(*body, label=label, width=width, height=height, class_="graph agents"),
+        title="Messages between agents",
+        width=width,
+        notes=notes,
     )
 
 
@@ -91,12 +94,14 @@ def _agent(name: str, centre: Point) -> str:
     )
 
 
-def _edge(source: str, target: str, data: Mapping[str, Any], centres: Mapping[str, Point]) -> str:
+def _edge(
+    source: str, target: str, data: Mapping[str, Any], centres: Mapping[str, Point], *, middle: float
+) -> str:
     count = int(data["count"])
     said = ", ".join(f"{kind} {number}" for kind, number in dict(data.get("types", {})).items())
     title = element("title", text(f"{source} → {target}: {counted(count, 'message')} {said and f'({said})'}"))
     if source == target:
-        return _loop(centres[source], count, title)
+        return _loop(centres[source], count, title, up=centres[source][1] <= middle)
     (x1, y1), (x2, y2) = centres[source], centres[target]
     bend_x = (x1 + x2) / 2 - _BEND * (y2 - y1)
     bend_y = (y1 + y2) / 2 + _BEND * (x2 - x1)
@@ -106,13 +111,13 @@ def _edge(source: str, target: str, data: Mapping[str, Any], centres: Mapping[st
     dx, dy = (tip[0] - bend_x) / far, (tip[1] - bend_y) / far
     end = (tip[0] - 5 * dx, tip[1] - 5 * dy)
     path = f"M{start[0]:.1f},{start[1]:.1f} Q{bend_x:.1f},{bend_y:.1f} {end[0]:.1f},{end[1]:.1f}"
-    middle = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
+    half_way = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
     return element(
         "g",
         title,
         element("path", d=path, stroke_width=thickness(count)),
         arrow_head(*tip, dx, dy),
-        count_mark(middle, count),
+        *([count_mark(half_way, count)] if count > 1 else []),
         class_="edge",
     )
 
@@ -125,16 +130,17 @@ def _rim(agent: str, centre: Point, towards: Point, *, gap: float) -> Point:
     return centre[0] + scale * dx, centre[1] + scale * dy
 
 
-def _loop(centre: Point, count: int, title: str) -> str:
-    x, y = centre[0], centre[1] - NODE_HEIGHT / 2
-    path = (
-        f"M{x - 9:.1f},{y:.1f} C{x - 22:.1f},{y - 26:.1f} {x + 22:.1f},{y - 26:.1f} {x + 11:.1f},{y - 5:.1f}"
-    )
+def _loop(centre: Point, count: int, title: str, *, up: bool) -> str:
+    """An edge from an agent to itself, on the outer side of the circle."""
+    out = -1.0 if up else 1.0
+    x, y = centre[0], centre[1] + out * NODE_HEIGHT / 2
+    swing = f"{x - 22:.1f},{y + 26 * out:.1f} {x + 22:.1f},{y + 26 * out:.1f}"
+    path = f"M{x - 9:.1f},{y:.1f} C{swing} {x + 11:.1f},{y + 5 * out:.1f}"
     return element(
         "g",
         title,
         element("path", d=path, stroke_width=thickness(count)),
-        arrow_head(x + 9, y - 1, -0.4, 0.92),
-        count_mark((x, y - 20), count),
+        arrow_head(x + 9, y + out, -0.4, -0.92 * out),
+        *([count_mark((x, y + 20 * out), count)] if count > 1 else []),
         class_="edge",
     )

@@ -19,6 +19,7 @@ GAP_ACROSS = 22.0
 GAP_DOWN = 46.0
 PASSAGE = 12.0
 _SWEEPS = 6
+_STRAIGHT = 6.0
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: f
 
 
 def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Longest way to each node along the edges that lead from an earlier to a later one."""
+    """Longest way to each node along the edges from an earlier to a later one; the last is lowest."""
     order = {node: place for place, node in enumerate(nodes)}
     before: dict[str, list[str]] = {node: [] for node in nodes}
     for source, target in edges:
@@ -77,6 +78,7 @@ def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     layer: dict[str, int] = {}
     for node in nodes:
         layer[node] = 1 + max((layer[source] for source in before[node]), default=-1)
+    layer[nodes[-1]] = 1 + max((layer[node] for node in nodes[:-1]), default=-1)
     return layer
 
 
@@ -130,35 +132,53 @@ def _width(slot: _Slot, nodes: Mapping[str, float]) -> float:
 def _spread(
     rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]], nodes: Mapping[str, float]
 ) -> dict[_Slot, float]:
-    """Draw each slot towards what it is joined to, keeping the order and the gaps of its row."""
+    """Make edges as upright as can be, keeping the order and the gaps of every row.
+
+    Row by row the squared widths of the edges are made least, which converges.
+    """
     near = _neighbours(chains)
     across: dict[_Slot, float] = {}
     for row in rows:
-        _put(row, dict.fromkeys(row, 0.0), across, nodes)
-    for sweep in range(2 * _SWEEPS):
+        across |= _fitted(row, [(0.0, 1.0)] * len(row), nodes)
+    for sweep in range(4 * _SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = {}
+            wanted = []
             for slot in row:
-                others = [across[other] for other in near.get(slot, ())]
-                wanted[slot] = sum(others) / len(others) if others else across[slot]
-            _put(row, wanted, across, nodes)
+                pulls = [(across[other], _pull(slot, other)) for other in near.get(slot, ())]
+                weight = sum(pull for _, pull in pulls)
+                at = sum(x * pull for x, pull in pulls) / weight if pulls else across[slot]
+                wanted.append((at, weight or 1.0))
+            across |= _fitted(row, wanted, nodes)
     return across
 
 
-def _put(
-    row: Sequence[_Slot],
-    wanted: Mapping[_Slot, float],
-    across: dict[_Slot, float],
-    nodes: Mapping[str, float],
-) -> None:
-    edge = float("-inf")
-    for slot in row:
+def _pull(one: _Slot, other: _Slot) -> float:
+    """Nodes straighten nodes, and a long edge straightens itself; where they meet they may bend."""
+    return _STRAIGHT if isinstance(one, str) == isinstance(other, str) else 1.0
+
+
+def _fitted(
+    row: Sequence[_Slot], wanted: Sequence[tuple[float, float]], nodes: Mapping[str, float]
+) -> dict[_Slot, float]:
+    """Places of a row nearest to those wanted (place, weight), none nearer to the next than the gap allows.
+
+    With the least distances taken off, that is isotonic regression, by pooling adjacent violators.
+    """
+    offsets: list[float] = []
+    for index, slot in enumerate(row):
         half = _width(slot, nodes) / 2
-        across[slot] = max(wanted[slot], edge + GAP_ACROSS + half)
-        edge = across[slot] + half
-    shift = sum(wanted[slot] - across[slot] for slot in row) / max(1, len(row))
-    for slot in row:
-        across[slot] += shift
+        before = _width(row[index - 1], nodes) / 2 + GAP_ACROSS + offsets[-1] if index else -half
+        offsets.append(before + half)
+    pools: list[tuple[float, float, int]] = []
+    for (at, weight), offset in zip(wanted, offsets, strict=True):
+        mean, heavy, size = at - offset, weight, 1
+        while pools and pools[-1][0] > mean:
+            other, other_heavy, other_size = pools.pop()
+            mean = (mean * heavy + other * other_heavy) / (heavy + other_heavy)
+            heavy, size = heavy + other_heavy, size + other_size
+        pools.append((mean, heavy, size))
+    fitted = [mean for mean, _, size in pools for _ in range(size)]
+    return {slot: base + offset for slot, base, offset in zip(row, fitted, offsets, strict=True)}
 
 
 def _routes(

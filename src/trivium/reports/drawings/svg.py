@@ -16,10 +16,14 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         svg: The element, safe to put into a page.
+        title: What it shows.
+        width: Its own width in pixels, None when it fills what it is given.
         notes: What was left out or should be known, one sentence each.
     """
 
     svg: str
+    title: str
+    width: float | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -14,7 +14,9 @@ LANE_HEAD = 20
 ROW = 20
 BAR = 16
 AXIS = 22
-WIDTH_READABLE = 720
+CHARACTER = 6.2
+"""Width of an average character of a bar's label, in pixels."""
+WIDTH_READABLE = 1000
 """Width in pixels at which a bar is assumed to be read when its label is tried for size."""
 NOBODY = "no agent"
 
@@ -65,7 +67,7 @@ def draw_timeline(trace: Trace) -> Drawing | None:
         width="100%",
         height=total,
     )
-    return Drawing(svg=svg, notes=tuple(notes))
+    return Drawing(svg=svg, title=what, notes=tuple(notes))
 
 
 def _agent(span: Span) -> str:
@@ -140,10 +142,10 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool) -> s
         element("title", text(said)),
         element("rect", x=0, y=0, width="100%", height=BAR, rx=3, class_="fill"),
     ]
-    label = mark + span.name
-    room = width / 100 * WIDTH_READABLE / 6.5
-    if room >= 5:
-        inside.append(element("text", text(label, at_most=max(2, int(room))), x=5, y=12))
+    label = mark + ("" if span.name == _agent(span) else span.name)
+    room = width / 100 * WIDTH_READABLE / CHARACTER
+    if label and room >= min(len(label), 8):
+        inside.append(element("text", text(label, at_most=max(8, int(room))), x=5, y=12))
     return element(
         "svg",
         *inside,

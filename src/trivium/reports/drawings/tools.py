@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from trivium.reports.drawings.layers import GAP_ACROSS, Edge, Layout, layered
+from trivium.reports.drawings.layers import Edge, Layout, layered
 from trivium.reports.drawings.svg import (
     Drawing,
     Point,
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     import networkx as nx
 
 TOOLS_SHOWN = 30
-EDGES_SHOWN = 120
+EDGES_SHOWN = 90
 NAME_CHARS = 24
 NODE_HEIGHT = 38.0
 END_HEIGHT = 22.0
-CHARACTER = 6.9
+LOOP = 44.0
+"""Room for the edge from a node to itself, on both sides so that the node stays in the middle."""
+CHARACTER = 7.6
 """Width of an average character of a node's name, in pixels."""
+SMALL_CHARACTER = 6.2
+"""The same in the line under the name."""
 
 
 def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: Mapping[str, int]) -> Drawing:
@@ -50,20 +54,24 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
     }
     shown = dict(sorted(counts.items(), key=lambda entry: -entry[1])[:EDGES_SHOWN])
     edges = {edge: count for edge, count in counts.items() if edge in shown}
+    below = {tool: _below(calls[tool], failed.get(tool, 0)) for tool in kept}
+    widths = {node: _width(node, below[node]) for node in kept}
     layout = layered(
-        {node: _width(node) for node in kept},
+        {node: widths[node] + (LOOP if (node, node) in edges else 0.0) for node in kept},
         [edge for edge in edges if edge[0] != edge[1]],
         node_height=NODE_HEIGHT,
     )
     body = [_edge(edge, layout, count) for edge, count in edges.items() if edge[0] != edge[1]]
     body += [
-        _loop(layout.centres[edge[0]], edge[0], count) for edge, count in edges.items() if edge[0] == edge[1]
+        _loop(layout.centres[edge[0]], edge[0], widths[edge[0]], count)
+        for edge, count in edges.items()
+        if edge[0] == edge[1]
     ]
     for node in kept:
         if node in {start, end}:
             body.append(_terminal(layout.centres[node], node))
         else:
-            body.append(_tool(layout.centres[node], node, calls[node], failed.get(node, 0)))
+            body.append(_tool(layout.centres[node], node, widths[node], below[node], failed=node in failed))
     tools = len(graph) - 2
     notes = []
     if len(kept) - 2 < tools:
@@ -77,9 +85,9 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
         for (source, target), count in edges.items()
     )
     return Drawing(
-        svg=picture(
-            *body, label=label, width=layout.width + GAP_ACROSS, height=layout.height, class_="graph tools"
-        ),
+        svg=picture(*body, label=label, width=layout.width, height=layout.height, class_="graph tools"),
+        title="Tools in the order of their calls",
+        width=layout.width,
         notes=tuple(notes),
     )
 
@@ -91,14 +99,17 @@ def _kept(graph: "nx.DiGraph[str]", start: str, end: str, calls: Mapping[str, in
     return [start, *(tool for tool in tools if tool in most), end]
 
 
-def _width(node: str) -> float:
-    return max(74.0, CHARACTER * cell_len(one_line(node, at_most=NAME_CHARS)) + 22)
+def _below(calls: int, failed: int) -> str:
+    return counted(calls, "call") + (f", {failed:,} failed ✕" if failed else "")
 
 
-def _tool(centre: Point, name: str, calls: int, failed: int) -> str:
+def _width(node: str, below: str) -> float:
+    name = CHARACTER * cell_len(one_line(node, at_most=NAME_CHARS))
+    return max(52.0, name, SMALL_CHARACTER * len(below)) + 22
+
+
+def _tool(centre: Point, name: str, width: float, below: str, *, failed: bool) -> str:
     x, y = centre
-    width = _width(name)
-    below = counted(calls, "call") + (f", {failed:,} failed ✕" if failed else "")
     return element(
         "g",
         element("title", text(f"{name}: {below}")),
@@ -146,8 +157,8 @@ def _middle(points: list[Point]) -> Point:
     return (x1 + x2) / 2, (y1 + y2) / 2
 
 
-def _loop(centre: Point, tool: str, count: int) -> str:
-    x, y = centre[0] + _width(tool) / 2, centre[1]
+def _loop(centre: Point, tool: str, width: float, count: int) -> str:
+    x, y = centre[0] + width / 2, centre[1]
     path = (
         f"M{x:.1f},{y - 8:.1f} C{x + 24:.1f},{y - 16:.1f} {x + 24:.1f},{y + 16:.1f} {x + 5:.1f},{y + 8:.1f}"
     )

@@ -20,6 +20,8 @@ from trivium.traces.trace import Trace
 
 REFERENCES_SHOWN = 8
 PROBLEMS_SHOWN = 20
+HALF_PAGE = 545
+"""Widest drawing in pixels that fits beside another."""
 
 
 def case_context(view: EvaluationView) -> dict[str, Any]:
@@ -97,7 +99,11 @@ def _trace(trace: Trace) -> dict[str, Any]:
     from trivium.metrics.graph.tool_graph import END, START, tool_graph
 
     calls = trace.tool_calls
-    drawn: dict[str, Drawing | None] = {"timeline": draw_timeline(trace)}
+    drawn: dict[str, Drawing | None] = {
+        "timeline": draw_timeline(trace),
+        "tools": None,
+        "agents": None,
+    }
     if calls:
         drawn["tools"] = draw_tool_graph(
             tool_graph(trace),
@@ -112,14 +118,19 @@ def _trace(trace: Trace) -> dict[str, Any]:
         "counts": _counts(trace),
         "problems": [(problem.kind, problem.what) for problem in trace.problems[:PROBLEMS_SHOWN]],
         "problems_left_out": max(0, len(trace.problems) - PROBLEMS_SHOWN),
-        "drawings": {name: _drawing(drawing) for name, drawing in drawn.items() if drawing is not None},
+        "drawings": {name: drawing and _drawing(drawing) for name, drawing in drawn.items()},
         "steps": _steps(trace),
         "steps_left_out": max(0, len(trace.spans) - SPANS_SHOWN),
     }
 
 
 def _drawing(drawing: Drawing) -> dict[str, Any]:
-    return {"svg": Markup(drawing.svg), "notes": drawing.notes}  # noqa: S704 - escaped where it is drawn
+    return {
+        "svg": Markup(drawing.svg),  # noqa: S704 - escaped where it is drawn
+        "title": drawing.title,
+        "wide": (drawing.width or 0) > HALF_PAGE,
+        "notes": drawing.notes,
+    }
 
 
 def _counts(trace: Trace) -> str:
@@ -127,7 +138,8 @@ def _counts(trace: Trace) -> str:
     parts = [wording.counted(kinds[kind], what) for kind, what in _KINDS.items() if kinds[kind]]
     parts += [wording.counted(len(trace.messages), "message")] if trace.messages else []
     failed = sum(span.ok is False for span in trace.spans)
-    return " · ".join([*parts, *([f"{failed:,} failed"] if failed else [])])
+    parts += [f"{failed:,} failed"] if failed else []
+    return " · ".join(parts) or "empty"
 
 
 _KINDS = {"agent": "agent span", "tool": "tool call", "llm": "model request", "other": "other span"}

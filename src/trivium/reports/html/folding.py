@@ -62,7 +62,14 @@ def short(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, str):
         return one_line(value, at_most=CELL_CHARS)
-    return one_line(as_json(value, indent=None), at_most=CELL_CHARS)
+    return one_line(as_json(_rounded(value), indent=None), at_most=CELL_CHARS)
+
+
+def _rounded(value: Any) -> Any:
+    """A list of numbers with as many digits as are read."""
+    if isinstance(value, (list, tuple)):
+        return [float(f"{one:.4g}") if isinstance(one, float) else one for one in value]
+    return value
 
 
 def _word_end(text: str) -> int:

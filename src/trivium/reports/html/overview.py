@@ -11,8 +11,6 @@ from trivium.reports.html.folding import folded, short
 from trivium.reports.html.range_svg import range_svg
 from trivium.runs.summary import CompositeFigure, Figure, Summary
 
-FAILED_BARS_NOTE = "What is missing, counted as 0 and as 1"
-
 
 def overview_context(
     summary: Summary,
@@ -32,6 +30,8 @@ def overview_context(
         "composite": None if summary.composite is None else _composite(summary.composite),
         "dimensions": wording.further_dimensions(summary),
         "rows": [_row(name, figure, ceiling.get(name)) for name, figure in summary.metrics.items()],
+        "has_raw": any(figure.raw_mean not in {None, figure.mean} for figure in summary.metrics.values()),
+        "has_bounds": any(figure.bounds and figure.coverage < 1 for figure in summary.metrics.values()),
         "has_ceiling": bool(ceiling),
         "ceiling_only": {name: figure for name, figure in ceiling.items() if name not in summary.metrics},
         "note": wording.interval_note(summary),
@@ -97,15 +97,12 @@ def _parts(summary: Summary) -> Markup | None:
     if summary.composite is None or not summary.composite.parts:
         return None
     ceiling = summary.human_ceiling or {}
-    rows = [
-        (
-            name,
-            mean,
-            summary.metrics[name].ci95 if name in summary.metrics else None,
-            ceiling[name].mean if name in ceiling else None,
-        )
-        for name, mean in summary.composite.parts.items()
-    ]
+    rows = []
+    for name, mean in summary.composite.parts.items():
+        figure = summary.metrics.get(name)
+        # A part is averaged where it entered a composite; the interval holds where that is the same mean.
+        interval = figure.ci95 if figure is not None and figure.mean == mean else None
+        rows.append((name, mean, interval, ceiling[name].mean if name in ceiling else None))
     return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
 
 
