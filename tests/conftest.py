@@ -1,4 +1,4 @@
-"""What holds for every test: no network beyond loopback."""
+"""What holds for every test: no network beyond loopback, and no test fails for being slow."""
 
 import ipaddress
 import socket
@@ -6,6 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
+
+__all__ = ["minilm_folder", "minilm_onnx_folder", "tiny_folder", "tiny_onnx_folder"]
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("trivium", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("trivium")
 
 
 def _is_loopback(address: Any) -> bool:

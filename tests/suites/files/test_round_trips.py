@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tests.strategies import suites
 from trivium.errors import SuiteError
 from trivium.suites.suite import Suite
 
-quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=30)
 
 
 def saved_and_loaded(suite: Suite, ending: str) -> Suite:
