@@ -2,7 +2,6 @@
 
 import ipaddress
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ def _is_loopback(address: Any) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any connection past loopback fails the test that makes it."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
@@ -43,4 +42,3 @@ def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(socket.socket, "connect", guarded(connect))
     monkeypatch.setattr(socket.socket, "connect_ex", guarded(connect_ex))
-    yield
