@@ -55,7 +55,7 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.loading import load
+        from trivium.suites.files.loading import load
 
         return load(cls, source, overrides)
 
@@ -68,7 +68,7 @@ class Suite:
             folder: Where relative paths start.
             source: What messages call it.
         """
-        from trivium.suites.loading import from_dict
+        from trivium.suites.files.loading import from_dict
 
         return from_dict(cls, raw, folder=folder, source=source)
 

@@ -60,6 +60,7 @@ class CaseFile(Sequence[Case]):
         self._stamp = self._stamp_now()
         self._starts = array("Q")
         self._index(self._hashes_of_ids())
+        self._latest = 0
         self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
 
     def __len__(self) -> int:
@@ -81,12 +82,18 @@ class CaseFile(Sequence[Case]):
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
+        # Files of outputs mostly follow the order of their cases.
+        for index in (self._latest, self._latest + 1):
+            if index < len(self) and self._cached(index).id == id:
+                self._latest = index
+                return index
         wanted = _hash(id)
         # As a Python number it would have the whole array cast, and rounded, at every search.
         place = int(self._sorted.searchsorted(self._sorted.dtype.type(wanted)))
         while place < len(self) and self._sorted[place] == wanted:
             index = int(self._order[place])
             if self._cached(index).id == id:
+                self._latest = index
                 return index
             place += 1
         return None
