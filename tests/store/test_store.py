@@ -74,6 +74,7 @@ def test_a_case_of_one_attempt_alone_goes_before_the_suites(url):
             run,
             attempts=[StoredAttempt(position=0, attempt=attempt(0).attempt, case=own)],
             evaluations=[evaluation(0)],
+            own_cases=True,
         )
         ((case, _, _),) = store.views(run)
         assert case == own

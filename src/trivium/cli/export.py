@@ -53,6 +53,6 @@ def export(run: str | None, what: str, format_: str, output: str | None, stable:
             with Path(output).open("wb") if output else nullcontext(sys.stdout.buffer) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
-            if isinstance(error, BrokenPipeError):
+            if output is None:
                 raise
-            raise InputError(output or "", f"cannot be written: {error.strerror}") from error
+            raise InputError(output, f"cannot be written: {error.strerror}") from error

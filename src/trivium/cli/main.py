@@ -92,9 +92,8 @@ def run_command(arguments: list[str]) -> int:
         return WRONG_INPUT
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): nothing is wrong, and nothing more can be said.
-        sys.stdout = None
+    except SystemExit:
+        # Click's answer when the reader of our output left (`| head`): nothing is wrong.
         return 0
     except Exception as error:
         from trivium.errors import TriviumError

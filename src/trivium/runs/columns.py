@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from math import nan
 
 import numpy as np
 import numpy.typing as npt
@@ -22,24 +23,25 @@ class Column:
     Args:
         name: The metric.
         tier: text, judge, trace or composite.
+        clusters: Code of the cluster of every case, shared by the columns; it grows as cases are met.
     """
 
-    def __init__(self, name: str, tier: Tier | str) -> None:
+    def __init__(self, name: str, tier: Tier | str, clusters: "array[int]") -> None:
         self.name = name
         self.tier = tier
+        self._clusters = clusters
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.methods: Counter[str] = Counter()
         self.attempts = 0
         self._values = array("d")
-        self._groups = array("q")
         self._with_value = 0
         self._sum = 0.0
         self._raw_sum = 0.0
         self._raw_count = 0
 
-    def add_case(self, scores: Sequence[Score], group: int, reduce: Reducer) -> None:
-        """Take in the scores of a case's attempts."""
+    def add_case(self, scores: Sequence[Score], reduce: Reducer) -> None:
+        """Take in the scores of the attempts of the case met last."""
         values = []
         for score in scores:
             self.attempts += 1
@@ -53,24 +55,26 @@ class Column:
             if isinstance(score.raw, int | float):
                 self._raw_sum += score.raw
                 self._raw_count += 1
-        self._add(values, group, reduce)
+        self._add(values, reduce)
 
-    def add_values(self, values: Sequence[float | None], group: int, reduce: Reducer) -> None:
-        """Take in bare values of a case's attempts; None is a value that is not there."""
+    def add_values(self, values: Sequence[float | None], reduce: Reducer) -> None:
+        """Take in bare values of the attempts of the case met last; None is a value that is not there."""
         self.attempts += len(values)
         present = [value for value in values if value is not None]
         self.status["ok"] += len(present)
         if len(present) < len(values):
             self.status["skipped"] += len(values) - len(present)
-        self._add(present, group, reduce)
+        self._add(present, reduce)
 
-    def _add(self, values: Sequence[float], group: int, reduce: Reducer) -> None:
+    def _add(self, values: Sequence[float], reduce: Reducer) -> None:
         if not values:
             return
         self._with_value += len(values)
         self._sum += sum(values)
+        gap = len(self._clusters) - 1 - len(self._values)
+        if gap:
+            self._values.extend([nan] * gap)
         self._values.append(reduce(values))
-        self._groups.append(group)
 
     @staticmethod
     def _note(counter: Counter[str] | Counter[tuple[str, str]], key: str | tuple[str, str]) -> None:
@@ -81,17 +85,22 @@ class Column:
     @property
     def values(self) -> npt.NDArray[np.float64]:
         """Reduced value of each case that has one."""
-        return np.frombuffer(self._values, dtype=np.float64) if self._values else np.empty(0)
+        return self._every[~np.isnan(self._every)]
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
         """Code of the cluster of each value."""
-        return np.frombuffer(self._groups, dtype=np.int64) if self._groups else np.empty(0, dtype=np.int64)
+        clusters = np.array(self._clusters[: len(self._values)], dtype=np.int64)
+        return clusters[~np.isnan(self._every)]
+
+    @property
+    def _every(self) -> npt.NDArray[np.float64]:
+        return np.array(self._values, dtype=np.float64)
 
     @property
     def mean(self) -> float | None:
         """Mean over the cases that have a value."""
-        return float(self.values.mean()) if self._values else None
+        return float(self.values.mean()) if self._with_value else None
 
     def interval(self, level: float) -> Interval | None:
         """Of a rate where every value is 0 or 1, else of a mean (spec: metrics, B.0)."""

@@ -11,9 +11,15 @@ from typing import Any
 
 import msgspec
 
+from trivium.agents.adapter import AgentAdapter
+from trivium.agents.loading import load_agent
+from trivium.agents.masking import mask
+from trivium.agents.recorded.sources import Recorded, open_recorded
 from trivium.errors import InputError, TriviumError
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
+from trivium.runs.engines.local import ask_and_score
+from trivium.runs.own_thread import run_in_own_thread
 from trivium.runs.pipeline import Pipeline, batches
 from trivium.runs.progress import Progress, Quiet
 from trivium.runs.provenance import provenance
@@ -42,8 +48,6 @@ def evaluate(suite: Suite | str | Path, **options: Any) -> Run:
         suite: The suite, or where it can be loaded from.
         options: Those of :func:`evaluate_async`.
     """
-    from trivium.runs.own_thread import run_in_own_thread
-
     return run_in_own_thread(lambda: evaluate_async(suite, **options))
 
 
@@ -86,23 +90,25 @@ async def evaluate_async(
     if metrics is not None:
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
     built = build_metrics(default_metrics(settings), settings)
+    # What is wrong with the agent or the outputs is said before anything is begun.
+    adapter = load_agent(agent) if agent is not None else None
+    recorded = None
+    if outputs is not None:
+        recorded = open_recorded(str(outputs), loaded, leave_one_out=leave_one_out)
     opened = store if isinstance(store, Store) else Store(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     source = opened.run(attempts_of) if attempts_of is not None else None
     begin = _Beginning(opened, loaded, settings, built, kind, source)
-    asked = _name(agent, outputs, source)
-    run = begin.resumed(resume) if resume is not None else begin.new(asked)
-    pipeline = Pipeline(
-        store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=progress or Quiet()
-    )
+    run = begin.resumed(resume) if resume is not None else begin.new(_name(agent, outputs, source))
     watch = progress or Quiet()
+    pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
         await _score_stored(opened, run, pipeline)
-        if agent is not None:
-            await _ask(agent, loaded, settings, opened, run, pipeline)
-        elif outputs is not None:
-            await _read(outputs, loaded, opened, run, pipeline, leave_one_out=leave_one_out)
+        if adapter is not None:
+            await _ask(adapter, loaded, settings, opened, run, pipeline)
+        elif recorded is not None:
+            await _read(recorded, loaded, opened, run, pipeline)
     except (asyncio.CancelledError, TriviumError, OSError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)
@@ -162,8 +168,6 @@ class _Beginning:
 
 
 def _name(agent: Agent | None, outputs: str | Path | None, source: RunRecord | None) -> str:
-    from trivium.agents.masking import mask
-
     if source is not None:
         return f"attempts of run {source.id}"
     if outputs is not None:
@@ -178,12 +182,8 @@ async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> Non
 
 
 async def _ask(
-    agent: Agent, suite: Suite, settings: Settings, store: Store, run: RunRecord, pipeline: Pipeline
+    adapter: AgentAdapter, suite: Suite, settings: Settings, store: Store, run: RunRecord, pipeline: Pipeline
 ) -> None:
-    from trivium.agents.loading import load_agent
-    from trivium.runs.engines.local import ask_and_score
-
-    adapter = load_agent(agent)
     answered = set(store.answered(run))
 
     def due() -> Iterator[tuple[int, Case, int]]:
@@ -198,24 +198,14 @@ async def _ask(
         await adapter.close()
 
 
-async def _read(
-    outputs: str | Path,
-    suite: Suite,
-    store: Store,
-    run: RunRecord,
-    pipeline: Pipeline,
-    *,
-    leave_one_out: bool,
-) -> None:
-    from trivium.agents.recorded.sources import open_recorded
-
+async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, pipeline: Pipeline) -> None:
     answered = set(store.answered(run))
 
     def unread() -> Iterator[StoredAttempt]:
-        for case, attempt in open_recorded(str(outputs), suite, leave_one_out=leave_one_out):
+        for case, attempt in recorded:
             position = suite.position(case.id)
             if position is not None and (position, attempt.repeat) not in answered:
-                yield StoredAttempt(position=position, attempt=attempt, case=case if leave_one_out else None)
+                yield StoredAttempt(position=position, attempt=attempt, case=case)
 
     for batch in batches(unread()):
         await asyncio.to_thread(pipeline.score, batch, keep=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,6 +18,8 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     task: asyncio.Task[T] | None = None
     outcome: list[T] = []
     failure: list[BaseException] = []
+    # A Thread that Ctrl-C hit while it was joined may claim to be over when it is not; an Event does not.
+    over = Event()
 
     async def main() -> None:
         nonlocal task
@@ -33,22 +35,22 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+            over.set()
 
-    thread = Thread(target=work, name="trivium", daemon=True)
-    thread.start()
+    Thread(target=work, name="trivium", daemon=True).start()
     try:
-        _wait(thread)
+        _wait(over)
     except KeyboardInterrupt:
         if task is not None and not loop.is_closed():
             loop.call_soon_threadsafe(task.cancel)
-        _wait(thread)
+        _wait(over)
         raise
     if failure:
         raise failure[0]
     return outcome[0]
 
 
-def _wait(thread: Thread) -> None:
-    while thread.is_alive():
-        # A join without a limit would not hear Ctrl-C on every system.
-        thread.join(timeout=0.1)
+def _wait(over: Event) -> None:
+    # Waiting without a limit would not hear Ctrl-C on every system.
+    while not over.wait(timeout=0.1):
+        pass

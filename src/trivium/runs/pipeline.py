@@ -59,7 +59,8 @@ class Pipeline:
             batch: The attempts.
             keep: Store the attempts too, in the same transaction.
         """
-        pairs = [(stored.case or self._suite.cases[stored.position], stored.attempt) for stored in batch]
+        cases = self._suite.cases
+        pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
         scored = score_attempts(self._metrics, pairs)
         evaluations = [
             StoredEvaluation(
@@ -67,7 +68,9 @@ class Pipeline:
             )
             for stored, scores in zip(batch, scored, strict=True)
         ]
-        self._store.save(self._run, attempts=batch if keep else (), evaluations=evaluations)
+        own_cases = self._run.kind == "human"
+        attempts = batch if keep else ()
+        self._store.save(self._run, attempts=attempts, evaluations=evaluations, own_cases=own_cases)
         failed = sum(stored.attempt.failed for stored in batch)
         self._progress.advance(done=len(batch), failed=failed)
 

@@ -1,8 +1,9 @@
 """Summing up: a stored run made a Summary, in one pass and flat memory."""
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
@@ -20,7 +21,6 @@ from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
 from trivium.runs.warnings import warnings_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.selection import group_of
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
 
@@ -32,13 +32,16 @@ class _Gathering:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.clusters = array("q")
         self.columns: dict[str, Column] = {}
-        self.composite = Column("composite", "composite")
-        self.parts = {name: Column(name, "composite") for name in settings.composite.weights}
+        self.composite = Column("composite", "composite", self.clusters)
+        self.verdicts = Column("pass_rate", "composite", self.clusters)
         self.recommendations: Counter[str] = Counter()
-        self.verdicts = Column("pass_rate", "composite")
+        self.part_sums: defaultdict[str, float] = defaultdict(float)
+        self.part_counts: Counter[str] = Counter()
         self.tallies = array("q")
-        """(verdicts, passes, group) of every case, flat."""
+        """(verdicts, passes) of every case, flat."""
+        self.case_clusters = array("q")
         self.failures: list[tuple[float, int, Failure]] = []
         self.failures_seen = 0
         self.passed = 0
@@ -47,8 +50,9 @@ class _Gathering:
         self.failed_attempts = 0
         self.score_errors = 0
 
-    def take_case(self, evaluations: Sequence[Evaluation], group: int) -> None:
+    def take_case(self, evaluations: Sequence[Evaluation], cluster: int) -> None:
         """Take in the evaluations of one case."""
+        self.clusters.append(cluster)
         self.attempts += len(evaluations)
         self.failed_attempts += sum(evaluation.failed is not None for evaluation in evaluations)
         for evaluation in evaluations:
@@ -56,36 +60,40 @@ class _Gathering:
         if self.settings.failed_attempts == "skip":
             evaluations = [evaluation for evaluation in evaluations if evaluation.failed is None]
         if not evaluations:
+            self.tallies.extend((0, 0))
             return
         reduce = REDUCERS[self.settings.reduce]
         for name in dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores):
             scores = [evaluation.scores[name] for evaluation in evaluations if name in evaluation.scores]
-            self._column(name, scores[0]).add_case(scores, group, reduce)
+            self._column(name, scores[0], self.clusters).add_case(scores, reduce)
         folded = [evaluation.composite for evaluation in evaluations]
-        self.composite.add_values([composite.value for composite in folded], group, reduce)
+        self.composite.add_values([composite.value for composite in folded], reduce)
         leaning = sum(composite.status == "fallback" for composite in folded)
         if leaning:
             self.composite.status.update({"fallback": leaning, "ok": -leaning})
-        for name, column in self.parts.items():
-            column.add_values([composite.parts.get(name) for composite in folded], group, reduce)
+        for composite in folded:
+            for name, value in composite.parts.items():
+                if value is not None:
+                    self.part_sums[name] += value
+                    self.part_counts[name] += 1
         self.recommendations.update(
             composite.recommendation for composite in folded if composite.recommendation
         )
         verdicts = [None if one.passed is None else float(one.passed) for one in evaluations]
-        self.verdicts.add_values(verdicts, group, reduce)
+        self.verdicts.add_values(verdicts, reduce)
         known = [verdict for verdict in verdicts if verdict is not None]
-        if known:
-            self.tallies.extend((len(known), int(sum(known)), group))
+        self.tallies.extend((len(known), int(sum(known))))
 
-    def take_case_scores(self, scores: dict[str, Score], group: int) -> None:
+    def take_case_scores(self, scores: dict[str, Score], cluster: int) -> None:
         """Take in the figures of one case."""
+        self.case_clusters.append(cluster)
         for name, score in scores.items():
-            self._column(name, score).add_case([score], group, REDUCERS["mean"])
+            self._column(name, score, self.case_clusters).add_case([score], REDUCERS["mean"])
 
-    def _column(self, name: str, score: Score) -> Column:
+    def _column(self, name: str, score: Score, clusters: "array[int]") -> Column:
         column = self.columns.get(name)
         if column is None:
-            column = self.columns[name] = Column(name, score.tier)
+            column = self.columns[name] = Column(name, score.tier, clusters)
         return column
 
     def _count(self, evaluation: Evaluation) -> None:
@@ -111,9 +119,6 @@ def _why(evaluation: Evaluation, settings: Settings) -> str:
     name = rule.metric if rule else "success"
     bar = rule.at_least if rule else 1.0
     if name == "success" and "success" in evaluation.scores:
-        reason = evaluation.scores["success"].reason
-        if reason:
-            return reason
         condition = settings.success
         if condition.metric and condition.metric in evaluation.scores:
             value = evaluation.scores[condition.metric].value
@@ -138,18 +143,19 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     settings = msgspec.convert(run.settings, Settings)
     gathered = _Gathering(settings)
     cases = 0
-    groups: dict[str, int] = {}
     figures = _Peekable(store.case_scores(run))
     evaluations = _by_case(store, run)
     position, current = next(evaluations, (-1, []))
-    for at, case in enumerate(store.cases(run.suite)):
+    for at, name in enumerate(store.groups(run.suite, settings.group)):
         cases += 1
-        group = groups.setdefault(group_of(case, settings.group) or case.id, len(groups))
+        cluster = _code(name)
         if at == position:
-            gathered.take_case(current, group)
+            # What several people wrote of one case are no repeats of one another.
+            for together in [[one] for one in current] if run.kind == "human" else [current]:
+                gathered.take_case(together, cluster)
             position, current = next(evaluations, (-1, []))
         for scores in figures.at(at):
-            gathered.take_case_scores(scores, group)
+            gathered.take_case_scores(scores, cluster)
     due = max(gathered.attempts, run.due or cases * settings.repeats)
     missing = due - gathered.attempts
     level = settings.level
@@ -194,6 +200,11 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     )
 
 
+def _code(name: str) -> int:
+    """A number for the name of a cluster: 63 bits, so that names need not be kept to tell them apart."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
+
+
 def _by_case(store: Store, run: RunRecord) -> Iterator[tuple[int, list[Evaluation]]]:
     for position, stored in groupby(store.evaluations(run), key=lambda one: one.position):
         yield position, [one.evaluation for one in stored]
@@ -224,17 +235,19 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
 
 def _figures_of_the_run(gathered: _Gathering, level: float) -> dict[str, Figure]:
     """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
-    tallies = np.array(gathered.tallies, dtype=np.int64).reshape(-1, 3)
+    tallies = np.array(gathered.tallies, dtype=np.int64).reshape(-1, 2)
     most = int(tallies[:, 0].max(initial=0))
     if most < 2:
         return {}
     figures = {}
     for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
         for k in _ks(most):
-            column = Column(f"pass{symbol}{k}", "composite")
-            for attempts, successes, group in tallies.tolist():
+            clusters = array("q")
+            column = Column(f"pass{symbol}{k}", "composite", clusters)
+            for (attempts, successes), cluster in zip(tallies.tolist(), gathered.clusters, strict=True):
+                clusters.append(cluster)
                 value = chance(attempts, successes, k) if attempts >= k else None
-                column.add_values([value], group, REDUCERS["mean"])
+                column.add_values([value], REDUCERS["mean"])
             figures[column.name] = column.figure(level=level, missing=0)
     return figures
 
@@ -276,7 +289,13 @@ def _composite(gathered: _Gathering, *, level: float, missing: int) -> Composite
         distance=None if figure.mean is None else distance_to_threshold(figure.mean, bars),
         p_change=change,
         recommendations=dict(gathered.recommendations),
-        parts={name: part.mean for name, part in gathered.parts.items()},
+        parts={
+            name: gathered.part_sums[name] / gathered.part_counts[name]
+            if gathered.part_counts[name]
+            else None
+            for name, weight in settings.weights.items()
+            if weight
+        },
     )
 
 

@@ -32,6 +32,7 @@ def _warnings(
         if column.status["error"]:
             yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
     yield from _about_groups(summary, settings)
+    yield from _about_parts(summary)
     yield from _about_what_is_left_out(settings, columns, shown)
 
 
@@ -44,6 +45,16 @@ def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
     undecided = summary.attempts - summary.passed - summary.failed
     if undecided:
         yield f"{undecided} of {summary.attempts} attempts have no verdict: what decides it has no value"
+
+
+def _about_parts(summary: Summary) -> Iterator[str]:
+    if summary.composite is None or summary.composite.mean is None:
+        return
+    parts = summary.composite.parts
+    absent = [name for name, value in parts.items() if value is None]
+    if absent:
+        rest = [name for name in parts if name not in absent]
+        yield f"the composite rests on {', '.join(rest)}: {', '.join(absent)} had no score"
 
 
 def _about_what_is_left_out(

@@ -52,7 +52,8 @@ class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         position: Place of its case in the suite, from 0.
         attempt: The attempt.
-        case: The case as it was for this attempt alone (leave-one-out), or None for the suite's.
+        case: The case, where it is at hand, or None for the suite's at that position. Stored with the
+            attempt only where it is its own (leave-one-out).
     """
 
     position: int

@@ -17,12 +17,22 @@ from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
+from trivium.suites.selection import group_of
 
 T = TypeVar("T")
 
 _ROWS_AT_ONCE = 500
 
+
+class _Grouped(msgspec.Struct):
+    """As much of a case as tells its cluster: the rest is skipped, not decoded."""
+
+    id: str
+    group: str | None = None
+
+
 _case = msgspec.json.Decoder(Case)
+_grouped = msgspec.json.Decoder(_Grouped)
 _attempt = msgspec.json.Decoder(Attempt)
 _evaluation = msgspec.json.Decoder(Evaluation)
 _scores = msgspec.json.Decoder(dict[str, Score])
@@ -195,6 +205,22 @@ class Store:
                     ],
                 )
 
+    def groups(self, suite: str, key: str | None) -> Iterator[str]:
+        """The cluster of each case, in the order of the suite.
+
+        Args:
+            suite: Digest of the suite.
+            key: ``settings.group``.
+        """
+        if key not in {None, "group"}:
+            yield from (group_of(case, key) or case.id for case in self.cases(suite))
+            return
+        table = tables.cases
+        query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
+        for (body,) in self._stream(query):
+            case = _grouped.decode(body)
+            yield case.group or case.id
+
     def cases(self, suite: str) -> Iterator[Case]:
         """The cases of a suite, in its order."""
         table = tables.cases
@@ -210,8 +236,15 @@ class Store:
         *,
         attempts: Sequence[StoredAttempt] = (),
         evaluations: Sequence[StoredEvaluation] = (),
+        own_cases: bool = False,
     ) -> None:
         """Write attempts and evaluations in one transaction: all of them, or none.
+
+        Args:
+            run: The run, owned by this process.
+            attempts: New attempts.
+            evaluations: New evaluations.
+            own_cases: Keep each attempt's case too, because it is not as the suite has it.
 
         Raises:
             StoreError: If one is there already, or they cannot be written.
@@ -221,7 +254,7 @@ class Store:
                 "run": run.number,
                 "position": stored.position,
                 "repeat": stored.attempt.repeat,
-                "case_body": None if stored.case is None else encode(stored.case),
+                "case_body": encode(stored.case) if own_cases else None,
                 "body": encode(stored.attempt),
             }
             for stored in attempts

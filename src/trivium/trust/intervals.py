@@ -17,6 +17,9 @@ from trivium.trust.interval import Interval
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+MANY_GROUPS = 1_000
+"""Above so many clusters the resampled means are drawn from their normal limit, not one by one."""
+
 
 def mean_interval(
     values: npt.ArrayLike,
@@ -132,7 +135,8 @@ def probability_of_change(
         groups: Whole-number code of the cluster of each value, shape (n,).
         classify: From means, shape (b,), to their classes, shape (b,); for instance
             ``lambda means: np.digitize(means, [0.4, 0.6, 0.8])``.
-        resamples: Number of resamples.
+        resamples: Number of resamples. Above ``MANY_GROUPS`` groups they are drawn from the normal
+            distribution that the resampled mean then has.
         rng: Where the randomness comes from.
 
     Returns:
@@ -148,6 +152,9 @@ def probability_of_change(
         return None
     sums, sizes = np.bincount(codes, weights=y), np.bincount(codes).astype(np.float64)
     here = classify(np.array([y.mean()]))[0]
+    if count > MANY_GROUPS:
+        means = rng.normal(y.mean(), sqrt(_variance_of_mean(y, codes, count)), size=resamples)
+        return int(np.count_nonzero(classify(means) != here)) / resamples
     changed, at_once = 0, max(1, 1_000_000 // count)
     for start in range(0, resamples, at_once):
         drawn = rng.integers(count, size=(min(at_once, resamples - start), count))

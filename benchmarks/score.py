@@ -1,0 +1,129 @@
+"""`trivium score` over recorded attempts with traces of 20 spans: rate, overhead, memory.
+
+    python benchmarks/score.py [--attempts 10000] [--large 100000]
+
+Text (without the semantic score) and trace tiers and store are on. The share of overhead is what is left of
+the wall time when the metrics alone, on the same attempts in memory, are taken away. Memory is the peak of a
+process of its own.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WORDS = 200
+SPANS = 20
+AGENTS = ("manager", "researcher", "analyst", "synthesizer")
+TOOLS = ("search", "read", "cite", "compare", "summarise")
+
+
+def write_inputs(folder: Path, attempts: int) -> None:
+    """A suite file, its cases, and outputs with traces."""
+    rng = random.Random(7)
+    words = [f"{'bcdfghklmnprst'[i % 14]}{'aeiou'[i // 14 % 5]}{'lnrst'[i // 70 % 5]}{i}" for i in range(3000)]
+
+    def text() -> str:
+        return " ".join(rng.choice(words) for _ in range(WORDS))
+
+    expect = {"tools": [{"name": name} for name in TOOLS], "workflow": list(AGENTS)}
+    with (folder / "cases.jsonl").open("w") as cases, (folder / "outputs.jsonl").open("w") as outputs:
+        for i in range(attempts):
+            reference = text()
+            case = {"id": f"case-{i}", "input": "Review.", "references": [reference], "expect": expect}
+            cases.write(json.dumps(case) + "\n")
+            near = " ".join(w if rng.random() < 0.7 else rng.choice(words) for w in reference.split())
+            line = {"case": f"case-{i}", "output": near, "seconds": 3.2, "trace": _trace(rng)}
+            outputs.write(json.dumps(line) + "\n")
+    metrics = ["cosine", "jaccard", "similarity", "success", "time", "path_convergence", "tool_selection"]
+    metrics += ["tool_recall", "tool_success", "tool_efficiency", "action_match", "complexity"]
+    metrics += ["communication_overhead", "centrality", "coordination_quality", "task_balance"]
+    suite = {
+        "name": "bench",
+        "cases": "cases.jsonl",
+        "metrics": metrics,
+        "similarity": {"cosine": 0.6, "jaccard": 0.4},
+    }
+    (folder / "suite.json").write_text(json.dumps(suite))
+
+
+def _trace(rng: random.Random) -> dict:
+    spans = [{"id": f"a{i}", "kind": "agent", "name": name, "start": float(i), "end": 30.0} for i, name in enumerate(AGENTS)]
+    for i in range(SPANS - len(AGENTS)):
+        kind, name = rng.choice([("llm", "model"), *[("tool", tool) for tool in TOOLS]])
+        parent = f"a{rng.randrange(len(AGENTS))}"
+        spans.append({"id": f"s{i}", "parent": parent, "kind": kind, "name": name, "start": 4.0 + i, "end": 4.5 + i})
+    pairs = list(zip(AGENTS, AGENTS[1:], strict=False))
+    messages = [{"sender": a, "receiver": b, "type": "task_request"} for a, b in pairs]
+    messages += [{"sender": b, "receiver": a, "type": "result_delivery"} for a, b in pairs]
+    messages.append({"sender": "manager", "receiver": "analyst", "type": "handoff"})
+    return {"trace_id": "t", "spans": spans, "messages": messages}
+
+
+def measure_command(folder: Path) -> tuple[float, float]:
+    """Wall seconds and peak MiB of `trivium score` in a process of its own."""
+    command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
+    script = (
+        "import resource, sys, time; from trivium.cli.main import run_command\n"
+        "code = run_command(sys.argv[1:])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024); sys.exit(code)"
+    )
+    (folder / "store.db").unlink(missing_ok=True)
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - started, float(done.stdout.split()[-1])
+
+
+def measure_metrics(folder: Path) -> float:
+    """Wall seconds of the metrics alone, on attempts that are in memory."""
+    from trivium.agents.recorded.sources import open_recorded
+    from trivium.metrics.registry import build_metrics
+    from trivium.metrics.scoring import score_attempts
+    from trivium.suites.suite import Suite
+
+    suite = Suite.load(folder / "suite.json")
+    metrics = build_metrics(suite.settings.metrics or (), suite.settings)
+    taken = 0.0
+    batch = []
+    for pair in open_recorded(str(folder / "outputs.jsonl"), suite):
+        batch.append(pair)
+        if len(batch) == 256:
+            started = time.perf_counter()
+            score_attempts(metrics, batch)
+            taken += time.perf_counter() - started
+            batch = []
+    started = time.perf_counter()
+    score_attempts(metrics, batch)
+    return taken + time.perf_counter() - started
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempts", type=int, default=10_000)
+    parser.add_argument("--large", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    print(f"{'attempts':>9}{'wall s':>9}{'attempts/s':>12}{'metrics s':>11}{'overhead':>10}{'peak MiB':>10}")
+    peaks = []
+    for attempts in (arguments.attempts, arguments.large):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_inputs(folder, attempts)
+            rounds = arguments.rounds if attempts <= 20_000 else 1
+            wall, peak = sorted(measure_command(folder) for _ in range(rounds))[rounds // 2]
+            alone = sorted(measure_metrics(folder) for _ in range(rounds))[rounds // 2]
+        peaks.append(peak)
+        rate, share = attempts / wall, 1 - alone / wall
+        print(f"{attempts:>9,}{wall:>9.2f}{rate:>12,.0f}{alone:>11.2f}{share:>10.0%}{peak:>10.0f}", flush=True)
+    print(f"\nmemory at {arguments.large:,} is {peaks[1] / peaks[0]:.2f}× that at {arguments.attempts:,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""``trivium doctor``: what is installed, what is not, and what to do."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+import click
+import msgspec
+
+from trivium.cli import options
+
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    "judge": (("pydantic_ai", "opentelemetry.sdk"), "PydanticAI agents, the demo's among them"),
+    "semantic": (("onnxruntime", "tokenizers", "huggingface_hub"), "the semantic score, light"),
+    "semantic-torch": (("torch", "transformers"), "the semantic score with any encoder, or on a GPU"),
+    "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),
+    "parquet": (("pyarrow",), "Parquet files"),
+    "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
+    "postgres": (("psycopg",), "a PostgreSQL store"),
+}
+"""Modules of each extra, and what it is for."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing the doctor looked at.
+
+    Attributes:
+        what: Its name.
+        ok: Whether it can be used.
+        found: What is there.
+        to_do: What would make it usable, or None.
+    """
+
+    what: str
+    ok: bool
+    found: str
+    to_do: str | None = None
+
+
+@click.command()
+@options.encoder
+@options.store
+@options.as_json
+def doctor(encoder: str | None, store: str, as_json: bool) -> None:
+    """Say what is installed, which extras and encoders can be used, and what to do for the rest."""
+    findings = [_trivium(), *map(_extra, EXTRAS), _encoder(encoder), _store(store)]
+    if as_json:
+        from trivium.cli.outcome import print_json
+
+        print_json(findings)
+        return
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        click.echo(f"{'✓' if finding.ok else '–'} {finding.what:<{width}}  {finding.found}")
+        if finding.to_do:
+            click.echo(f"  {'':<{width}}  → {finding.to_do}")
+
+
+def _trivium() -> Finding:
+    import trivium
+
+    return Finding(
+        what="trivium",
+        ok=True,
+        found=f"{trivium.__version__} on Python {platform.python_version()}, {platform.system()}",
+    )
+
+
+def _extra(name: str) -> Finding:
+    modules, purpose = EXTRAS[name]
+    missing = [module for module in modules if not _installed(module)]
+    if not missing:
+        return Finding(what=name, ok=True, found=f"{purpose}: {', '.join(map(_version, modules))}")
+    return Finding(
+        what=name,
+        ok=False,
+        found=f"{purpose}: not installed ({', '.join(missing)})",
+        to_do=f'pip install "trivium[{name}]"',
+    )
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _version(module: str) -> str:
+    package = module.replace("_", "-").replace(".", "-").replace("pydantic-ai", "pydantic-ai-slim")
+    package = package.replace("vl-convert", "vl-convert-python")
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return package
+
+
+def _encoder(named: str | None) -> Finding:
+    from trivium.errors import EncoderUnavailable
+    from trivium.metrics.text.encoders.loading import load
+
+    try:
+        encoder = load(named)
+    except EncoderUnavailable as error:
+        return Finding(what="encoder", ok=False, found="no encoder can be loaded", to_do=str(error))
+    return Finding(what="encoder", ok=True, found=f"{encoder.name} on {encoder.backend}")
+
+
+def _store(url: str) -> Finding:
+    from trivium.errors import TriviumError
+    from trivium.store.store import Store
+
+    try:
+        with Store(url, create=False) as opened:
+            count: Any = len(opened.runs())
+            return Finding(what="store", ok=True, found=f"{opened.name}: {count} runs")
+    except TriviumError as error:
+        return Finding(what="store", ok=False, found=str(error))

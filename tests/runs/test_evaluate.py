@@ -1,0 +1,223 @@
+"""Asking, scoring and storing are one path, whoever's attempts they are."""
+
+import asyncio
+import json
+import signal
+import threading
+
+import pytest
+
+import trivium as tv
+from tests.runs.suites import Says, told_suite
+from trivium.errors import InputError, StoreError, SuiteError
+from trivium.store.store import Store
+from trivium.suites.settings import Limits
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+def test_every_case_is_asked_once_for_each_repeat(store):
+    agent = Says({f"q{i}": 0.5 for i in range(5)})
+    run = tv.evaluate(told_suite(5, repeats=3), agent=agent, store=store)
+    assert sorted(agent.asked) == [(f"q{i}", repeat) for i in range(5) for repeat in range(3)]
+    assert [(one.case, one.repeat) for one in run.attempts()] == sorted(agent.asked)
+    assert run.record.state == "done"
+
+
+def test_it_works_inside_a_running_event_loop(store):
+    async def notebook():
+        return tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 0}), store=store)
+
+    assert asyncio.run(notebook()).summary().pass_rate.value == 0.5
+
+
+def test_the_async_face_asks_coroutines(store):
+    async def agent(question):
+        return "1"
+
+    run = asyncio.run(tv.evaluate_async(told_suite(2), agent=agent, store=store))
+    assert run.summary().passed == 2
+
+
+def test_a_failing_attempt_is_counted_and_the_run_goes_on(store):
+    answers = {"q0": 1, "q1": ValueError("no idea"), "q2": 1}
+    summary = tv.evaluate(told_suite(3), agent=Says(answers), store=store).summary()
+    assert summary.errors == {"attempts": 1, "scores": 0}
+    assert (summary.passed, summary.failed, summary.attempts) == (2, 1, 3)
+    assert summary.failures[0].why == "ValueError: no idea"
+
+
+def test_a_metric_that_raises_costs_that_score_alone(store):
+    summary = tv.evaluate(told_suite(2), agent=Says({"q0": "not a number", "q1": 1}), store=store).summary()
+    assert summary.errors == {"attempts": 0, "scores": 1}
+    assert summary.metrics["told"].status == {"error": 1, "ok": 1}
+    assert any("could not convert string to float" in warning for warning in summary.warnings)
+
+
+def test_scoring_a_stored_run_again_asks_nobody(store):
+    agent = Says({f"q{i}": i / 4 for i in range(5)})
+    suite = told_suite(5)
+    first = tv.evaluate(suite, agent=agent, store=store)
+    asked = list(agent.asked)
+    again = tv.evaluate(suite, attempts_of=first.id, metrics=["jaccard"], store=store)
+    assert agent.asked == asked
+    assert list(again.summary().metrics) == ["jaccard"]
+    assert [one.output for one in again.attempts()] == [one.output for one in first.attempts()]
+    third = tv.evaluate(suite, attempts_of=again.id, store=store)
+    assert third.summary().metrics["told"].mean == first.summary().metrics["told"].mean
+
+
+def test_recorded_outputs_take_the_same_path(tmp_path, store):
+    outputs = tmp_path / "outputs.jsonl"
+    outputs.write_text("".join(json.dumps({"case": f"q{i}", "output": "1"}) + "\n" for i in range(3)))
+    asked = tv.evaluate(told_suite(3), agent=lambda question: "1", store=store)
+    read = tv.evaluate(told_suite(3), outputs=outputs, store=store)
+    assert [one.scores for one in read.evaluations()] == [one.scores for one in asked.evaluations()]
+
+
+def test_outputs_that_are_not_there_are_missing(tmp_path, store):
+    outputs = tmp_path / "outputs.jsonl"
+    outputs.write_text('{"case": "q1", "output": "1"}\n')
+    summary = tv.evaluate(told_suite(3), outputs=outputs, store=store).summary()
+    assert (summary.attempts, summary.total_tests, summary.missing) == (1, 3, 2)
+    assert summary.metrics["told"].coverage == pytest.approx(1 / 3)
+    assert summary.metrics["told"].bounds == pytest.approx((1 / 3, 1.0))
+
+
+class TestResuming:
+    def test_asks_only_what_is_not_there(self, store):
+        suite = told_suite(6, limits=Limits(attempts_at_once=1))
+        run_id = _interrupted(suite, store)
+        before = set(store.answered(store.run(run_id)))
+        agent = Says({f"q{i}": 1 for i in range(6)})
+        run = tv.evaluate(suite, agent=agent, store=store, resume=run_id)
+        assert {(f"q{position}", repeat) for position, repeat in before}.isdisjoint(agent.asked)
+        assert len(before) + len(agent.asked) == 6
+        assert run.summary().passed == 6
+
+    def test_a_finished_run_asks_nothing_more(self, store):
+        suite = told_suite(2)
+        run = tv.evaluate(suite, agent=Says({"q0": 1, "q1": 1}), store=store)
+        again = Says({})
+        assert tv.evaluate(suite, agent=again, store=store, resume=run.id).id == run.id
+        assert again.asked == []
+
+    def test_with_other_cases_is_refused(self, store):
+        run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
+        with pytest.raises(InputError, match="its cases have changed since run"):
+            tv.evaluate(told_suite(3), agent=Says({}), store=store, resume=run.id)
+
+    def test_with_other_settings_is_refused(self, store):
+        run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
+        with pytest.raises(InputError, match="its settings have changed since run"):
+            tv.evaluate(told_suite(2, seed=7), agent=Says({}), store=store, resume=run.id)
+
+
+def _interrupted(suite, store) -> str:
+    """A run that Ctrl-C ended after three attempts."""
+    ready = threading.Event()
+
+    async def agent(question):
+        if question == "q3":
+            ready.set()
+            await asyncio.Event().wait()
+        return "1"
+
+    def press():
+        ready.wait()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        tv.evaluate(suite, agent=agent, store=store)
+    presser.join()
+    run = store.run()
+    assert run.state == "interrupted"
+    assert len(set(store.answered(run))) == 3
+    return run.id
+
+
+def test_an_unknown_metric_names_the_nearest(store):
+    with pytest.raises(SuiteError, match='no metric is called "jacard". Did you mean "jaccard"'):
+        tv.evaluate(told_suite(1, metrics=("jacard",)), agent=Says({}), store=store)
+
+
+def test_whose_attempts_must_be_said_once(store):
+    for options in ({}, {"agent": len, "outputs": "x"}):
+        with pytest.raises(InputError, match="say whose attempts"):
+            tv.evaluate(told_suite(1), store=store, **options)
+
+
+def test_another_suites_attempts_cannot_be_scored(store):
+    run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
+    with pytest.raises(InputError, match="are not those of run"):
+        tv.evaluate(told_suite(3), attempts_of=run.id, store=store)
+
+
+def test_a_store_that_fails_ends_the_run_with_what_was_stored(tmp_path):
+    from sqlalchemy import event
+
+    store = Store(str(tmp_path / "store.db"))
+    suite = told_suite(40, limits=Limits(attempts_at_once=2))
+
+    def agent(question):
+        return "1" if question == "q0" else "1" + " " * 2_000_000
+
+    store.keep_cases(suite.digest, suite)
+    event.listen(store._engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=400"))
+    store._engine.dispose()
+    with pytest.raises(StoreError, match="the disk is full"):
+        tv.evaluate(suite, agent=agent, store=store)
+    store.close()
+    with Store(str(tmp_path / "store.db")) as again:
+        assert (0, 0) in set(again.answered(again.run()))
+
+
+def test_the_seed_of_an_attempt_is_its_own_and_the_same_in_every_run(store):
+    def agent(question, *, seed):
+        seeds.append((question, seed))
+        return "1"
+
+    runs = []
+    for _ in range(2):
+        seeds: list[tuple[str, int]] = []
+        tv.evaluate(told_suite(4), agent=agent, store=store)
+        runs.append(sorted(seeds))
+    assert runs[0] == runs[1]
+    assert len({seed for _, seed in runs[0]}) == 4
+
+
+def test_provenance_tells_versions_seed_and_metrics(store):
+    run = tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store)
+    assert run.provenance["trivium"] == tv.__version__
+    assert run.provenance["seed"] == 42
+    assert run.provenance["metrics"] == {"told": "1"}
+    assert run.provenance["agent"] == "Says"
+    assert run.provenance["packages"]["numpy"]
+
+
+def test_progress_is_told_of_every_attempt(store):
+    class Watch:
+        def __init__(self):
+            self.said = []
+
+        def begin(self, *, run, total, already):
+            self.said.append(("begin", total, already))
+
+        def advance(self, *, done, failed):
+            self.said.append((done, failed))
+
+        def end(self):
+            self.said.append("end")
+
+    watch = Watch()
+    answers = {"q0": 1, "q1": ValueError("x"), "q2": 1}
+    tv.evaluate(told_suite(3), agent=Says(answers), store=store, progress=watch)
+    assert watch.said[0] == ("begin", 3, 0)
+    assert watch.said[-1] == "end"
+    assert [sum(column) for column in zip(*watch.said[1:-1], strict=True)] == [3, 1]

@@ -1,0 +1,198 @@
+"""Summaries against figures worked out by hand, with NumPy, or by counting."""
+
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import trivium as tv
+from tests.runs.suites import Says, told_suite, tv_composite
+from trivium.store.store import Store
+from trivium.suites.settings import Gate, PassRule, Thresholds
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+def summary_of(store, answers, **settings):
+    groups = settings.pop("groups", None)
+    suite = told_suite(len(answers), groups=groups, **settings)
+    return tv.evaluate(suite, agent=Says({f"q{i}": a for i, a in enumerate(answers)}), store=store).summary()
+
+
+def test_a_mean_over_independent_cases_has_students_interval(store):
+    values = np.linspace(0.1, 0.9, 24) ** 2
+    figure = summary_of(store, list(values)).metrics["told"]
+    expected = stats.t.interval(0.95, 23, loc=values.mean(), scale=stats.sem(values))
+    assert figure.mean == pytest.approx(values.mean(), abs=1e-12)
+    assert figure.ci95 == pytest.approx(expected, abs=1e-9)
+    assert (figure.n, figure.groups, figure.coverage) == (24, 24, 1.0)
+
+
+def test_repeats_are_reduced_before_the_interval_so_that_they_do_not_count_as_evidence(store):
+    values = [0.1, 0.4, 0.6, 0.9]
+    once = summary_of(store, values).metrics["told"]
+    thrice = summary_of(store, [[v, v, v] for v in values], repeats=3).metrics["told"]
+    assert thrice.ci95 == pytest.approx(once.ci95)
+    assert (thrice.n, thrice.groups) == (12, 4)
+
+
+@pytest.mark.parametrize(
+    ("reduce", "expected"), [("mean", 0.5), ("best", 0.9), ("worst", 0.2), ("majority", 0.2)]
+)
+def test_the_reducer_is_the_suites(store, reduce, expected):
+    answers = [[0.2, 0.2, 0.7, 0.9], [0.2, 0.2, 0.7, 0.9]]
+    assert summary_of(store, answers, repeats=4, reduce=reduce).metrics["told"].mean == pytest.approx(
+        expected
+    )
+
+
+def test_groups_are_the_clusters(store):
+    values = [0.1, 0.1, 0.1, 0.9, 0.9, 0.9]
+    groups = {f"q{i}": "ab"[i // 3] for i in range(6)}
+    figure = summary_of(store, values, groups=groups).metrics["told"]
+    assert figure.groups == 2
+    alone = summary_of(store, values).metrics["told"]
+    assert figure.ci95[1] - figure.ci95[0] > alone.ci95[1] - alone.ci95[0]
+
+
+def test_one_group_gives_no_interval_and_says_so(store):
+    summary = summary_of(store, [0.1, 0.5], groups={"q0": "g", "q1": "g"})
+    assert summary.metrics["told"].ci95 is None
+    assert any("one group gives no interval" in warning for warning in summary.warnings)
+
+
+@pytest.mark.parametrize(("count", "words"), [(5, "too few to call them 95%"), (12, "somewhat too narrow")])
+def test_few_groups_are_warned_of(store, count, words):
+    summary = summary_of(store, [0.1 * (i % 10) for i in range(count)])
+    assert any(words in warning for warning in summary.warnings)
+
+
+def test_many_groups_are_not_warned_of(store):
+    assert summary_of(store, [0.1 * (i % 10) for i in range(25)]).warnings == ()
+
+
+def test_skipped_scores_leave_the_mean_and_show_in_coverage_and_bounds(store):
+    figure = summary_of(store, [0.4, "skip", 0.8, "skip"]).metrics["told"]
+    assert figure.mean == pytest.approx(0.6)
+    assert (figure.n, figure.coverage, figure.status) == (2, 0.5, {"ok": 2, "skipped": 2})
+    assert figure.bounds == pytest.approx((1.2 / 4, 3.2 / 4))
+
+
+def test_pass_at_k_and_pass_hat_k_are_means_over_cases(store):
+    answers = [[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]]
+    summary = summary_of(store, answers, repeats=4)
+    successes = [3, 0, 4]
+    for k in range(1, 5):
+        hat = np.mean([comb(c, k) / comb(4, k) for c in successes])
+        at = np.mean([1 - comb(4 - c, k) / comb(4, k) for c in successes])
+        assert summary.metrics[f"pass^{k}"].mean == pytest.approx(hat)
+        assert summary.metrics[f"pass@{k}"].mean == pytest.approx(at)
+
+
+def test_a_single_attempt_has_no_pass_at_k(store):
+    assert list(summary_of(store, [0.1, 0.9]).metrics) == ["told"]
+
+
+class TestFailedAttempts:
+    answers = (1, ValueError("x"), 1, 1)
+
+    def test_count_as_zero(self, store):
+        summary = summary_of(store, list(self.answers))
+        assert summary.pass_rate.value == 0.75
+        assert summary.composite.mean == pytest.approx(0.75)
+        assert summary.metrics["told"].n == 3
+
+    def test_are_left_out_when_the_suite_says_so_and_still_counted(self, store):
+        summary = summary_of(store, list(self.answers), failed_attempts="skip")
+        assert summary.pass_rate.value == 1.0
+        assert summary.composite.mean == 1.0
+        assert summary.errors["attempts"] == 1
+        assert any("left out" in warning for warning in summary.warnings)
+
+
+class TestGates:
+    def answer(self, store, values, **gates):
+        summary = summary_of(store, values, gates={name: Gate(**gate) for name, gate in gates.items()})
+        return {gate.gate: gate.answer for gate in summary.gates}
+
+    def test_pass_fail_and_inconclusive(self, store):
+        values = [0.5 + 0.01 * (i % 5) for i in range(30)]
+        assert self.answer(store, values, told={"at_least": 0.4}) == {"told ≥ 0.4": "pass"}
+        assert self.answer(store, values, told={"at_least": 0.6}) == {"told ≥ 0.6": "fail"}
+        assert self.answer(store, values, told={"at_least": 0.521}) == {"told ≥ 0.521": "inconclusive"}
+        assert self.answer(store, values, told={"at_most": 0.6}) == {"told ≤ 0.6": "pass"}
+
+    def test_of_the_pass_rate_and_the_composite(self, store):
+        values = [0.9] * 60
+        answers = self.answer(store, values, pass_rate={"at_least": 0.8}, composite={"at_least": 0.99})
+        assert answers == {"pass_rate ≥ 0.8": "pass", "composite ≥ 0.99": "fail"}
+
+    def test_on_what_is_not_there_decides_nothing(self, store):
+        assert self.answer(store, [0.5] * 3, cosine={"at_least": 0.1}) == {"cosine ≥ 0.1": "inconclusive"}
+
+    def test_a_level_makes_wider_intervals(self, store):
+        values = [0.1 * (i % 10) for i in range(20)]
+        narrow = summary_of(store, values, level=0.5).metrics["told"]
+        wide = summary_of(store, values, level=0.99).metrics["told"]
+        assert wide.ci95[0] < narrow.ci95[0] < narrow.ci95[1] < wide.ci95[1]
+
+
+class TestComposite:
+    def test_recommendation_distance_and_thresholds(self, store):
+        weights = tv_composite(
+            {"told": 1}, thresholds=Thresholds(accept=0.9, weak_accept=0.7, weak_reject=0.5)
+        )
+        composite = summary_of(store, [0.6, 0.64], composite=weights).composite
+        assert composite.recommendation == "weak_reject"
+        assert composite.distance == pytest.approx(0.08)
+
+    def test_chance_of_another_recommendation_is_nothing_far_from_a_bar_and_half_on_it(self, store):
+        far = summary_of(store, [0.69, 0.7, 0.71] * 10).composite
+        near = summary_of(store, [0.55, 0.65] * 15).composite
+        assert far.p_change == 0.0
+        assert 0.3 < near.p_change < 0.7
+
+    def test_the_chance_depends_on_the_seed_and_resamples_alone(self, store):
+        values = [0.5, 0.7] * 8
+        one = summary_of(store, values, resamples=500, seed=1).composite.p_change
+        assert one == summary_of(store, values, resamples=500, seed=1).composite.p_change
+        few = summary_of(store, values, resamples=7, seed=1).composite.p_change
+        assert few * 7 == pytest.approx(round(few * 7))
+
+
+def test_the_pass_rule_is_the_suites(store):
+    values = [0.3, 0.5, 0.7, 0.9]
+    assert summary_of(store, values, passed=PassRule(metric="told", at_least=0.8)).passed == 1
+    assert summary_of(store, values, passed=PassRule(metric="composite", at_least=0.4)).passed == 3
+
+
+def test_attempts_without_a_verdict_are_neither_passed_nor_failed(store):
+    summary = summary_of(store, [1, "skip", 0])
+    assert (summary.passed, summary.failed) == (1, 1)
+    assert summary.pass_rate.value == 0.5
+    assert any("1 of 3 attempts have no verdict" in warning for warning in summary.warnings)
+
+
+def test_the_worst_failures_come_first_and_the_rest_is_counted(store):
+    values = [i / 1000 for i in range(450)]
+    summary = summary_of(store, values)
+    assert [failure.case for failure in summary.failures] == [f"q{i}" for i in range(100)]
+    assert summary.failures_left_out == 350
+    assert summary.failures[0].why == "told 0.000 is under 0.5"
+
+
+def test_metrics_that_apply_nowhere_are_left_out_and_named_unless_asked_for(store):
+    suite = told_suite(2, metrics=None)
+    summary = tv.evaluate(suite, agent=Says({"q0": "r", "q1": "s"}), store=store).summary()
+    assert "tool_recall" not in summary.metrics
+    assert any("left out" in warning and "tool_recall" in warning for warning in summary.warnings)
+    assert "planning_rationality" in summary.metrics
+    named = told_suite(2, metrics=("tool_recall",))
+    assert (
+        "tool_recall" in tv.evaluate(named, agent=Says({"q0": "r", "q1": "s"}), store=store).summary().metrics
+    )
