@@ -1,1 +1,60 @@
-"""How sure a number is: pure statistics on arrays, which know nothing of suites, runs or files."""
+"""How sure a number is: pure statistics on arrays, which know nothing of suites, runs or files.
+
+The names load when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trivium.trust.bootstrapping import bootstrap as bootstrap
+    from trivium.trust.differences import holm as holm
+    from trivium.trust.differences import minimum_detectable_effect as minimum_detectable_effect
+    from trivium.trust.differences import signs as signs
+    from trivium.trust.differences import tally as tally
+    from trivium.trust.estimates import Estimate as Estimate
+    from trivium.trust.groups import Groups as Groups
+    from trivium.trust.interval import Interval as Interval
+    from trivium.trust.intervals import gate_answer as gate_answer
+    from trivium.trust.intervals import mean_interval as mean_interval
+    from trivium.trust.intervals import needs_groups as needs_groups
+    from trivium.trust.intervals import probability_of_change as probability_of_change
+    from trivium.trust.intervals import rate_interval as rate_interval
+    from trivium.trust.selective.curve import augrc as augrc
+    from trivium.trust.selective.curve import aurc as aurc
+    from trivium.trust.selective.curve import optimal_curve as optimal_curve
+    from trivium.trust.selective.curve import risk_at as risk_at
+    from trivium.trust.selective.curve import risk_coverage as risk_coverage
+    from trivium.trust.selective.items import Items as Items
+    from trivium.trust.selective.items import losses as losses
+    from trivium.trust.selective.resampled import Plan as Plan
+    from trivium.trust.selective.resampled import bootstrap_deltas as bootstrap_deltas
+    from trivium.trust.selective.resampled import bootstrap_figures as bootstrap_figures
+    from trivium.trust.selective.resampled import figures as figures
+
+_HOMES = {
+    "bootstrapping": ("bootstrap",),
+    "differences": ("holm", "minimum_detectable_effect", "signs", "tally"),
+    "estimates": ("Estimate",),
+    "groups": ("Groups",),
+    "interval": ("Interval",),
+    "intervals": ("gate_answer", "mean_interval", "needs_groups", "probability_of_change", "rate_interval"),
+    "selective.curve": ("augrc", "aurc", "optimal_curve", "risk_at", "risk_coverage"),
+    "selective.items": ("Items", "losses"),
+    "selective.resampled": ("Plan", "bootstrap_deltas", "bootstrap_figures", "figures"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'trivium.trust' has no attribute {name!r}")
+    value = getattr(import_module(f"trivium.trust.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,76 @@
+"""What a difference of two runs amounts to (spec: metrics, B.4)."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+Floats = npt.NDArray[np.float64]
+
+
+class Signs(msgspec.Struct, frozen=True, kw_only=True):
+    """On which side of 0 the replicates of a difference lie.
+
+    Attributes:
+        share_positive: Share above 0, in [0, 1].
+        p: Two-sided: twice the smaller of the shares at most 0 and at least 0, one added to each count, at
+            most 1.
+    """
+
+    share_positive: float
+    p: float
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the right side beat the left, lost to it, and tied, case by case."""
+
+    wins: int
+    losses: int
+    ties: int
+
+
+def signs(replicates: Floats) -> Signs | None:
+    """Which side of 0 a difference lies on, by its replicates; None where all of them are NaN."""
+    known = replicates[~np.isnan(replicates)]
+    if not known.size:
+        return None
+    low, high = np.count_nonzero(known <= 0), np.count_nonzero(known >= 0)
+    p = min(1.0, 2 * (min(low, high) + 1) / (known.size + 1))
+    return Signs(share_positive=np.count_nonzero(known > 0) / known.size, p=p)
+
+
+def tally(left: npt.ArrayLike, right: npt.ArrayLike) -> Tally:
+    """Wins, losses and ties of the right side; values of shape (n,), higher is better."""
+    delta = np.asarray(right, np.float64) - np.asarray(left, np.float64)
+    wins, losses = int(np.count_nonzero(delta > 0)), int(np.count_nonzero(delta < 0))
+    return Tally(wins=wins, losses=losses, ties=delta.size - wins - losses)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's step-down adjustment: the least error rate over all tests at which each would be rejected.
+
+    Args:
+        p: One p-value a test, each in [0, 1].
+
+    Returns:
+        Adjusted p-values in the same order, each in [0, 1].
+    """
+    values = np.asarray(p, np.float64)
+    order = np.argsort(values, kind="stable")
+    stepped = values[order] * np.arange(values.size, 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(stepped))
+    return [float(value) for value in adjusted]
+
+
+def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: float = 0.8) -> float:
+    """The least true difference found with probability ``power``: (1.96 + 0.84) · SE by default.
+
+    Args:
+        std_error: Of the difference, in its unit.
+        level: Of the interval that decides, in (0, 1).
+        power: In (0, 1).
+    """
+    return float(ndtri((1 + level) / 2) + ndtri(power)) * std_error

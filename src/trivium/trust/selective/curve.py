@@ -1,0 +1,201 @@
+"""The risk-coverage curve, the areas under it and its readings (spec: metrics, S.3 to S.8)."""
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+COLLINEAR = 1e-10
+"""Cross product, in coverage times risk, below which three points count as lying on a line (S.6)."""
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Working points of a predictor that may abstain, from the surest predictions down.
+
+    Each array has shape (j,), one entry for each working point.
+
+    Attributes:
+        n_items: All items, predicted or not.
+        accepted: Predictions accepted.
+        coverage: ``accepted`` / ``n_items``, rising, in (0, 1].
+        selective_risk: Mean loss of the accepted, in the unit of the loss.
+        generalized_risk: Their summed loss / ``n_items``, in the unit of the loss.
+        threshold: Least confidence that is accepted.
+    """
+
+    n_items: int
+    accepted: Ints
+    coverage: Floats
+    selective_risk: Floats
+    generalized_risk: Floats
+    threshold: Floats
+
+    @property
+    def cmax(self) -> float:
+        """Share of the items that are predicted (S.1)."""
+        return float(self.coverage[-1]) if self.coverage.size else 0.0
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """The selective risk at a wished coverage.
+
+    Attributes:
+        requested: The coverage wished for.
+        achieved: That of the first working point that reaches it.
+        value: The selective risk there.
+    """
+
+    requested: float
+    achieved: float
+    value: float
+
+
+def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: int) -> Curve:
+    """The curve of predictions accepted in order of confidence, equal ones together (S.3).
+
+    Args:
+        loss: Loss of each prediction, shape (k,), finite.
+        confidence: Confidence of each, shape (k,), finite; only its order matters.
+        n_items: All items, those abstained from included; at least k.
+
+    Raises:
+        ValueError: If the lengths differ, a number is not finite, or ``n_items`` is below k.
+    """
+    wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
+    if wrong.ndim != 1 or wrong.shape != sure.shape:
+        raise ValueError(
+            f"loss and confidence must be flat and of one length; found {wrong.shape}, {sure.shape}"
+        )
+    for what, numbers in (("loss", wrong), ("confidence", sure)):
+        if not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise ValueError(f"{what} must be finite; found {numbers[row]} at {row}")
+    order = np.argsort(-sure, kind="stable")
+    ends = np.flatnonzero(np.diff(sure[order], append=-np.inf)) if sure.size else np.empty(0, np.int64)
+    return _curve(wrong[order], ends + 1, sure[order][ends], n_items)
+
+
+def optimal_curve(loss: npt.ArrayLike, *, n_items: int) -> Curve:
+    """The curve of the best ranking, by rising loss, one prediction a working point (S.5).
+
+    Args:
+        loss: Loss of each prediction, shape (k,), finite.
+        n_items: All items, those abstained from included; at least k.
+    """
+    ranked = np.sort(np.asarray(loss, np.float64))
+    return _curve(ranked, np.arange(1, ranked.size + 1), -ranked, n_items)
+
+
+def _curve(ranked: Floats, accepted: Ints, threshold: Floats, n_items: int) -> Curve:
+    if n_items < ranked.size:
+        raise ValueError(f"n_items must be at least the {ranked.size} predictions; found {n_items}")
+    summed = np.cumsum(ranked)[accepted - 1]
+    return Curve(
+        n_items=n_items,
+        accepted=accepted,
+        coverage=accepted / n_items,
+        selective_risk=summed / accepted,
+        generalized_risk=summed / n_items,
+        threshold=threshold,
+    )
+
+
+def aurc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
+    """Area under selective risk against coverage, up to ``max_coverage`` or the largest reached (S.4, S.7).
+
+    The risk at coverage 0 is that of the first working point; the area is not divided by the coverage, so
+    abstaining more lowers it.
+
+    Args:
+        curve: The curve.
+        max_coverage: In (0, 1]; the curve is interpolated there.
+
+    Returns:
+        In the unit of the loss; None without any prediction.
+
+    Raises:
+        ValueError: If ``max_coverage`` is out of range.
+    """
+    _check_share("max_coverage", max_coverage)
+    if not curve.coverage.size:
+        return None
+    return _area(curve.coverage, curve.selective_risk, float(curve.selective_risk[0]), max_coverage)
+
+
+def augrc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
+    """Area under generalised risk against coverage, up to ``max_coverage`` or the largest reached (S.4, S.7).
+
+    Args and returns are those of :func:`aurc`; the risk at coverage 0 is 0.
+    """
+    _check_share("max_coverage", max_coverage)
+    if not curve.coverage.size:
+        return None
+    return _area(curve.coverage, curve.generalized_risk, 0.0, max_coverage)
+
+
+def lower_hull_aurc(curve: Curve) -> float | None:
+    """AURC over the lower convex hull of the working points (S.6).
+
+    It needs thresholds that are randomised and can undercut the optimal area, so it decides nothing.
+    """
+    if not curve.coverage.size:
+        return None
+    x, y = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
+    return _area(np.array(x), np.array(y), y[0], 1.0)
+
+
+def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
+    """Lower convex hull of points that rise in x, from the first to the last (Andrew's monotone chain)."""
+    keep_x: list[float] = []
+    keep_y: list[float] = []
+    for px, py in zip(x, y, strict=True):
+        while len(keep_x) > 1:
+            ax, ay, bx, by = keep_x[-2], keep_y[-2], keep_x[-1], keep_y[-1]
+            if (bx - ax) * (py - ay) - (by - ay) * (px - ax) > COLLINEAR:
+                break
+            keep_x.pop()
+            keep_y.pop()
+        keep_x.append(px)
+        keep_y.append(py)
+    return keep_x, keep_y
+
+
+def risk_at(curve: Curve, target_coverage: float) -> Reading | None:
+    """Selective risk at the first working point that covers at least ``target_coverage`` (S.8).
+
+    Args:
+        curve: The curve.
+        target_coverage: In (0, 1].
+
+    Returns:
+        None when no working point covers as much.
+
+    Raises:
+        ValueError: If ``target_coverage`` is out of range.
+    """
+    _check_share("target_coverage", target_coverage)
+    place = int(np.searchsorted(curve.coverage, target_coverage))
+    if place == curve.coverage.size:
+        return None
+    return Reading(
+        requested=target_coverage,
+        achieved=float(curve.coverage[place]),
+        value=float(curve.selective_risk[place]),
+    )
+
+
+def _area(x: Floats, y: Floats, at_zero: float, stop: float) -> float:
+    """Trapezoids under (0, at_zero), (x, y), up to ``stop`` or the last x."""
+    x, y = np.append(0.0, x), np.append(at_zero, y)
+    if stop < x[-1]:
+        inside = int(np.searchsorted(x, stop))
+        landing = float(np.interp(stop, x, y))
+        x, y = np.append(x[:inside], stop), np.append(y[:inside], landing)
+    return float(np.trapezoid(y, x))
+
+
+def _check_share(name: str, share: float) -> None:
+    if not 0 < share <= 1:
+        raise ValueError(f"{name} must be in (0, 1]; found {share}")

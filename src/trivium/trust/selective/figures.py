@@ -1,0 +1,156 @@
+"""The figures of selective prediction by name, under any weights (spec: metrics, S.1 to S.8)."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import TrustError, suggest
+from trivium.trust.resampling import Counts
+from trivium.trust.selective.ideals import lower_hull_areas, optimal_areas
+from trivium.trust.selective.items import Items
+from trivium.trust.selective.ranking import Ranking
+from trivium.trust.selective.sweep import sweep
+
+Floats = npt.NDArray[np.float64]
+
+PLAIN = (
+    "cmax",
+    "aurc",
+    "augrc",
+    "aurc_per_cmax",
+    "augrc_per_cmax",
+    "aurc_optimal",
+    "augrc_optimal",
+    "eaurc",
+    "eaugrc",
+    "aurc_achievable",
+)
+"""Figures without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
+
+COMMON = ("aurc_common", "augrc_common")
+"""Areas up to the coverage that both sides of a comparison reach, in each resample."""
+
+_AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of figures, read.
+
+    Attributes:
+        names: As given.
+        keys: The same with every coverage written in one way.
+        areas: Coverages up to which areas are wished.
+        risks: Coverages at which the risk is wished.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    areas: tuple[float, ...]
+    risks: tuple[float, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], *, common: bool = False) -> "Wanted":
+        """Read names of figures.
+
+        Raises:
+            TrustError: If there is no such figure, with the nearest one.
+        """
+        known = PLAIN + COMMON if common else PLAIN
+        shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
+        keys = []
+        for name in names:
+            found = _AT.fullmatch(name)
+            if found:
+                shares[found[1]].append(_share(name, found[2]))
+                keys.append(f"{found[1]}_at_{shares[found[1]][-1]!r}")
+            elif name in known:
+                keys.append(name)
+            else:
+                forms = "aurc_at_C, augrc_at_C, mae_at_C"
+                raise TrustError(
+                    f"no figure is called {name!r}.{suggest(name, known)} known: {', '.join(known)}, {forms}"
+                )
+        return cls(
+            names=tuple(names),
+            keys=tuple(keys),
+            areas=tuple(dict.fromkeys(shares["aurc"] + shares["augrc"])),
+            risks=tuple(dict.fromkeys(shares["mae"])),
+        )
+
+
+class Weighing:
+    """Figures of items under any weights of their groups.
+
+    Args:
+        items: The items.
+        wanted: The figures.
+        at_once: Weightings that come at a time, about.
+        empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
+    """
+
+    def __init__(self, items: Items, wanted: Wanted, *, at_once: int, empty_is_zero: bool = False) -> None:
+        kept, groups = items.predicted, items.groups.count
+        codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
+        self.wanted = wanted
+        self.empty_is_zero = empty_is_zero
+        self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
+        self.answered = np.bincount(codes, minlength=groups).astype(np.float64)
+        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
+        self.best = (
+            Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if self._needs_best() else None
+        )
+
+    def cmax(self, weights: Counts) -> Floats:
+        """Share of the items that are predicted under each weighting, shape (b,)."""
+        return _weighted(self.answered, weights) / _weighted(self.sizes, weights)
+
+    def figures(self, weights: Counts, *, common: Floats | None = None) -> Floats:
+        """The figures under each weighting, shape (figures, b); NaN where undefined.
+
+        Args:
+            weights: How often each group counts, shape (groups, b).
+            common: The coverage for ``aurc_common`` and ``augrc_common``, shape (b,), positive.
+        """
+        n_items, b = _weighted(self.sizes, weights), weights.shape[1]
+        to = [np.full(b, share) for share in self.wanted.areas] + ([] if common is None else [common])
+        swept = sweep(self.curve, weights, n_items=n_items, area_to=to, risk_at=self.wanted.risks)
+        found = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
+        for share, aurc, augrc in zip(self.wanted.areas, swept.aurc_to, swept.augrc_to, strict=False):
+            found[f"aurc_at_{share!r}"], found[f"augrc_at_{share!r}"] = aurc, augrc
+        if common is not None:
+            found["aurc_common"] = np.where(common > 0, swept.aurc_to[-1], np.nan)
+            found["augrc_common"] = np.where(common > 0, swept.augrc_to[-1], np.nan)
+        if self.best is not None:
+            found["aurc_optimal"], found["augrc_optimal"] = optimal_areas(self.best, weights, n_items=n_items)
+            found["eaurc"] = found["aurc"] - found["aurc_optimal"]
+            found["eaugrc"] = found["augrc"] - found["augrc_optimal"]
+        if "aurc_achievable" in self.wanted.names:
+            found["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
+        if self.empty_is_zero:
+            found = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in found.items()}
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found["aurc_per_cmax"] = found["aurc"] / swept.cmax
+            found["augrc_per_cmax"] = found["augrc"] / swept.cmax
+        found |= {f"mae_at_{s!r}": risk for s, risk in zip(self.wanted.risks, swept.risk_at, strict=True)}
+        return np.stack([found[key] for key in self.wanted.keys])
+
+    def _needs_best(self) -> bool:
+        return any(name.endswith("_optimal") or name.startswith("e") for name in self.wanted.names)
+
+
+def _weighted(sums: Floats, weights: Counts) -> Floats:
+    return np.asarray(np.einsum("g,gb->b", sums, weights), np.float64)
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = np.nan
+    if not 0 < share <= 1:
+        what = "target_coverage" if name.startswith("mae") else "max_coverage"
+        raise TrustError(f"{name}: {what} must be in (0, 1]; found {text}")
+    return share

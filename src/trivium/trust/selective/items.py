@@ -1,0 +1,160 @@
+"""Items: what was predicted, how wrong it was and how sure the predictor was (spec: metrics, S, S.2)."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import InputError, Problem, suggest
+from trivium.trust.groups import Groups
+
+Floats = npt.NDArray[np.float64]
+Name = Callable[[int], str]
+
+LOSSES = ("abs", "abs_norm", "zero_one")
+_LISTED = 10
+
+
+class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Items to predict, in any order.
+
+    Attributes:
+        groups: The cluster of each item.
+        predicted: Whether there is a prediction, shape (n,); the other items were abstained from.
+        loss: How wrong each prediction is, shape (n,), finite where predicted.
+        confidence: How sure each prediction is, shape (n,), finite where predicted; only its order counts.
+        name: From an item's row to what a reader calls it.
+        variant: Name of the confidence.
+    """
+
+    groups: Groups
+    predicted: npt.NDArray[np.bool_]
+    loss: Floats
+    confidence: Floats
+    name: Name
+    variant: str
+
+    @classmethod
+    def of(
+        cls,
+        groups: Groups | Sequence[Hashable],
+        loss: npt.ArrayLike,
+        confidence: npt.ArrayLike,
+        *,
+        predicted: npt.ArrayLike | None = None,
+        name: Name | None = None,
+        variant: str = "confidence",
+    ) -> "Items":
+        """Check and keep items; what stands at an abstained item's loss and confidence does not matter.
+
+        Args:
+            groups: The cluster of each item, or its id, shape (n,).
+            loss: Shape (n,).
+            confidence: Shape (n,).
+            predicted: Shape (n,); None when there is a prediction for every item.
+            name: From an item's row to what a reader calls it, such as "group 303, item sleep"; default:
+                the group's id and the row.
+            variant: Name of the confidence, for messages.
+
+        Raises:
+            InputError: If the lengths differ, or a loss or a confidence of a predicted item is not finite;
+                names the items and the variant.
+        """
+        known = groups if isinstance(groups, Groups) else Groups.of(groups)
+        n = known.codes.size
+        there = np.ones(n, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
+        wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
+        lengths = {"groups": (n,), "loss": wrong.shape, "confidence": sure.shape, "predicted": there.shape}
+        if len(set(lengths.values())) > 1:
+            raise InputError("", f"groups, loss, confidence and predicted differ in length: {lengths}")
+        called = name or (lambda row: f"group {known.ids[known.codes[row]]}, row {row}")
+        _refuse(
+            there & ~np.isfinite(sure), called, lambda row: _not_finite(f"confidence {variant!r}", sure[row])
+        )
+        _refuse(there & ~np.isfinite(wrong), called, lambda row: _not_finite("loss", wrong[row]))
+        return cls(groups=known, predicted=there, loss=wrong, confidence=sure, name=called, variant=variant)
+
+    @property
+    def n(self) -> int:
+        """Number of items, predicted or not."""
+        return self.predicted.size
+
+    def within(self, ids: Sequence[str]) -> "Items":
+        """The items of the groups ``ids`` alone, in the order of those groups."""
+        place = {id_: code for code, id_ in enumerate(ids)}
+        moved = np.array([place.get(id_, -1) for id_ in self.groups.ids], np.int64)
+        codes = moved[self.groups.codes] if self.n else self.groups.codes
+        kept = np.flatnonzero(codes >= 0)
+        return Items(
+            groups=Groups(ids=tuple(ids), codes=codes[kept]),
+            predicted=self.predicted[kept],
+            loss=self.loss[kept],
+            confidence=self.confidence[kept],
+            name=lambda row: self.name(int(kept[row])),
+            variant=self.variant,
+        )
+
+
+def losses(
+    pred: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    *,
+    kind: str = "abs",
+    scale: tuple[float, float],
+    predicted: npt.ArrayLike | None = None,
+    name: Name | None = None,
+) -> Floats:
+    """Loss of each prediction (spec: metrics, S.2).
+
+    Args:
+        pred: Predictions, shape (n,); what stands at an abstained item does not matter.
+        truth: True values, shape (n,).
+        kind: ``abs`` |pred - truth|, in the unit of the scale; ``abs_norm`` the same as a share of the
+            scale's width; ``zero_one`` 0 where equal, else 1.
+        scale: Lowest and highest value that pred and truth can take.
+        predicted: Shape (n,); None when there is a prediction for every item.
+        name: From an item's row to what a reader calls it; default: the row.
+
+    Returns:
+        Shape (n,); 0 where there is no prediction.
+
+    Raises:
+        InputError: If a truth is missing, or pred or truth lies outside the scale; names the items.
+    """
+    if kind not in LOSSES:
+        raise InputError(
+            "loss", f"no loss is called {kind!r}.{suggest(kind, LOSSES)} known: {', '.join(LOSSES)}"
+        )
+    low, high = scale
+    if not low < high:
+        raise InputError("scale", f"must rise; found {low:g}:{high:g}")
+    said, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
+    there = np.ones(said.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
+    if not said.shape == true.shape == there.shape:
+        raise InputError(
+            "", f"pred, truth and predicted differ in length: {said.shape}, {true.shape}, {there.shape}"
+        )
+    called = name or (lambda row: f"row {row}")
+    outside = f"outside the scale {low:g}:{high:g}"
+    with np.errstate(invalid="ignore"):
+        _refuse(~((true >= low) & (true <= high)), called, lambda row: f"truth is {true[row]:g}, {outside}")
+        _refuse(
+            there & ~((said >= low) & (said <= high)), called, lambda row: f"pred is {said[row]:g}, {outside}"
+        )
+    error = np.abs(np.where(there, said, true) - true)
+    if kind == "abs_norm":
+        return error / (high - low)
+    return (error > 0).astype(np.float64) if kind == "zero_one" else error
+
+
+def _not_finite(what: str, value: float) -> str:
+    shown = "NaN" if np.isnan(value) else "infinite"
+    return f"{what} is {shown}; a predicted item needs a finite one"
+
+
+def _refuse(wrong: npt.NDArray[np.bool_], name: Name, what: Callable[[int], str]) -> None:
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        listed = [Problem(name(int(row)), what(int(row))) for row in rows[:_LISTED]]
+        raise InputError("", listed, left_out=rows.size - len(listed))
