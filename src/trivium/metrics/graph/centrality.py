@@ -33,7 +33,7 @@ class Centrality(TraceMetric):
         between, close, degrees = betweenness(found.shape), closeness(found.shape), degree(found.shape)
         means = [sum(three) / 3 for three in zip(between.values, close, degrees, strict=True)]
         raw = max(means)
-        if not isfinite(raw):
+        if not all(map(isfinite, between.values)):
             raise ValueError("there are more shortest paths than a float can count")
         top = means.index(raw)
         rows = zip(found.agents, between.values, close, degrees, means, strict=True)

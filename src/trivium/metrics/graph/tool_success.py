@@ -23,7 +23,7 @@ class ToolSuccess(ToolMetric):
             raise Skip("no tool was called")
         failed = [call for call in calls if call.ok is False]
         return self.ok(
-            1.0 - len(failed) / len(calls),
+            (len(calls) - len(failed)) / len(calls),
             detail={
                 "calls": len(calls),
                 "failed": counted_names(failed),

@@ -1,5 +1,6 @@
 """Matching: expected tool calls against those made (spec: metrics, T3.3, T3.4, T3.13)."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -137,7 +138,7 @@ def canonical(value: Any) -> bytes:
     if isinstance(value, str) and value[:1] in ("{", "["):
         value = _decoded(value)
     text = msgspec.json.encode(value, order="deterministic")
-    if b".0" in text or b"e" in text or b"E" in text:
+    if _MAY_HOLD_WHOLE_FLOAT(text):
         text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
     return text
 
@@ -154,6 +155,7 @@ def _number(text: str) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
+_MAY_HOLD_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0|[eE])").search
 _WHOLE_FLOATS = msgspec.json.Decoder(float_hook=_number)
 
 

@@ -39,10 +39,11 @@ def betweenness(shape: Shape) -> Betweenness:
     if shape.n <= EXACT_BETWEENNESS:
         found = rx.digraph_betweenness_centrality(shape.directed, parallel_threshold=_THREADS_FROM)
         return Betweenness(list(found.values()))
-    return _estimate(shape, shape.sample(SOURCES))
+    return estimated_betweenness(shape, shape.sample(SOURCES))
 
 
-def _estimate(shape: Shape, sources: Sequence[int]) -> Betweenness:
+def estimated_betweenness(shape: Shape, sources: Sequence[int]) -> Betweenness:
+    """Betweenness from some sources, at least two; exact when every node is one."""
     following: list[list[int]] = [[] for _ in range(shape.n)]
     for source, target in shape.edges:
         following[source].append(target)

@@ -1,0 +1,205 @@
+"""Graph measures against NetworkX in the same run, and how many traces a second the trace tier scores.
+
+    python benchmarks/graphs.py
+
+Each side builds its graph from the same list of edges and takes every measure that the metrics use.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.graph import measures
+from trivium.metrics.graph.measures import Shape
+from trivium.metrics.registry import build_metrics
+from trivium.metrics.scoring import score_attempts
+from trivium.suites.case import Case, Expect, ExpectedTool
+from trivium.suites.settings import Settings
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Span, Trace
+
+ROUNDS = {10: 301, 50: 51, 1_000: 3}
+TARGETS = {10: 10, 50: 10, 1_000: 20}
+OUT_DEGREE = 3
+TRACES = 2_000
+TRACE_METRICS = (
+    "path_convergence",
+    "tool_selection",
+    "tool_recall",
+    "tool_success",
+    "tool_efficiency",
+    "action_match",
+    "complexity",
+    "communication_overhead",
+    "centrality",
+    "coordination_quality",
+    "task_balance",
+)
+
+Edges = list[tuple[int, int]]
+
+
+def random_edges(n: int) -> Edges:
+    """Distinct directed edges between n nodes, self loops included."""
+    rng = np.random.default_rng(n)
+    pairs = rng.integers(0, n, size=(OUT_DEGREE * n, 2)).tolist()
+    return list(dict.fromkeys((source, target) for source, target in pairs))
+
+
+def peer_graph(n: int, edges: Edges) -> Any:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(edges)
+    return graph
+
+
+def peer_average_path(graph: Any) -> float | None:
+    lengths = [d for _, found in nx.all_pairs_shortest_path_length(graph) for d in found.values() if d]
+    return sum(lengths) / len(lengths) if lengths else None
+
+
+def peer_diameter(graph: Any) -> int:
+    undirected = graph.to_undirected()
+    largest = max(nx.connected_components(undirected), key=len)
+    return nx.diameter(undirected.subgraph(largest))
+
+
+def peer_branching(graph: Any) -> float:
+    degrees = [degree for _, degree in graph.out_degree() if degree]
+    return sum(degrees) / len(degrees)
+
+
+def cycle_limit(n: int, edges: Edges) -> int:
+    """As many cycles as ours counts, so that both do the same work."""
+    found = measures.simple_cycles(Shape(n, edges))
+    return found.counted_up_to or found.count
+
+
+def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[Shape], Any], Callable[[Any], Any]]]:
+    """Each measure: ours and NetworkX's."""
+    limit = cycle_limit(n, edges)
+    return {
+        "betweenness": (
+            lambda shape: measures.betweenness(shape).values,
+            lambda graph: list(nx.betweenness_centrality(graph).values()),
+        ),
+        "closeness": (measures.closeness, lambda graph: list(nx.closeness_centrality(graph).values())),
+        "degree": (measures.degree, lambda graph: list(nx.degree_centrality(graph).values())),
+        "average path": (measures.average_shortest_path, peer_average_path),
+        "branching": (measures.branching_factor, peer_branching),
+        "diameter": (lambda shape: measures.diameter(shape)[0], peer_diameter),
+        "clustering": (measures.clustering, lambda graph: nx.average_clustering(graph.to_undirected())),
+        "efficiency": (
+            measures.global_efficiency,
+            lambda graph: nx.global_efficiency(graph.to_undirected()),
+        ),
+        "cycles": (
+            lambda shape: measures.simple_cycles(shape).count,
+            lambda graph: sum(1 for _ in islice(nx.simple_cycles(graph), limit)),
+        ),
+    }
+
+
+def median_us(work: Callable[[], Any], rounds: int) -> float:
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken) * 1e6
+
+
+def compare(n: int) -> None:
+    """One table: every measure alone, with building the graph, and all of them on one graph."""
+    edges = random_edges(n)
+    table = sides(n, edges)
+    for name, (ours, peers) in table.items():
+        found, wanted = ours(Shape(n, edges)), peers(peer_graph(n, edges))
+        assert np.allclose(found, wanted, rtol=0, atol=1e-9), name
+    print(f"\n{n:,} nodes, {len(edges):,} edges{'ours µs':>22}{'NetworkX µs':>14}{'ratio':>9}")
+    rows = {
+        name: (lambda f=ours: f(Shape(n, edges)), lambda f=peers: f(peer_graph(n, edges)))
+        for name, (ours, peers) in table.items()
+    }
+
+    def all_ours() -> None:
+        shape = Shape(n, edges)
+        for ours, _ in table.values():
+            ours(shape)
+
+    def all_peers() -> None:
+        graph = peer_graph(n, edges)
+        for _, peers in table.values():
+            peers(graph)
+
+    for name, (ours, peers) in {**rows, "all on one graph": (all_ours, all_peers)}.items():
+        mine, theirs = median_us(ours, ROUNDS[n]), median_us(peers, ROUNDS[n])
+        target = f"  (asked: {TARGETS[n]}×)" if name == "all on one graph" else ""
+        print(f"  {name:<26}{mine:>18,.1f}{theirs:>14,.1f}{theirs / mine:>8.1f}×{target}")
+
+
+def twenty_spans(number: int) -> Trace:
+    """A manager that delegates to four agents, each with a model request and two or three calls."""
+    spans = [Span(id="m", kind="agent", name="manager", start=0.0, end=100.0)]
+    for agent in range(4):
+        at = 20.0 * agent
+        spans += [
+            Span(id=f"d{agent}", kind="tool", name=f"delegate_{agent}", parent="m", start=at, end=at + 19),
+            Span(
+                id=f"a{agent}", kind="agent", name=f"agent {agent}", parent=f"d{agent}", start=at, end=at + 18
+            ),
+        ]
+        for step, kind in enumerate(("llm", "tool", "tool")):
+            name = f"tool {(number + agent + step) % 5}"
+            start = at + 2 + step
+            spans.append(
+                Span(
+                    id=f"s{agent}{step}",
+                    kind=kind,
+                    name=name,
+                    parent=f"a{agent}",
+                    start=start,
+                    end=start + 0.5,
+                )
+            )
+    return normalise(spans[:20])
+
+
+def whole_tier() -> None:
+    """Traces a second through all trace metrics, and through repair."""
+    started = time.perf_counter()
+    traces = [twenty_spans(number) for number in range(TRACES)]
+    made = time.perf_counter() - started
+    expected = tuple(ExpectedTool(name=name) for name in ("delegate_0", "tool 1", "tool 2"))
+    case = Case(id="1", input="", expect=Expect(tools=expected))
+    scorers = build_metrics(TRACE_METRICS, Settings())
+    score_attempts(scorers, [(case, Attempt(case="1", trace=twenty_spans(0)))])
+    taken = []
+    for start in range(0, TRACES, 100):
+        batch = [(case, Attempt(case="1", trace=trace)) for trace in traces[start : start + 100]]
+        started = time.perf_counter()
+        score_attempts(scorers, batch)
+        taken.append((time.perf_counter() - started) / len(batch))
+    middle = statistics.median(taken)
+    count = len(TRACE_METRICS)
+    print(f"\n{count} metrics on a trace of 20 spans: {middle * 1e6:,.0f} µs, {1 / middle:,.0f} a second")
+    again = [trace.spans for trace in traces]
+    repair = median_us(lambda: [normalise(spans) for spans in again], 5) / TRACES
+    print(f"making and repairing it: {made / TRACES * 1e6:,.1f} µs; finding it sound: {repair:,.1f} µs")
+
+
+def main() -> None:
+    """Print the tables."""
+    for n in ROUNDS:
+        compare(n)
+    whole_tier()
+
+
+if __name__ == "__main__":
+    main()
