@@ -1,11 +1,12 @@
 """Every figure of a calibrator equals the original tool's, except where that tool is known to be wrong."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from tests.goldens import golden
+from tests.goldens import SHARED, data, golden
 from tests.trust.phq8 import predicted
 from trivium.errors import TrustError
 from trivium.trust.calibration.calibrator import calibrator_from_json
@@ -190,3 +191,17 @@ def test_artifacts_of_the_reference_load_and_predict_as_ours_do():
         np.testing.assert_allclose(theirs.apply(x), ours.apply(x), atol=2e-3)
         assert calibrator_from_json(ours.to_json()) == ours
         assert not any(math.isnan(v) for v in theirs.apply(x))
+
+
+def test_real_judges_are_as_badly_calibrated_as_the_reference_says():
+    verdicts = [json.loads(line) for line in data("paper_verdicts.jsonl").read_text().splitlines()]
+    metrics = SHARED / "golden" / "paper_verdicts_metrics.json"
+    judged = [run for run in json.loads(metrics.read_text())["runs"] if "ece10" in run]
+    assert len(judged) > 30
+    for run in judged:
+        mine = [v for v in verdicts if (v["model"], v["prompt"]) == (run["model"], run["prompt"])]
+        p = [v["confidence"] for v in mine]
+        y = [v["prediction"] == v["ground_truth"] for v in mine]
+        assert expected_calibration_error(p, y) == pytest.approx(run["ece10"], **NEAR)
+        assert negative_log_likelihood(p, y) == pytest.approx(run["nll"], **NEAR)
+        assert fit_temperature(p, y).temperature == pytest.approx(run["temperature"], rel=0.01)
