@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.postgres import postgres_url  # noqa: F401 - a fixture
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.errors import StoreError
 from trivium.store.ownership import is_surely_gone, this_process
@@ -20,13 +21,30 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'store.db'}"
 
 
-def test_attempts_and_evaluations_come_back_as_they_were(url):
-    with Store(url) as store:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_url(request, url) -> str:
+    if request.param == "sqlite":
+        return url
+    address = request.getfixturevalue("postgres_url")
+    _empty(address)
+    return address
+
+
+def _empty(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+
+def test_attempts_and_evaluations_come_back_as_they_were(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         kept = [attempt(0), attempt(1, output={"b": [1, None]}), attempt(2, error="boom")]
         scored = [evaluation(0), evaluation(1, value=0.25, passed=None), evaluation(2, passed=False)]
         store.save(run, attempts=kept, evaluations=scored)
-    with Store(url) as store:
+    with Store(any_url) as store:
         run = store.run()
         assert list(store.attempts(run)) == kept
         assert list(store.evaluations(run)) == scored
@@ -34,8 +52,8 @@ def test_attempts_and_evaluations_come_back_as_they_were(url):
         assert sorted(store.answered(run)) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came_in(url):
-    with Store(url) as store:
+def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came_in(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         for position in (2, 0, 1):
             for repeat in (1, 0):
@@ -48,8 +66,8 @@ def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came
         assert found == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
 
 
-def test_views_join_case_attempt_and_evaluation_worst_first(url):
-    with Store(url) as store:
+def test_views_join_case_attempt_and_evaluation_worst_first(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         values = [0.5, 0.1, 0.9]
         store.save(
@@ -64,8 +82,8 @@ def test_views_join_case_attempt_and_evaluation_worst_first(url):
         assert seen == [("c1", "o1", 0.1), ("c0", "o0", 0.5), ("c2", "o2", 0.9)]
 
 
-def test_a_case_of_one_attempt_alone_goes_before_the_suites(url):
-    with Store(url) as store:
+def test_a_case_of_one_attempt_alone_goes_before_the_suites(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         own = Case(id="c0", input="question 0", references=("another",))
         from trivium.store.records import StoredAttempt
@@ -80,8 +98,8 @@ def test_a_case_of_one_attempt_alone_goes_before_the_suites(url):
         assert case == own
 
 
-def test_a_batch_with_one_attempt_that_is_there_already_leaves_nothing_behind(url):
-    with Store(url) as store:
+def test_a_batch_with_one_attempt_that_is_there_already_leaves_nothing_behind(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         store.save(run, attempts=[attempt(0)])
         with pytest.raises(StoreError):
@@ -89,15 +107,15 @@ def test_a_batch_with_one_attempt_that_is_there_already_leaves_nothing_behind(ur
         assert list(store.answered(run)) == [(0, 0)]
 
 
-def test_unscored_attempts_are_those_without_an_evaluation(url):
-    with Store(url) as store:
+def test_unscored_attempts_are_those_without_an_evaluation(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         store.save(run, attempts=[attempt(0), attempt(1), attempt(2)], evaluations=[evaluation(1)])
         assert [one.position for one in store.attempts(run, unscored_only=True)] == [0, 2]
 
 
-def test_a_run_that_scores_anothers_attempts_again_sees_them(url):
-    with Store(url) as store:
+def test_a_run_that_scores_anothers_attempts_again_sees_them(any_url):
+    with Store(any_url) as store:
         first = new_run(store)
         store.save(first, attempts=[attempt(0)], evaluations=[evaluation(0)])
         again = new_run(store, id="r2", attempts_from=first.number)
@@ -109,16 +127,16 @@ def test_a_run_that_scores_anothers_attempts_again_sees_them(url):
         assert before.composite.value == 0.5
 
 
-def test_lone_surrogates_deep_in_a_trace_do_not_stop_the_store(url):
-    with Store(url) as store:
+def test_lone_surrogates_deep_in_a_trace_do_not_stop_the_store(any_url):
+    with Store(any_url) as store:
         run = new_run(store)
         store.save(run, attempts=[attempt(0, metadata={"deep": ["\ud800"]})])
         (kept,) = store.attempts(run)
         assert kept.attempt.metadata == {"deep": ["\ufffd"]}
 
 
-def test_runs_are_found_by_the_beginning_of_their_id(url):
-    with Store(url) as store:
+def test_runs_are_found_by_the_beginning_of_their_id(any_url):
+    with Store(any_url) as store:
         new_run(store, id="20260101-aa")
         new_run(store, id="20260101-ab")
         new_run(store, id="20270101-aa")
@@ -131,8 +149,8 @@ def test_runs_are_found_by_the_beginning_of_their_id(url):
             store.run("2o26")
 
 
-def test_a_percent_sign_in_an_id_is_no_wildcard(url):
-    with Store(url) as store:
+def test_a_percent_sign_in_an_id_is_no_wildcard(any_url):
+    with Store(any_url) as store:
         new_run(store, id="abc")
         with pytest.raises(StoreError, match="no run is called"):
             store.run("%")
