@@ -31,7 +31,7 @@ PLAIN = (
 """Figures without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
 
 COMMON = ("aurc_common", "augrc_common")
-"""Areas up to the coverage that both sides of a comparison reach, in each resample."""
+"""Areas up to the coverage that both sides of a comparison reach."""
 
 _AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
 
@@ -52,17 +52,22 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     risks: tuple[float, ...]
 
     @classmethod
-    def of(cls, names: Sequence[str], *, common: bool = False) -> "Wanted":
+    def of(cls, names: Sequence[str], *, common: float | None = None) -> "Wanted":
         """Read names of figures.
+
+        Args:
+            names: Of the figures.
+            common: The coverage that ``aurc_common`` and ``augrc_common`` stand for.
 
         Raises:
             TrustError: If there is no such figure, with the nearest one.
         """
-        known = PLAIN + COMMON if common else PLAIN
+        known = PLAIN if common is None else PLAIN + COMMON
         shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
         keys = []
         for name in names:
-            found = _AT.fullmatch(name)
+            spelt = name.replace("_common", f"_at_{common!r}") if name in COMMON and common else name
+            found = _AT.fullmatch(spelt)
             if found:
                 shares[found[1]].append(_share(name, found[2]))
                 keys.append(f"{found[1]}_at_{shares[found[1]][-1]!r}")
@@ -97,32 +102,23 @@ class Weighing:
         self.wanted = wanted
         self.empty_is_zero = empty_is_zero
         self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
-        self.answered = np.bincount(codes, minlength=groups).astype(np.float64)
         self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
         self.best = (
             Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if self._needs_best() else None
         )
 
-    def cmax(self, weights: Counts) -> Floats:
-        """Share of the items that are predicted under each weighting, shape (b,)."""
-        return _weighted(self.answered, weights) / _weighted(self.sizes, weights)
-
-    def figures(self, weights: Counts, *, common: Floats | None = None) -> Floats:
+    def figures(self, weights: Counts) -> Floats:
         """The figures under each weighting, shape (figures, b); NaN where undefined.
 
         Args:
             weights: How often each group counts, shape (groups, b).
-            common: The coverage for ``aurc_common`` and ``augrc_common``, shape (b,), positive.
         """
-        n_items, b = _weighted(self.sizes, weights), weights.shape[1]
-        to = [np.full(b, share) for share in self.wanted.areas] + ([] if common is None else [common])
-        swept = sweep(self.curve, weights, n_items=n_items, area_to=to, risk_at=self.wanted.risks)
+        n_items = np.einsum("g,gb->b", self.sizes, weights)
+        areas, risks = self.wanted.areas, self.wanted.risks
+        swept = sweep(self.curve, weights, n_items=n_items, area_to=areas, risk_at=risks)
         found = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
-        for share, aurc, augrc in zip(self.wanted.areas, swept.aurc_to, swept.augrc_to, strict=False):
+        for share, aurc, augrc in zip(areas, swept.aurc_to, swept.augrc_to, strict=True):
             found[f"aurc_at_{share!r}"], found[f"augrc_at_{share!r}"] = aurc, augrc
-        if common is not None:
-            found["aurc_common"] = np.where(common > 0, swept.aurc_to[-1], np.nan)
-            found["augrc_common"] = np.where(common > 0, swept.augrc_to[-1], np.nan)
         if self.best is not None:
             found["aurc_optimal"], found["augrc_optimal"] = optimal_areas(self.best, weights, n_items=n_items)
             found["eaurc"] = found["aurc"] - found["aurc_optimal"]
@@ -134,15 +130,11 @@ class Weighing:
         with np.errstate(invalid="ignore", divide="ignore"):
             found["aurc_per_cmax"] = found["aurc"] / swept.cmax
             found["augrc_per_cmax"] = found["augrc"] / swept.cmax
-        found |= {f"mae_at_{s!r}": risk for s, risk in zip(self.wanted.risks, swept.risk_at, strict=True)}
+        found |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
         return np.stack([found[key] for key in self.wanted.keys])
 
     def _needs_best(self) -> bool:
         return any(name.endswith("_optimal") or name.startswith("e") for name in self.wanted.names)
-
-
-def _weighted(sums: Floats, weights: Counts) -> Floats:
-    return np.asarray(np.einsum("g,gb->b", sums, weights), np.float64)
 
 
 def _share(name: str, text: str) -> float:

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.errors import InputError, Problem, suggest
+from trivium.errors import Problem, TrustError, suggest
 from trivium.trust.groups import Groups
 
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             variant: Name of the confidence, for messages.
 
         Raises:
-            InputError: If the lengths differ, or a loss or a confidence of a predicted item is not finite;
+            TrustError: If the lengths differ, or a loss or a confidence of a predicted item is not finite;
                 names the items and the variant.
         """
         known = groups if isinstance(groups, Groups) else Groups.of(groups)
@@ -67,7 +67,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
         lengths = {"groups": (n,), "loss": wrong.shape, "confidence": sure.shape, "predicted": there.shape}
         if len(set(lengths.values())) > 1:
-            raise InputError("", f"groups, loss, confidence and predicted differ in length: {lengths}")
+            raise TrustError(f"groups, loss, confidence and predicted differ in length: {lengths}")
         called = name or (lambda row: f"group {known.ids[known.codes[row]]}, row {row}")
         _refuse(
             there & ~np.isfinite(sure), called, lambda row: _not_finite(f"confidence {variant!r}", sure[row])
@@ -120,20 +120,18 @@ def losses(
         Shape (n,); 0 where there is no prediction.
 
     Raises:
-        InputError: If a truth is missing, or pred or truth lies outside the scale; names the items.
+        TrustError: If a truth is missing, or pred or truth lies outside the scale; names the items.
     """
     if kind not in LOSSES:
-        raise InputError(
-            "loss", f"no loss is called {kind!r}.{suggest(kind, LOSSES)} known: {', '.join(LOSSES)}"
-        )
+        raise TrustError(f"no loss is called {kind!r}.{suggest(kind, LOSSES)} known: {', '.join(LOSSES)}")
     low, high = scale
     if not low < high:
-        raise InputError("scale", f"must rise; found {low:g}:{high:g}")
+        raise TrustError(f"scale must rise; found {low:g}:{high:g}")
     said, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
     there = np.ones(said.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
     if not said.shape == true.shape == there.shape:
-        raise InputError(
-            "", f"pred, truth and predicted differ in length: {said.shape}, {true.shape}, {there.shape}"
+        raise TrustError(
+            f"pred, truth and predicted differ in length: {said.shape}, {true.shape}, {there.shape}"
         )
     called = name or (lambda row: f"row {row}")
     outside = f"outside the scale {low:g}:{high:g}"
@@ -157,4 +155,4 @@ def _refuse(wrong: npt.NDArray[np.bool_], name: Name, what: Callable[[int], str]
     rows = np.flatnonzero(wrong)
     if rows.size:
         listed = [Problem(name(int(row)), what(int(row))) for row in rows[:_LISTED]]
-        raise InputError("", listed, left_out=rows.size - len(listed))
+        raise TrustError(listed, left_out=rows.size - len(listed))

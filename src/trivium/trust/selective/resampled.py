@@ -112,34 +112,28 @@ def bootstrap_deltas(
         left: Items of one predictor.
         right: Items of the other.
         names: Of the figures; see :func:`figures`. Besides, ``aurc_common`` and ``augrc_common``: areas up to
-            the coverage that both sides reach (in each resample), the fair comparison where one abstains
-            more.
+            the smaller cmax, the fair comparison where one side abstains more.
         plan: How to resample.
         intersection_only: Whether groups that only one side has are left out; else they are an error.
 
     Raises:
         TrustError: If there is no such figure, no common group, or a group that one side lacks.
     """
-    wanted = Wanted.of(names, common=True)
     ids = common_groups(left, right, intersection_only=intersection_only)
     sides, groups = (left.within(ids), right.within(ids)), len(ids)
-
-    def both(weights: Counts, weighed: Sequence[Weighing]) -> list[Floats]:
-        common = np.minimum(*(side.cmax(weights) for side in weighed))
-        return [side.figures(weights, common=common) for side in weighed]
+    # Where one side never answers nothing is defined, whatever the coverage.
+    reached = min(float(side.predicted.mean()) for side in sides) or 1.0
+    wanted = Wanted.of(names, common=reached)
 
     def weigh(at_once: int) -> list[Weighing]:
         return [Weighing(side, wanted, at_once=at_once, empty_is_zero=plan.empty_is_zero) for side in sides]
 
-    weighed = weigh(chunk_size(groups))
-    points = [_known(side[:, 0]) for side in both(np.ones((groups, 1), np.uint8), weigh(1))]
+    points = [_points(side, groups) for side in weigh(1)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
-
-    def compute(weights: Counts) -> Floats:
-        first, second = both(weights, weighed)
-        return second - first
-
-    found = _estimates(compute, deltas, groups, sides[1].n, plan)
+    first, second = weigh(chunk_size(groups))
+    found = _estimates(
+        lambda weights: second.figures(weights) - first.figures(weights), deltas, groups, sides[1].n, plan
+    )
     return {
         name: Delta(left=a, right=b, estimate=delta)
         for name, a, b, delta in zip(names, *points, found, strict=True)
@@ -188,10 +182,7 @@ def _estimates(
 
 
 def _points(weighing: Weighing, groups: int) -> list[float | None]:
-    return _known(weighing.figures(np.ones((groups, 1), np.uint8))[:, 0])
-
-
-def _known(values: Floats) -> list[float | None]:
+    values = weighing.figures(np.ones((groups, 1), np.uint8))[:, 0]
     return [None if np.isnan(value) else float(value) for value in values]
 
 

@@ -55,7 +55,7 @@ def sweep(
     weights: Counts,
     *,
     n_items: Floats,
-    area_to: Sequence[Floats] = (),
+    area_to: Sequence[float] = (),
     risk_at: Sequence[float] = (),
 ) -> Swept:
     """Sweep once over the working points, under every weighting.
@@ -64,14 +64,14 @@ def sweep(
         ranking: The working points.
         weights: How often each group counts, shape (groups, b).
         n_items: All items under each weighting, shape (b,), positive.
-        area_to: Coverages in (0, 1] up to which areas are wished too, t of them, each of shape (b,).
+        area_to: Coverages in (0, 1] up to which areas are wished too, t of them.
         risk_at: Coverages in (0, 1] at which the risk is wished, u of them.
     """
     b = weights.shape[1]
     ready = ranking.prepared(weights)
     now = _State(accepted=np.full(b, _NONE), loss=np.zeros(b), aurc=np.zeros(b), augrc=np.zeros(b))
     to, at = np.full((2, len(area_to), b), np.nan), np.full((len(risk_at), b), np.nan)
-    wished = [*area_to, *(np.full(b, share) for share in risk_at)]
+    wished = [*area_to, *risk_at]
     for block in ranking.blocks:
         accepted, loss = block.added(ready)
         was, now = now, _advance(now, accepted, loss)
@@ -82,10 +82,10 @@ def sweep(
             size = n_items[columns]
             for place, share in enumerate(area_to):
                 landed = np.flatnonzero(here[place][columns])
-                to[:, place, columns[landed]] = inside.areas(landed, share[columns], size)
-            for place, target in enumerate(risk_at):
+                to[:, place, columns[landed]] = inside.areas(landed, share, size)
+            for place, share in enumerate(risk_at):
                 landed = np.flatnonzero(here[len(area_to) + place][columns])
-                at[place, columns[landed]] = inside.risks(landed, target, size)
+                at[place, columns[landed]] = inside.risks(landed, share, size)
     some = now.accepted >= 1
     aurc = np.where(some, now.aurc / (2 * n_items), np.nan)
     augrc = np.where(some, now.augrc / (2 * n_items * n_items), np.nan)
@@ -158,9 +158,9 @@ class _Inside:
         after = self._before(landed, share, n_items[landed]) + 1
         return self.loss[after, landed] / self.accepted[after, landed]
 
-    def areas(self, landed: Ints, share: Floats, n_items: Floats) -> tuple[Floats, Floats]:
+    def areas(self, landed: Ints, share: float, n_items: Floats) -> tuple[Floats, Floats]:
         """AURC and AUGRC up to a coverage inside the block, at some of the columns."""
-        share, n_items = share[landed], n_items[landed]
+        n_items = n_items[landed]
         before = self._before(landed, share, n_items)
         w0, l0 = self.accepted[before, landed], self.loss[before, landed]
         w1, l1 = self.accepted[before + 1, landed], self.loss[before + 1, landed]
@@ -173,7 +173,7 @@ class _Inside:
         augrc_there = augrc[before, landed] + x * (2 * l0 + (l1 - l0) * part)
         return aurc_there / (2 * n_items), augrc_there / (2 * n_items * n_items)
 
-    def _before(self, landed: Ints, share: float | Floats, n_items: Floats) -> Ints:
+    def _before(self, landed: Ints, share: float, n_items: Floats) -> Ints:
         """Place of the last working point below a coverage; 0 is the end of the block before."""
         short = self.accepted[1:, landed] / n_items < share
         before: Ints = short.sum(axis=0)

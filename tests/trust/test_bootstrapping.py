@@ -1,0 +1,108 @@
+"""The bootstrap of any statistic and its intervals; oracle: SciPy's bootstrap over groups."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trivium.trust.bootstrapping import bootstrap
+from trivium.trust.estimates import estimate
+from trivium.trust.groups import Groups
+
+RNG = np.random.default_rng(8)
+SIZES = RNG.integers(1, 6, 25)
+CODES = np.repeat(np.arange(25), SIZES)
+VALUES = np.exp(RNG.normal(size=25)[CODES] + RNG.normal(size=CODES.size))
+SUMS = np.bincount(CODES, weights=VALUES)
+
+
+def mean_of_weights(weights):
+    return (weights @ SUMS) / (weights @ SIZES)
+
+
+def scipy_interval(method):
+    def ratio(sums, sizes, axis):
+        return sums.sum(axis=axis) / sizes.sum(axis=axis)
+
+    return stats.bootstrap(
+        (SUMS, SIZES), ratio, paired=True, n_resamples=20_000, method=method, rng=np.random.default_rng(0)
+    ).confidence_interval
+
+
+@pytest.mark.parametrize("method", ["percentile", "bca"])
+def test_intervals_of_a_clustered_mean_equal_scipys_but_for_chance(method):
+    found = bootstrap(mean_of_weights, CODES.tolist(), resamples=20_000, method=method).interval
+    expected = scipy_interval(method)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=0.02)
+
+
+def test_bca_on_the_same_replicates_equals_scipys_formula():
+    # SciPy's own replicates, its interval, and our formula on those replicates.
+    values = VALUES[:12]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        result = stats.bootstrap(
+            (values,), np.mean, n_resamples=999, method="BCa", rng=np.random.default_rng(1)
+        )
+    left_out = np.array([np.delete(values, i).mean() for i in range(12)])
+    found = estimate(
+        values.mean(), result.bootstrap_distribution, groups=12, n=12, method="bca", left_out=left_out
+    )
+    assert found.interval.low == pytest.approx(result.confidence_interval.low, rel=1e-9)
+    assert found.interval.high == pytest.approx(result.confidence_interval.high, rel=1e-9)
+    assert found.std_error == pytest.approx(result.standard_error)
+
+
+def test_the_expanded_percentile_is_wider_as_hesterberg_has_it():
+    # On normal replicates it is mean ± t(G-1) · sqrt(G / (G-1)) · sd.
+    replicates = np.random.default_rng(2).normal(5, 2, 400_000)
+    found = estimate(5.0, replicates, groups=8, n=8).interval
+    reach = stats.t.ppf(0.975, 7) * np.sqrt(8 / 7) * 2
+    assert (found.low, found.high) == pytest.approx((5 - reach, 5 + reach), abs=0.05)
+
+
+def test_a_statistic_of_items_equals_the_same_statistic_of_weights():
+    of_items = bootstrap(lambda rows: VALUES[rows].mean(), CODES.tolist(), given="items", resamples=300)
+    of_weights = bootstrap(mean_of_weights, CODES.tolist(), resamples=300)
+    assert of_items.replicates == pytest.approx(of_weights.replicates, abs=1e-12)
+    assert of_items.point == pytest.approx(VALUES.mean())
+
+
+def test_the_legacy_generator_draws_the_groups_in_their_order():
+    plain = np.random.RandomState(3)
+    means = [VALUES[np.concatenate([np.flatnonzero(g == CODES) for g in plain.randint(0, 25, 25)])].mean()
+             for _ in range(20)]  # fmt: skip
+    found = bootstrap(
+        mean_of_weights, Groups.of(CODES.tolist()), resamples=20, seed=3, rng="legacy", method="legacy"
+    )
+    assert found.replicates == pytest.approx(means, abs=1e-12)
+    assert (found.interval.low, found.interval.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "groups", "why"),
+    [
+        (lambda w: w @ [1.0], ["a"], "one group"),
+        (lambda w: np.full(len(w), 2.0), ["a", "b"], "the same in every resample"),
+        (lambda w: np.full(len(w), np.nan), ["a", "b"], "undefined"),
+        (lambda w: np.where(w.max(axis=1) > 1, np.nan, w[:, 0]), list("abcdef"),
+         "undefined in more than half of the resamples"),
+        (lambda w: w[:, 0], [], "undefined"),
+    ],
+)  # fmt: skip
+def test_no_interval_is_given_without_a_reason_to_believe_it(statistic, groups, why):
+    found = bootstrap(statistic, groups, resamples=200)
+    assert found.interval is None
+    assert found.why_none == why
+
+
+def test_too_few_resamples_give_no_interval_but_the_point():
+    found = bootstrap(mean_of_weights, CODES.tolist(), resamples=1)
+    assert found.point == pytest.approx(VALUES.mean())
+    assert (found.interval, found.std_error, found.why_none) == (None, None, "fewer than two resamples")
+
+
+def test_bca_without_the_figures_left_out_is_refused():
+    with pytest.raises(ValueError, match="each group left out"):
+        estimate(0.5, np.array([0.4, 0.6]), groups=3, n=3, method="bca")

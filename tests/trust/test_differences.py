@@ -1,0 +1,43 @@
+"""What a difference amounts to; oracles: statsmodels' textbook example by hand, closed forms."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trivium.trust.differences import holm, minimum_detectable_effect, signs, tally
+
+
+def test_holm_by_hand():
+    # Smallest times 4, next times 3, …, never falling.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.001, 0.5))
+def test_holm_rejects_what_the_step_down_test_rejects(p, alpha):
+    rejected = set()
+    for step, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if p[place] * (len(p) - step) > alpha:
+            break
+        rejected.add(place)
+    assert {place for place, value in enumerate(holm(p)) if value <= alpha} == rejected
+
+
+def test_signs_count_one_more_on_each_side():
+    found = signs(np.array([1.0, 2.0, 3.0, -1.0, 0.0, np.nan]))
+    assert found.share_positive == pytest.approx(3 / 5)
+    assert found.p == pytest.approx(2 * (2 + 1) / 6)
+    assert signs(np.full(99, 1.0)).p == pytest.approx(2 / 100)
+    assert signs(np.zeros(99)).p == 1.0
+    assert signs(np.array([np.nan])) is None
+
+
+def test_a_tally_counts_the_right_sides_wins():
+    found = tally([1, 0, 0.5, 0.5], [0, 1, 0.5, 0.75])
+    assert (found.wins, found.losses, found.ties) == (2, 1, 1)
+
+
+def test_the_minimum_detectable_effect_is_two_point_eight_errors():
+    assert minimum_detectable_effect(0.1) == pytest.approx(0.28, abs=0.0005)
