@@ -1,4 +1,4 @@
-"""The oracles and real data beside the project; tests that need them skip, with a reason, where they are not."""
+"""The oracles and real data beside the project; tests that need them skip, with the reason, elsewhere."""
 
 import json
 from functools import cache
