@@ -7,7 +7,7 @@ Each side builds its graph from the same list of edges and takes every measure t
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,6 +26,7 @@ from trivium.traces.trace import Span, Trace
 
 ROUNDS = {10: 301, 50: 51, 1_000: 3}
 TARGETS = {10: 10, 50: 10, 1_000: 20}
+BLOCK = 10
 OUT_DEGREE = 3
 TRACES = 2_000
 TRACE_METRICS = (
@@ -67,7 +68,7 @@ def peer_average_path(graph: Any) -> float | None:
 def peer_diameter(graph: Any) -> int:
     undirected = graph.to_undirected()
     largest = max(nx.connected_components(undirected), key=len)
-    return nx.diameter(undirected.subgraph(largest))
+    return nx.diameter(undirected.subgraph(largest).copy())
 
 
 def peer_branching(graph: Any) -> float:
@@ -106,13 +107,16 @@ def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[Shape], Any], Calla
     }
 
 
-def median_us(work: Callable[[], Any], rounds: int) -> float:
-    taken = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken) * 1e6
+def median_us(works: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
+    """Median µs of each, taken by turns in blocks, so that what else the machine does hits all alike."""
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(0, rounds, BLOCK):
+        for work, times in zip(works, taken, strict=True):
+            for _ in range(min(BLOCK, rounds)):
+                started = time.perf_counter()
+                work()
+                times.append(time.perf_counter() - started)
+    return [statistics.median(times) * 1e6 for times in taken]
 
 
 def compare(n: int) -> None:
@@ -139,7 +143,7 @@ def compare(n: int) -> None:
             peers(graph)
 
     for name, (ours, peers) in {**rows, "all on one graph": (all_ours, all_peers)}.items():
-        mine, theirs = median_us(ours, ROUNDS[n]), median_us(peers, ROUNDS[n])
+        mine, theirs = median_us([ours, peers], ROUNDS[n])
         target = f"  (asked: {TARGETS[n]}×)" if name == "all on one graph" else ""
         print(f"  {name:<26}{mine:>18,.1f}{theirs:>14,.1f}{theirs / mine:>8.1f}×{target}")
 
@@ -190,7 +194,7 @@ def whole_tier() -> None:
     count = len(TRACE_METRICS)
     print(f"\n{count} metrics on a trace of 20 spans: {middle * 1e6:,.0f} µs, {1 / middle:,.0f} a second")
     again = [trace.spans for trace in traces]
-    repair = median_us(lambda: [normalise(spans) for spans in again], 5) / TRACES
+    repair = median_us([lambda: [normalise(spans) for spans in again]], 5)[0] / TRACES
     print(f"making and repairing it: {made / TRACES * 1e6:,.1f} µs; finding it sound: {repair:,.1f} µs")
 
 

@@ -34,19 +34,27 @@ NO_CYCLES = Cycles(0, None, ())
 
 def simple_cycles(shape: Shape) -> Cycles:
     """Counts simple cycles and finds the shortest (spec: metrics, T3.6)."""
-    loop = next((source for source, target in shape.edges if source == target), None)
     if rx.is_directed_acyclic_graph(shape.directed):
         return NO_CYCLES
     limit = max(10, min(MOST_CYCLES, _WORK // (shape.n + len(shape.edges))))
-    found = [tuple(cycle) for cycle in islice(rx.simple_cycles(shape.directed), limit + 1)]
-    shortest = min(found, key=len)
-    if len(found) <= limit:
-        return Cycles(len(found), None, shortest)
-    return Cycles(limit, limit, (loop,) if loop is not None else _shortest(shape) or shortest)
+    count, shortest = 0, None
+    for cycle in islice(rx.simple_cycles(shape.directed), limit + 1):
+        count += 1
+        if shortest is None or len(cycle) < len(shortest):
+            shortest = cycle
+    if count <= limit:
+        return Cycles(count, None, tuple(shortest or ()))
+    return Cycles(limit, limit, _shortest(shape) or tuple(shortest or ()))
 
 
 def _shortest(shape: Shape) -> tuple[int, ...] | None:
-    """The shortest cycle: an edge and the shortest way back. None where not all distances are held."""
+    """The shortest cycle: a self loop, or an edge and the shortest way back.
+
+    None where not all distances are held.
+    """
+    loop = next((source for source, target in shape.edges if source == target), None)
+    if loop is not None:
+        return (loop,)
     if shape.sources is not None:
         return None
     sources, targets = np.array(shape.edges).T

@@ -44,11 +44,10 @@ def diameter(shape: Shape) -> tuple[int | None, bool]:
     if shape.n == 0:
         return None, False
     distances = shape.undirected_distances
-    reach = np.count_nonzero(distances, axis=1)
-    largest = reach.max()
-    if largest == shape.n - 1:
+    if np.count_nonzero(distances) == len(distances) * (shape.n - 1):
         return int(distances.max()), True
-    return int(distances[reach == largest].max()), False
+    reach = np.count_nonzero(distances, axis=1)
+    return int(distances[reach == reach.max()].max()), False
 
 
 def global_efficiency(shape: Shape) -> float:
