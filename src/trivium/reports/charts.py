@@ -128,9 +128,7 @@ def _parts(names: tuple[str, ...]) -> dict[str, Any]:
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis = alt.Axis(values=_TICKS, format=".2~f", title=None, grid=True)
     given = _given("parts")
-    bars = given.mark_bar(color=_BAR, height=12, cornerRadiusEnd=2).encode(
-        x=alt.X("mean:Q", scale=scale, axis=axis), y=y
-    )
+    bars = given.mark_bar(color=_BAR, height=12).encode(x=alt.X("mean:Q", scale=scale, axis=axis), y=y)
     whiskers = (
         given.transform_filter("datum.low !== null")
         .mark_rule(color=_MEAN, strokeWidth=2)

@@ -12,7 +12,7 @@ ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
 _PUNCTUATION = re.compile(r"([\\`*_\[\]{}|~!$])")
 _AUTOLINKS = re.compile(r"(@|#|://|www|GH)(?=\S)", re.IGNORECASE)
 _PLAIN = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
-_NOT_WORD = re.compile(r"[^\w ]", re.ASCII)
+_NOT_WORD = re.compile(r"[^0-9A-Za-z ]")
 
 
 def render_markdown(summary: Summary) -> str:

@@ -25,7 +25,7 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 def share(value: float) -> str:
     """A share in per cent; what is not all is never rounded to 100, what is something never to 0."""
-    if 0 < value < 0.005:
+    if 0 < value <= 0.005:
         return "<1 %"
     if 0.995 <= value < 1:
         return ">99 %"

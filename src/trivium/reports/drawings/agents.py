@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -67,17 +68,26 @@ def _half_width(agent: str) -> float:
 
 
 def _circle(agents: list[str]) -> tuple[dict[str, Point], float, float]:
-    widest = max(_half_width(agent) for agent in agents)
-    count = len(agents)
-    # Neighbours on the circle stay a node's height and a label apart.
-    down = 0.0 if count == 1 else max(78.0, 15.0 * count)
-    across = 0.0 if count == 1 else max(widest + 62.0, 20.0 * count)
+    """Centres on an ellipse just large enough that no agent touches another, and the size of the whole."""
+    halves = [_half_width(agent) for agent in agents]
+    widest, count = max(halves), len(agents)
+    across, down = (widest + 62.0, 78.0) if count > 1 else (0.0, 0.0)
+    angles = [2 * math.pi * place / count - math.pi / 2 for place in range(count)]
+    while True:
+        centres = [(across * math.cos(angle), down * math.sin(angle)) for angle in angles]
+        if not _any_touch(centres, halves):
+            break
+        across, down = 1.1 * across, 1.1 * down
     corner_x, corner_y = across + widest + MARGIN, down + NODE_HEIGHT / 2 + MARGIN + 14
-    centres = {}
-    for place, agent in enumerate(agents):
-        angle = 2 * math.pi * place / count - math.pi / 2
-        centres[agent] = (corner_x + across * math.cos(angle), corner_y + down * math.sin(angle))
-    return centres, 2 * corner_x, 2 * corner_y
+    placed = {agent: (corner_x + x, corner_y + y) for agent, (x, y) in zip(agents, centres, strict=True)}
+    return placed, 2 * corner_x, 2 * corner_y
+
+
+def _any_touch(centres: list[Point], halves: list[float]) -> bool:
+    return any(
+        abs(x1 - x2) < one + other + MARGIN and abs(y1 - y2) < NODE_HEIGHT + MARGIN
+        for ((x1, y1), one), ((x2, y2), other) in combinations(zip(centres, halves, strict=True), 2)
+    )
 
 
 def _agent(name: str, centre: Point) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import msgspec
 
@@ -19,6 +20,9 @@ CHARACTER = 6.2
 WIDTH_READABLE = 1000
 """Width in pixels at which a bar is assumed to be read when its label is tried for size."""
 NOBODY = "no agent"
+SHORTEST_SECONDS = 1e-9
+FURTHEST_SECONDS = 1e12
+"""A time beyond this on any clock is no time (it would be 30,000 years away)."""
 
 
 class _Bar(msgspec.Struct, frozen=True):
@@ -37,7 +41,7 @@ def draw_timeline(trace: Trace) -> Drawing | None:
     if not bars:
         return None
     first, last = min(bar.start for bar in bars), max(bar.end for bar in bars)
-    length = (last - first) or 1.0
+    length = max(last - first, SHORTEST_SECONDS)
     lanes: dict[str, list[_Bar]] = {}
     for bar in bars:
         lanes.setdefault(_agent(bar.span), []).append(bar)
@@ -74,13 +78,13 @@ def _agent(span: Span) -> str:
     return span.agent or (span.name if span.kind == "agent" else NOBODY)
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _is_time(value: float | None) -> TypeGuard[float]:
+    return value is not None and abs(value) < FURTHEST_SECONDS
 
 
 def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
     """The bars to draw, whether they lie in time, and what is left out."""
-    timed = [span for span in trace.spans if _finite(span.start)]
+    timed = [span for span in trace.spans if _is_time(span.start)]
     notes = []
     if not timed:
         steps = [span for span in trace.spans if span.kind != "agent"] or list(trace.spans)
@@ -98,16 +102,12 @@ def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
     if len(timed) > SPANS_SHOWN:
         notes.append(f"The first {SPANS_SHOWN} of {counted(len(timed), 'span')} shown.")
         timed = timed[:SPANS_SHOWN]
-    latest = max(
-        [span.end for span in timed if span.end is not None and math.isfinite(span.end)]
-        + [span.start for span in timed if span.start is not None]
-    )
+    latest = max(time for span in timed for time in (span.start, span.end) if _is_time(time))
     bars = []
     for span in timed:
-        start = span.start or 0.0
-        ended = span.end is not None and math.isfinite(span.end)
-        end = span.end if ended and span.end is not None else latest
-        bars.append(_Bar(span, start, max(start, end), open_ended=not ended))
+        start, end = span.start or 0.0, span.end if _is_time(span.end) else None
+        until = latest if end is None else max(start, end)
+        bars.append(_Bar(span, start, until, open_ended=end is None))
     return bars, True, notes
 
 

@@ -29,15 +29,14 @@ def case_context(view: EvaluationView) -> dict[str, Any]:
     case, attempt = view.case, view.attempt
     expect = {name: value for name, value in msgspec.to_builtins(case.expect).items() if value is not None}
     return {
-        "name": wording.attempt_name(case.id, attempt.repeat),
-        "case": case.id,
+        "name": wording.attempt_name(one_line(case.id), attempt.repeat),
         "verdict": view.verdict,
         "reason": None if view.reason is None else one_line(view.reason, at_most=600),
         "composite": view.composite.value,
         "recommendation": view.composite.recommendation,
         "composite_reason": view.composite.reason,
         "composite_coverage": view.composite.coverage,
-        "parts": [(name, value, _bar(value)) for name, value in view.composite.parts.items()],
+        "parts": [(one_line(name), value, _bar(value)) for name, value in view.composite.parts.items()],
         "gist": _gist(case.input),
         "facts": _facts(view),
         "input": folded(case.input),
@@ -82,13 +81,13 @@ def _score(score: Score) -> dict[str, Any]:
     if score.name == "time" and isinstance(score.raw, float):
         raw = wording.seconds(score.raw)
     return {
-        "name": score.name,
+        "name": one_line(score.name),
         "tier": score.tier,
         "value": wording.number(score.value),
         "bar": _bar(score.value),
         "status": score.status,
         "raw": raw,
-        "method": score.method,
+        "method": None if score.method is None else one_line(score.method),
         "reason": None if score.reason is None else one_line(score.reason, at_most=600),
         "detail": folded(score.detail or None, at_most=JSON_CHARS),
     }
@@ -116,7 +115,9 @@ def _trace(trace: Trace) -> dict[str, Any]:
         drawn["agents"] = draw_interaction_graph(agents)
     return {
         "counts": _counts(trace),
-        "problems": [(problem.kind, problem.what) for problem in trace.problems[:PROBLEMS_SHOWN]],
+        "problems": [
+            (one_line(problem.kind), one_line(problem.what)) for problem in trace.problems[:PROBLEMS_SHOWN]
+        ],
         "problems_left_out": max(0, len(trace.problems) - PROBLEMS_SHOWN),
         "drawings": {name: drawing and _drawing(drawing) for name, drawing in drawn.items()},
         "steps": _steps(trace),

@@ -9,6 +9,7 @@ from trivium.reports import charts, wording
 from trivium.reports.html.distribution import Distribution
 from trivium.reports.html.folding import folded, short
 from trivium.reports.html.range_svg import range_svg
+from trivium.reports.untrusted import one_line
 from trivium.runs.summary import CompositeFigure, Figure, Summary
 
 
@@ -64,7 +65,7 @@ def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
     if figure.raw_mean is not None and figure.raw_mean != figure.mean:
         raw = wording.seconds(figure.raw_mean) if name == "time" else wording.number(figure.raw_mean)
     return {
-        "name": name,
+        "name": one_line(name),
         "figure": figure,
         "human": mean,
         "human_n": 0 if human is None else human.n,

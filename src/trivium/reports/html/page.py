@@ -107,7 +107,7 @@ def _spool_worst(
         if len(kept) >= at_most and (not kept or not kept[0][0] < key):
             continue
         start = spool.seek(0, os.SEEK_END)
-        length = spool.write(template.render(case_context(view), place=total).encode())
+        length = spool.write(template.render(case_context(view)).encode())
         entry = (key, start, length)
         if len(kept) < at_most:
             heapq.heappush(kept, entry)

@@ -1,0 +1,351 @@
+import base64
+import builtins
+import hashlib
+import re
+import weakref
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reports import samples
+from tests.reports.html.parsed import Page
+from trivium.errors import InputError, MissingExtra
+from trivium.reports.html.case import case_context
+from trivium.reports.html.page import _environment, write_html
+
+ATTRIBUTES = (
+    "aria-hidden aria-label aria-live aria-roledescription autocomplete charset class content cx cy d "
+    "data-case data-verdict dir display fill fill-opacity font-family font-size font-weight height "
+    "hidden href http-equiv id lang name opacity overflow placeholder pointer-events points r role rx "
+    "scope stroke stroke-dasharray stroke-miterlimit stroke-opacity stroke-width tabindex text-anchor "
+    "title transform type value version viewbox width x x1 x2 xmlns xmlns:xlink y y1 y2 "
+)
+
+
+def written(path, summary=None, views=None, **options):
+    views = samples.views() if views is None else views
+    write_html(path, summary or samples.summary(views), views, **options)
+    return path.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("calm") / "report.html", provenance=samples.PROVENANCE)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    return written(
+        tmp_path_factory.mktemp("hostile") / "report.html",
+        samples.hostile_summary(),
+        [samples.hostile_view(number) for number in range(2 * len(samples.HOSTILE))],
+        provenance={text: {text: [text]} for text in samples.HOSTILE},
+    )
+
+
+@pytest.fixture(params=["calm", "hostile"])
+def both(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_the_page_is_well_formed(both):
+    page = Page(both)
+    assert page.open == []
+    assert {"h1", "table", "svg", "details"} <= set(page.tags)
+
+
+def test_the_page_asks_the_network_for_nothing(both):
+    page = Page(both)
+    loading = "link img iframe object embed base form audio video image"
+    assert not set(page.tags) & set(loading.split())
+    for _, attributes in page.elements:
+        assert (attributes.get("href") or "#").startswith("#")
+        for name in ("src", "srcset", "action", "xlink:href", "background", "data", "poster"):
+            assert name not in attributes
+        assert not any("url(" in (value or "") for value in attributes.values())
+    assert not re.search(r"url\(|@import", page.content["style"][0])
+    assert not re.search(r"fetch|XMLHttp|WebSocket|import\(|innerHTML", page.content["script"][0])
+
+
+def test_the_policy_allows_only_the_pages_own_style_and_script(both):
+    page = Page(both)
+    (policy,) = page.all("meta", http_equiv="Content-Security-Policy")
+    rules = dict(rule.strip().split(" ", 1) for rule in policy["content"].split(";"))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    assert rules["img-src"] == "data:"
+    for kind in ("style", "script"):
+        assert page.tags.count(kind) == 1
+        (content,) = page.content[kind]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert rules[f"{kind}-src"] == f"'sha256-{digest}'"
+
+
+def test_no_element_carries_a_style_or_a_handler_or_anything_unforeseen(both):
+    assert {name for _, attributes in Page(both).elements for name in attributes} <= set(ATTRIBUTES.split())
+
+
+def test_texts_of_strangers_are_shown_as_text(hostile):
+    page = Page(hostile)
+    assert "<script>alert('x')</script>" in page.text
+    assert "{{ 7*7 }}{% raw %}" in page.text
+    assert page.tags.count("script") == 1
+
+
+def test_no_stranger_turns_the_reading_direction_or_hides_a_character(hostile):
+    assert not re.search(r"[\u202a-\u202e\u2066-\u2069\x00-\x08\x0b-\x1f\x7f-\x9f]", hostile)
+    assert "[U+202E]gnp.exe" in hostile
+
+
+def test_ids_are_unique(both):
+    ids = [attributes["id"] for _, attributes in Page(both).elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_table_has_heads_and_every_drawing_a_text_that_stands_for_it(both):
+    page = Page(both)
+    tables = both.count("<table")
+    assert both.count("<thead>") == tables
+    assert all(attributes.get("scope") in {"col", "row"} for tag, attributes in page.elements if tag == "th")
+    for tag, attributes in page.elements:
+        if tag == "svg" and attributes.get("role") == "img":
+            assert attributes["class"]
+    drawn = re.findall(r'<svg[^>]*class="(?:graph|timeline)[^>]*>(?:<title>)(.+?)</title>', both)
+    assert len(drawn) == len(re.findall(r'class="(?:graph |timeline)', both))
+
+
+def test_warnings_stand_before_every_figure(calm):
+    text = Page(calm).text
+    assert text.index("similarity is a fallback") < text.index("Pass rate")
+
+
+def test_every_metric_shows_mean_interval_coverage_and_statuses(calm):
+    text = re.sub(r"\s+", " ", Page(calm).text)
+    assert re.search(
+        r"similarity text 0\.389 \[0\.323, 0\.454\] 0\.393 n 3 17 71 % 17 fallback 7 skipped", text
+    )
+    assert re.search(r"complexity trace – – – – ?– ?reported, not scored 2\.310", text)
+
+
+def test_every_metric_with_values_has_its_distribution(calm):
+    captions = re.findall(r"<figcaption><bdi>(\w+)</bdi> <span class=\"quiet\">n = (\d+)", calm)
+    expected = {name: figure.n for name, figure in samples.summary().metrics.items() if figure.n}
+    assert {name: int(n) for name, n in captions} == expected | {"composite": 24}
+
+
+def test_a_distribution_can_be_read_out(calm):
+    (label,) = {found["aria-label"] for found in Page(calm).all("div", role="img")} & {
+        "Attempts in each twentieth of 0 to 1: 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5"
+    }
+    assert label
+
+
+def test_provenance_is_told_in_dotted_names(calm):
+    text = re.sub(r"\s+", " ", Page(calm).text)
+    assert "git.commit5f3a9c1e0b7d" in text.replace(" ", "")
+    assert "encoder–" in text.replace(" ", "")
+
+
+def attempts(page):
+    return [found["data-case"] for found in page.all("details", class_="attempt")]
+
+
+def test_all_attempts_are_shown_worst_first(calm):
+    page = Page(calm)
+    verdicts = [found["data-verdict"] for found in page.all("details", class_="attempt")]
+    assert len(verdicts) == 24
+    assert verdicts == sorted(verdicts, key=["error", "failed", "undecided", "passed"].index)
+    assert "All 24, worst first" in page.text
+
+
+def test_of_many_attempts_the_worst_are_shown_and_it_is_said(tmp_path):
+    views = samples.views(40)
+    page = Page(written(tmp_path / "r.html", views=views[::-1], cases_shown=5))
+    everything = Page(written(tmp_path / "all.html", views=views))
+    assert attempts(page) == attempts(everything)[:5]
+    assert "The worst 5 of 40 attempts are shown" in page.text
+    assert "The figures above are of all" in page.text
+
+
+def test_figures_are_of_all_attempts_not_of_those_shown(tmp_path):
+    text = written(tmp_path / "r.html", views=samples.views(24), cases_shown=0)
+    assert attempts(Page(text)) == []
+    assert '<bdi>composite</bdi> <span class="quiet">n = 24' in text
+
+
+def test_attempts_pass_by_one_at_a_time(tmp_path):
+    class Tracked(dict):
+        pass
+
+    alive = weakref.WeakSet()
+    most = 0
+
+    def passing():
+        nonlocal most
+        for number in range(60):
+            view = samples.view(number, with_trace=False)
+            payload = Tracked(number=number)
+            # Identity counts, not equality: a WeakSet needs a hash.
+            Tracked.__hash__ = object.__hash__
+            alive.add(payload)
+            most = max(most, len(alive))
+            yield msgspec.structs.replace(
+                view, attempt=msgspec.structs.replace(view.attempt, metadata=payload)
+            )
+            del view, payload
+
+    write_html(tmp_path / "r.html", samples.summary(), passing())
+    assert most <= 3
+
+
+def test_a_run_without_attempts_is_still_a_page(tmp_path):
+    summary = samples.summary(
+        [], metrics={}, composite=None, gates=(), failures=(), warnings=(), human_ceiling=None
+    )
+    text = Page(written(tmp_path / "r.html", summary, [])).text
+    assert "Nothing was scored." in text
+    assert "There are none." in text
+
+
+def test_a_metric_that_only_people_have_is_in_the_table(tmp_path):
+    ceiling = {"rouge_l": samples.summary().metrics["cosine"]}
+    text = Page(written(tmp_path / "r.html", samples.summary(human_ceiling=ceiling))).text
+    assert "people only" in text
+
+
+def test_a_text_of_ten_megabytes_is_cut_with_a_count(tmp_path):
+    view = samples.view(0)
+    view = msgspec.structs.replace(
+        view, attempt=msgspec.structs.replace(view.attempt, output="x" * 10_000_000)
+    )
+    text = written(tmp_path / "r.html", views=[view])
+    assert len(text) < 300_000
+    assert "9,980,000 of 10,000,000 characters are not in this report." in text
+    assert "18,500 more characters" in text
+
+
+def test_what_is_missing_of_an_attempt_is_said(tmp_path):
+    text = Page(written(tmp_path / "r.html", views=[samples.view(6)])).text
+    assert "TimeoutError: gave up after 600 s" in text
+    assert "no output" in text
+    assert "no trace" in text
+
+
+def test_references_beyond_those_shown_are_counted(tmp_path):
+    view = samples.view(0)
+    view = msgspec.structs.replace(view, case=msgspec.structs.replace(view.case, references=("good",) * 11))
+    text = Page(written(tmp_path / "r.html", views=[view])).text
+    assert "Reference 8 of 11" in text
+    assert "3 further references are not in this report." in text
+
+
+def test_a_trace_has_timeline_graphs_and_a_table_of_steps(tmp_path):
+    page = Page(written(tmp_path / "r.html", views=[samples.view(1)]))
+    assert len(page.all("svg", class_="graph tools")) == 1
+    assert len(page.all("svg", class_="graph agents")) == 1
+    assert len(page.all("svg", class_="timeline")) == 1
+    assert "Steps as a table" in page.text
+
+
+def test_problems_of_a_trace_beyond_those_shown_are_counted(tmp_path):
+    view = samples.hostile_view(1)
+    trace = view.attempt.trace
+    trace = msgspec.structs.replace(trace, problems=trace.problems * 50)
+    view = msgspec.structs.replace(view, attempt=msgspec.structs.replace(view.attempt, trace=trace))
+    assert "… and 30 more" in Page(written(tmp_path / "r.html", views=[view])).text
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.text(st.characters(exclude_categories=()), min_size=1, max_size=60).filter(lambda text: text.strip())
+)
+def test_the_markup_of_an_attempt_does_not_depend_on_what_strangers_wrote(text):
+    def markup(text):
+        view = samples.hostile_view(1)
+        case = msgspec.structs.replace(
+            view.case,
+            id=text,
+            input=text,
+            references=(text,),
+            source=text,
+            tags=(text,),
+            metadata={"k": text},
+        )
+        attempt = msgspec.structs.replace(
+            view.attempt, output=text, error=None, flags=(text,), metadata={}, trace=None
+        )
+        scores = {
+            text: msgspec.structs.replace(
+                view.scores['"><img src=x onerror=alert(1)>'], name=text, reason=text
+            )
+        }
+        view = msgspec.structs.replace(
+            view, case=case, attempt=attempt, scores=scores, why=text, passed=False
+        )
+        return Page(_environment().get_template("case.html").render(case_context(view))).tags
+
+    assert markup(text) == markup("x")
+
+
+def test_a_missing_extra_is_said_before_any_work(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "vl_convert":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    def never():
+        raise AssertionError("an attempt was read")
+        yield
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match="The HTML report needs an extra"):
+        write_html(tmp_path / "r.html", samples.summary(), never())
+
+
+def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
+    target = tmp_path / "missing folder" / "r.html"
+    with pytest.raises(InputError, match=r"r\.html: cannot be written: No such file or directory"):
+        write_html(target, samples.summary(), samples.views(1))
+
+
+def test_the_old_report_stays_until_the_new_one_is_complete(tmp_path):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+
+    def breaking():
+        yield samples.view(0)
+        raise RuntimeError("the store went away")
+
+    with pytest.raises(RuntimeError):
+        write_html(target, samples.summary(), breaking())
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
+def luminance(colour):
+    """Relative luminance (WCAG 2.2)."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_text_stands_out_from_its_ground_in_light_and_dark(calm):
+    style = Page(calm).content["style"][0]
+    schemes = [
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+        for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    ]
+    for scheme in schemes[:2]:
+        pairs = [
+            (text, ground)
+            for text in ("ink", "muted", "accent", "human", "warn", "bad", "good")
+            for ground in ("paper", "card", "soft")
+        ]
+        pairs += [(kind, f"{kind}-soft") for kind in ("good", "warn", "bad")]
+        pairs += [("ink", kind) for kind in ("agent", "tool", "llm", "failed", "other", "warn-soft")]
+        for text, ground in pairs:
+            one, other = sorted([luminance(scheme[text]), luminance(scheme[ground])])
+            assert (other + 0.05) / (one + 0.05) >= 4.5, (text, ground)

@@ -1,0 +1,101 @@
+from xml.etree import ElementTree as ET
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reports import samples
+from trivium.reports.junit import render_junit, write_junit
+
+ALLOWED = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"properties", "testcase"},
+    "properties": {"property"},
+    "testcase": {"failure", "error", "skipped", "system-out"},
+}
+
+
+def parsed(summary=None, views=None):
+    views = samples.views() if views is None else views
+    return ET.fromstring(render_junit(summary or samples.summary(views), views).encode())
+
+
+def test_counts_at_the_head_are_those_of_the_tests_below():
+    root = parsed()
+    for suite in root:
+        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+        for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(suite.get(attribute)) == len(suite.findall(f"testcase/{tag}"))
+    assert int(root.get("tests")) == len(root.findall(".//testcase"))
+    assert int(root.get("failures")) == len(root.findall(".//failure"))
+
+
+def test_elements_stand_where_junit_has_them():
+    for element in parsed(samples.hostile_summary(), [samples.hostile_view(n) for n in range(20)]).iter():
+        assert {child.tag for child in element} <= ALLOWED.get(element.tag, set())
+
+
+def test_every_test_has_name_class_and_time():
+    for case in parsed().iter("testcase"):
+        assert case.get("name")
+        assert case.get("classname")
+        assert float(case.get("time")) >= 0
+
+
+def test_an_attempt_that_failed_is_an_error_and_one_that_did_not_pass_a_failure():
+    views = [
+        samples.view(0),
+        msgspec.structs.replace(samples.view(1), passed=True),
+        msgspec.structs.replace(samples.view(2), passed=None),
+        msgspec.structs.replace(samples.view(3), passed=False, why="similarity 0.2, 0.8 is needed"),
+        samples.view(6),
+    ]
+    root = parsed(samples.summary(views, missing=0), views)
+    cases = {case.get("name"): [child.tag for child in case if child.tag != "system-out"] for case in root[0]}
+    assert cases["paper-101 #1"] == []
+    assert cases["paper-102"] == ["skipped"]
+    assert cases["paper-102 #1"] == ["failure"]
+    assert cases["paper-104"] == ["error"]
+    assert root.find(".//testcase[@name='paper-102 #1']/failure").get("message").startswith("similarity 0.2")
+
+
+def test_missing_attempts_are_an_error_of_their_own():
+    found = parsed(samples.summary(missing=3, total_tests=27)).find(
+        ".//testcase[@name='missing attempts']/error"
+    )
+    assert found.get("message") == "3 of 27 attempts due are not there"
+
+
+def test_an_inconclusive_gate_is_skipped_with_its_reason():
+    gates = parsed()[1]
+    assert [child.tag for case in gates for child in case] == ["failure", "skipped"]
+    assert "160 more cases" in gates[2][0].get("message")
+
+
+def test_without_gates_there_is_no_suite_of_gates():
+    assert len(parsed(samples.summary(gates=()))) == 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(st.characters(exclude_categories=()), min_size=1, max_size=60))
+def test_any_text_gives_well_formed_xml_that_says_it(text):
+    view = samples.view(0)
+    view = msgspec.structs.replace(
+        view, attempt=msgspec.structs.replace(view.attempt, error=text), passed=False
+    )
+    root = parsed(samples.summary([view], suite=text, missing=0), [view])
+    message = root.find(".//error").get("message")
+    if text.isprintable():
+        assert message == text
+
+
+def test_an_endless_reason_is_cut_with_a_count():
+    view = msgspec.structs.replace(samples.view(1), passed=False, why="w" * 1_000_000)
+    message = parsed(samples.summary([view]), [view]).find(".//failure").get("message")
+    assert message.endswith("… (996,000 further characters)")
+
+
+def test_the_file_is_what_is_rendered(tmp_path):
+    views = samples.views(4)
+    write_junit(tmp_path / "junit.xml", samples.summary(views), views)
+    assert (tmp_path / "junit.xml").read_text("utf-8") == render_junit(samples.summary(views), views)

@@ -1,0 +1,120 @@
+import html
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.reports import samples
+from trivium.reports.markdown import code, prose, render_markdown
+
+texts = st.text(max_size=80) | st.text("`|\\<>&@#*_[]()!~: \n$wx.h/", max_size=40)
+OURS = {"details", "/details", "summary", "/summary", "sub", "/sub", "code", "/code"}
+
+
+def tokens(text):
+    parsed = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable(["table", "strikethrough"])
+    for block in parsed.parse(text):
+        yield block
+        yield from block.children or []
+
+
+def html_tags(text):
+    for token in tokens(text):
+        if token.type.startswith("html"):
+            yield from re.findall(r"<([^\s>]+)", token.content)
+
+
+def harmless(text):
+    kinds = {token.type for token in tokens(text)}
+    return not kinds & {"link_open", "image", "s_open", "em_open"} and set(html_tags(text)) <= OURS
+
+
+def shown(text):
+    """What a reader sees of one paragraph."""
+
+    return "".join(
+        html.unescape(token.content) if token.type in {"text", "code_inline", "text_special"} else ""
+        for token in tokens(text)
+        if not re.match(r"inline|paragraph", token.type)
+    )
+
+
+@settings(deadline=None)
+@given(texts)
+def test_code_is_shown_as_it_is_and_is_never_markup(text):
+    span = code(text)
+    assert harmless(span)
+    assert "|" not in span.replace("\\|", "")
+
+
+@settings(deadline=None)
+@given(texts)
+def test_prose_is_never_markup_never_a_mention_never_a_link(text):
+    written = prose(text)
+    assert harmless("x " + written)
+    assert not any(token.type == "code_inline" for token in tokens("x " + written))
+    assert "://" not in written.replace("://\u200b", "")
+    seen = "".join(token.content for token in tokens("x " + written) if token.type.startswith("text"))
+    assert not re.search(r"@\w", seen)
+
+
+@pytest.mark.parametrize("text", ["paper-101 #1", "a_b", "x | y", "tick ` tick", "back\\slash", "<b>"])
+def test_code_reads_as_the_text(text):
+    assert shown(code(text)) == text
+
+
+@pytest.mark.parametrize("text", ["it's 3 < 4 & 5", "pip install x[y]", "a_b_c *d*", "1. one"])
+def test_prose_reads_as_the_text(text):
+    assert shown("x " + prose(text)) == "x " + text
+
+
+def test_every_row_of_a_table_has_the_cells_of_its_head():
+    for summary in (samples.summary(), samples.hostile_summary()):
+        width = 0
+        cells = 0
+        for token in tokens(render_markdown(summary)):
+            if token.type == "thead_open":
+                width = 0
+            if token.type == "th_open":
+                width += 1
+            if token.type == "tr_open":
+                cells = 0
+            if token.type == "td_open":
+                cells += 1
+            if token.type == "tr_close" and cells:
+                assert cells == width
+        assert width == 7
+
+
+def test_a_hostile_summary_adds_no_markup():
+    assert harmless(render_markdown(samples.hostile_summary()))
+
+
+def test_warnings_stand_before_the_figures():
+    text = render_markdown(samples.summary())
+    assert text.index("similarity is a fallback") < text.index("Pass rate")
+
+
+def test_failures_that_are_not_listed_are_counted():
+    failures = samples.summary().failures * 3
+    text = render_markdown(samples.summary(failures=failures, failures_left_out=100))
+    assert "145 did not pass, the worst 20 are:" in text
+    assert text.count("\n- ") == 20
+
+
+def test_a_comment_stays_far_under_what_a_forge_takes():
+    failure = samples.summary().failures[0]
+    long = msgspec.structs.replace(failure, why="w" * 1_000_000, case="c" * 1_000_000)
+    assert len(render_markdown(samples.summary(failures=(long,) * 100, warnings=("w" * 10**6,)))) < 30_000
+
+
+def test_a_summary_of_nothing_has_no_empty_tables():
+    text = render_markdown(
+        samples.summary(
+            [], metrics={}, composite=None, gates=(), failures=(), warnings=(), human_ceiling=None
+        )
+    )
+    assert "|" not in text
