@@ -99,7 +99,7 @@ async def evaluate_async(
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     source = opened.run(attempts_of) if attempts_of is not None else None
     begin = _Beginning(opened, loaded, settings, built, kind, source)
-    run = begin.resumed(resume) if resume is not None else begin.new(_name(agent, outputs, source))
+    run = begin.resumed(resume) if resume is not None else begin.new(_asked(adapter, outputs, source))
     watch = progress or Quiet()
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
@@ -167,12 +167,11 @@ class _Beginning:
         return run
 
 
-def _name(agent: Agent | None, outputs: str | Path | None, source: RunRecord | None) -> str:
-    if source is not None:
-        return f"attempts of run {source.id}"
-    if outputs is not None:
-        return str(outputs)
-    return mask(agent) if isinstance(agent, str) else getattr(agent, "__qualname__", type(agent).__name__)
+def _asked(adapter: AgentAdapter | None, outputs: str | Path | None, source: RunRecord | None) -> str:
+    """Whose attempts a run holds, as a person would name it."""
+    if adapter is not None:
+        return mask(adapter.name)
+    return str(outputs) if source is None else f"attempts of run {source.id}"
 
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:

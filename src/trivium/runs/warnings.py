@@ -28,6 +28,8 @@ def _warnings(
             reason = _reason(column, "fallback")
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
     yield from _about_attempts(summary, settings)
+    if settings.judge is not None:
+        yield "judge: its settings are read, but this version of Trivium asks no language model"
     for column in columns.values():
         if column.status["error"]:
             yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
