@@ -4,6 +4,9 @@ import numpy as np
 
 from trivium.metrics.graph.measures.shape import Shape
 
+_BLOCK = 512
+"""Rows of distances taken at once, so that a large graph needs no second copy of them."""
+
 
 def average_shortest_path(shape: Shape) -> float | None:
     """Mean number of edges on the shortest path, over ordered pairs of nodes that have one.
@@ -59,4 +62,8 @@ def global_efficiency(shape: Shape) -> float:
     if shape.n < 2:
         return 0.0
     distances = shape.undirected_distances
-    return float((1.0 / distances[distances > 0]).sum()) / (len(distances) * (shape.n - 1))
+    total = 0.0
+    for start in range(0, len(distances), _BLOCK):
+        block = distances[start : start + _BLOCK]
+        total += float((1.0 / block[block > 0]).sum())
+    return total / (len(distances) * (shape.n - 1))

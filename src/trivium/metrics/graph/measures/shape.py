@@ -13,7 +13,7 @@ import rustworkx as rx
 from numpy.typing import NDArray
 
 EXACT_DISTANCES = 5_000
-"""Nodes up to which all distances are held (200 MB); beyond, those from sampled sources are."""
+"""Nodes up to which all distances are held, 200 MB each way; beyond, those from sampled sources."""
 
 SOURCES = 100
 """Sources sampled where a graph is too large to start from every node."""
