@@ -239,7 +239,11 @@ def test_a_cancelled_run_cancels_its_agent():
         (float("nan"), "the output is nan, which JSON does not have"),
         ({"a": [1.0, float("inf")]}, "output.a[1] is inf, which JSON does not have"),
         (b"bytes", "the output is a bytes, which is no JSON value; expected a text or a JSON value"),
-        (object(), "the output is an object, which is no JSON value; expected a text or a JSON value"),
+        pytest.param(
+            object(),
+            "the output is an object, which is no JSON value; expected a text or a JSON value",
+            id="object",
+        ),
         ({1.5: "x"}, "the output has a key of type float; JSON has texts only"),
         (None, "nothing came back"),
         ({"output": None}, "nothing came back"),
