@@ -1,7 +1,5 @@
 """The bootstrap of any statistic and its intervals; oracle: SciPy's bootstrap over groups."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -40,11 +38,8 @@ def test_intervals_of_a_clustered_mean_equal_scipys_but_for_chance(method):
 def test_bca_on_the_same_replicates_equals_scipys_formula():
     # SciPy's own replicates, its interval, and our formula on those replicates.
     values = VALUES[:12]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        result = stats.bootstrap(
-            (values,), np.mean, n_resamples=999, method="BCa", rng=np.random.default_rng(1)
-        )
+    rng = np.random.default_rng(1)
+    result = stats.bootstrap((values,), np.mean, n_resamples=999, method="BCa", rng=rng)
     left_out = np.array([np.delete(values, i).mean() for i in range(12)])
     found = estimate(
         values.mean(), result.bootstrap_distribution, groups=12, n=12, method="bca", left_out=left_out

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trivium.trust.intervals import (
+    few_groups,
     gate_answer,
+    jeffreys,
     mean_interval,
     needs_groups,
     probability_of_change,
@@ -103,12 +105,28 @@ def test_a_rate_of_single_outcomes_has_wilsons_interval(hits, n):
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def test_outcomes_that_only_repeat_their_group_count_once():
-    once = rate_interval([0, 1, 1, 0, 1, 1, 1, 1], np.arange(8))
-    fourfold = rate_interval(np.repeat([0, 1, 1, 0, 1, 1, 1, 1], 4), np.repeat(np.arange(8), 4))
-    # n / design effect is 8 up to the small-sample factor (n - 1) / n of the plain variance
-    assert fourfold.high - fourfold.low == pytest.approx(once.high - once.low, rel=0.1)
+def test_outcomes_that_only_repeat_their_group_count_once_and_take_students_t():
+    found = rate_interval(np.repeat([0, 1, 1, 0, 1, 1, 1, 1], 4), np.repeat(np.arange(8), 4))
+    # n_eff is 8 up to the small-sample factor 31/32 · 8/7; Wilson's equation (p - q)² = t² q (1 - q) / n_eff
+    effective, t = 32 / (31 / 4 * 8 / 7 * 4 / 8), stats.t.ppf(0.975, 7)
+    for end in (found.low, found.high):
+        assert (0.75 - end) ** 2 == pytest.approx(t**2 * end * (1 - end) / effective)
     assert rate_interval(np.ones(32), np.repeat(np.arange(8), 4)).low == wilson(1.0, 8)[0]
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (50, 50)])
+def test_jeffreys_is_the_beta_posteriors_middle(hits, n):
+    low, high = stats.beta.interval(0.95, hits + 0.5, n - hits + 0.5)
+    found = jeffreys(hits / n, n)
+    assert found == pytest.approx((0 if hits == 0 else low, 1 if hits == n else high))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "no interval"), (9, "too few"), (19, "may cover less"), (20, None)]
+)
+def test_few_groups_are_said(count, words):
+    found = few_groups(count)
+    assert found is None if words is None else words in found
 
 
 def test_outcomes_that_balance_within_groups_count_as_independent_at_most():
