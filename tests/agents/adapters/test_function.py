@@ -163,7 +163,7 @@ def test_a_field_of_the_wrong_type_is_a_failed_attempt():
         {"spans": [{"kind": "tool"}]},
         Trace(spans=(Span(id="a", kind="tool", name="t", input=object()),)),
     ],
-    ids=repr,
+    ids=["a number", "spans that are a number", "a span without a name", "an input that is no JSON"],
 )
 def test_a_trace_that_cannot_be_read_costs_the_trace_not_the_output(trace):
     attempt = asked(lambda question: {"output": "x", "trace": trace})
