@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 HUB_SECONDS = 10.0
 """Longest wait for an answer of the hub, so that a machine without network is told so soon."""
 
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 _BESIDE_WEIGHTS = frozenset(
     {
@@ -162,6 +162,8 @@ def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
 
     try:
         return _snapshot(name, Path(snapshot_download(name, local_files_only=True)), backends)
+    except errors.HFValidationError as error:
+        raise EncoderUnavailable(f"{name} is no name on the Hugging Face hub") from error
     except (EncoderUnavailable, errors.LocalEntryNotFoundError) as error:
         log.debug("%s is not in the cache as it is needed: %s", name, error)
     how = f'run "hf download {name}" where there is a network, or name a folder (--encoder FOLDER)'
