@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trivium.trust.intervals import (
-    few_groups,
     gate_answer,
     jeffreys,
     mean_interval,
@@ -119,14 +118,6 @@ def test_jeffreys_is_the_beta_posteriors_middle(hits, n):
     low, high = stats.beta.interval(0.95, hits + 0.5, n - hits + 0.5)
     found = jeffreys(hits / n, n)
     assert found == pytest.approx((0 if hits == 0 else low, 1 if hits == n else high))
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(1, "no interval"), (9, "too few"), (19, "may cover less"), (20, None)]
-)
-def test_few_groups_are_said(count, words):
-    found = few_groups(count)
-    assert found is None if words is None else words in found
 
 
 def test_outcomes_that_balance_within_groups_count_as_independent_at_most():

@@ -1,0 +1,199 @@
+"""How often nominal 95 % intervals hold the truth, by simulation: ours beside the usual ones.
+
+    python benchmarks/interval_coverage.py [data sets a row, default 1000]
+
+Groups are drawn with 1 to 8 values each. Rates are beta-binomial with the intra-group correlation given; means
+are of scores in [0, 1] (a beta distribution by the same rule, in twentieths, so with ties); composites are half
+a rate, half a score; deltas are paired. The truth is known for all but AURC and the like, where it is that of a
+very large sample. The Monte Carlo error is printed; an interval keeps its promise where the column says 95.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from trivium.trust.intervals import jeffreys, mean_interval, rate_interval
+from trivium.trust.selective.items import Items
+from trivium.trust.selective.resampled import Plan, bootstrap_figures, figures
+
+Floats = npt.NDArray[np.float64]
+
+GROUPS = (5, 10, 20, 50, 200, 1_000)
+CORRELATIONS = (0.0, 0.1, 0.5)
+RATES = (0.02, 0.1, 0.5, 0.98)
+LARGEST_GROUP = 8
+AURC_GROUPS = (5, 10, 20, 50, 200)
+RESAMPLES = 1_000
+Z = float(ndtri(0.975))
+
+
+def group_rates(rng: np.random.Generator, mean: float, correlation: float, groups: int) -> Floats:
+    """One rate a group, with the intra-group correlation that two outcomes of a group then have."""
+    if not correlation:
+        return np.full(groups, mean)
+    room = (1 - correlation) / correlation
+    return rng.beta(mean * room, (1 - mean) * room, size=groups)
+
+
+def outcomes(
+    rng: np.random.Generator, codes: npt.NDArray[np.int64], mean: float, correlation: float
+) -> Floats:
+    rates = group_rates(rng, mean, correlation, int(codes.max()) + 1)
+    return (rng.uniform(size=codes.size) < rates[codes]).astype(np.float64)
+
+
+def scores(rng: np.random.Generator, codes: npt.NDArray[np.int64], mean: float, correlation: float) -> Floats:
+    # A group's own mean, and values around it whose mean is just that.
+    rates = group_rates(rng, mean, correlation, int(codes.max()) + 1)[codes]
+    clipped = np.clip(rates, 1e-9, 1 - 1e-9)
+    return rng.binomial(20, rng.beta(4 * clipped, 4 * (1 - clipped))) / 20
+
+
+def normal(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> tuple[float, float]:
+    """Mean ± 1.96 cluster-robust standard errors."""
+    mean = values.mean()
+    strays = np.bincount(codes, weights=values - mean, minlength=groups)
+    error = np.sqrt(groups / (groups - 1) * (strays @ strays)) / values.size
+    return mean - Z * error, mean + Z * error
+
+
+def percentile(values: Floats, codes: npt.NDArray[np.int64], weights: Floats) -> tuple[float, float]:
+    """Plain percentile bootstrap over groups."""
+    sums, sizes = np.bincount(codes, weights=values), np.bincount(codes)
+    low, high = np.quantile((weights @ sums) / (weights @ sizes), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def jeffreys_clustered(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> tuple[float, float]:
+    """Jeffreys on the same effective number as ours."""
+    rate = float(values.mean())
+    if rate in {0.0, 1.0}:
+        return jeffreys(rate, groups)
+    low, high = normal(values, codes, groups)
+    error, independent = (high - low) / (2 * Z), rate * (1 - rate) / (values.size - 1)
+    return jeffreys(rate, values.size / max(1.0, error**2 / independent))
+
+
+Draw = Callable[[np.random.Generator, npt.NDArray[np.int64], float], tuple[Floats, float, str]]
+
+
+def of_rate(rate: float) -> Draw:
+    return lambda rng, codes, correlation: (outcomes(rng, codes, rate, correlation), rate, "rate")
+
+
+def of_mean(mean: float) -> Draw:
+    return lambda rng, codes, correlation: (scores(rng, codes, mean, correlation), mean, "mean")
+
+
+def of_composite(
+    rng: np.random.Generator, codes: npt.NDArray[np.int64], correlation: float
+) -> tuple[Floats, float, str]:
+    both = outcomes(rng, codes, 0.8, correlation), scores(rng, codes, 0.7, correlation)
+    return 0.5 * both[0] + 0.5 * both[1], 0.75, "mean"
+
+
+def of_delta(rate: float, share_changed: float) -> Draw:
+    """Right minus left of paired outcomes: most are kept, some are drawn anew with another rate."""
+
+    def draw(
+        rng: np.random.Generator, codes: npt.NDArray[np.int64], correlation: float
+    ) -> tuple[Floats, float, str]:
+        left, fresh = outcomes(rng, codes, rate, correlation), outcomes(rng, codes, rate + 0.05, correlation)
+        changed = rng.uniform(size=codes.size) < share_changed
+        return np.where(changed, fresh - left, 0.0), 0.05 * share_changed, "delta"
+
+    return draw
+
+
+def coverage(draw: Draw, groups: int, correlation: float, rounds: int) -> dict[str, float]:
+    rng = np.random.default_rng(groups)
+    weights = rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
+    hits = {"ours": 0, "normal": 0, "percentile": 0, "jeffreys": 0}
+    for _ in range(rounds):
+        codes = np.repeat(np.arange(groups), rng.integers(1, LARGEST_GROUP + 1, size=groups))
+        values, truth, kind = draw(rng, codes, correlation)
+        if kind == "rate":
+            ours = rate_interval(values, codes)
+        else:
+            ours = mean_interval(values, codes, low=-1.0 if kind == "delta" else 0.0)
+        found = {
+            "ours": (ours.low, ours.high),
+            "normal": normal(values, codes, groups),
+            "percentile": percentile(values, codes, weights),
+            "jeffreys": jeffreys_clustered(values, codes, groups) if kind == "rate" else (np.nan, np.nan),
+        }
+        for name, (low, high) in found.items():
+            hits[name] += bool(low - 1e-12 <= truth <= high + 1e-12)
+    return {name: 100 * hit / rounds for name, hit in hits.items() if kind == "rate" or name != "jeffreys"}
+
+
+def aurc_items(rng: np.random.Generator, groups: int) -> Items:
+    """Verdicts of a judge that is wrong more often in some groups, and only somewhat knows it."""
+    codes = np.repeat(np.arange(groups), 8)
+    hardness = rng.normal(size=groups)[codes] + rng.normal(size=codes.size)
+    wrong = (hardness + rng.normal(size=codes.size) > 1).astype(np.float64)
+    sure = np.round(-hardness + 1.5 * rng.normal(size=codes.size), 1)
+    return Items.of([str(code) for code in codes], wrong, sure, predicted=rng.uniform(size=codes.size) < 0.8)
+
+
+def aurc_coverage(groups: int, rounds: int, truths: dict[str, float]) -> dict[str, float]:
+    rng = np.random.default_rng(groups)
+    methods = ("expanded percentile", "percentile", "bca")
+    hits = dict.fromkeys([f"{name} {method}" for name in truths for method in methods], 0)
+    for _ in range(rounds):
+        items = aurc_items(rng, groups)
+        for method in methods:
+            plan = Plan(resamples=RESAMPLES, seed=int(rng.integers(2**31)), method=method)
+            for name, estimate in bootstrap_figures(items, list(truths), plan).items():
+                ends = estimate.interval
+                hits[f"{name} {method}"] += ends is not None and ends.low <= truths[name] <= ends.high
+    return {name: 100 * hit / rounds for name, hit in hits.items()}
+
+
+def table(title: str, draw: Draw, rounds: int) -> None:
+    for correlation in CORRELATIONS:
+        for groups in GROUPS:
+            found = coverage(draw, groups, correlation, rounds)
+            cells = "".join(f"{value:12.1f}" for value in found.values())
+            print(f"{title:28}{correlation:6.1f}{groups:8,}{cells}", flush=True)
+
+
+def noise(rounds: int) -> str:
+    return f"±{100 * Z * np.sqrt(0.95 * 0.05 / rounds):.1f} points"
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    started = time.perf_counter()
+    print(f"{rounds:,} data sets a row, Monte Carlo error {noise(rounds)}")
+    head = "".join(f"{name:>12}" for name in ("ours", "normal", "percentile", "jeffreys"))
+    print(f"{'figure':28}{'corr':>6}{'groups':>8}{head}")
+    for rate in RATES:
+        table(f"rate {rate}", of_rate(rate), rounds)
+    table("mean 0.7", of_mean(0.7), rounds)
+    table("mean 0.97", of_mean(0.97), rounds)
+    table("composite 0.75", of_composite, rounds)
+    table("delta, 1 in 2 drawn anew", of_delta(0.7, 0.5), rounds)
+    table("delta, 1 in 20 drawn anew", of_delta(0.7, 0.05), rounds)
+    fewer = max(50, rounds // 4)
+    names = ("aurc", "augrc", "mae_at_0.5")
+    truths = {
+        name: float(value or 0)
+        for name, value in figures(aurc_items(np.random.default_rng(0), 200_000), names).items()
+    }
+    print(f"\n{fewer:,} data sets a row, {noise(fewer)}; groups of 8, tied confidence, 1 in 5 abstained")
+    print(f"{'figure':14}{'groups':>8}{'expanded':>12}{'percentile':>12}{'BCa':>12}")
+    for groups in AURC_GROUPS:
+        found = aurc_coverage(groups, fewer, truths)
+        for name in names:
+            cells = "".join(f"{value:12.1f}" for key, value in found.items() if key.startswith(name + " "))
+            print(f"{name:14}{groups:8,}{cells}", flush=True)
+    print(f"\n{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
