@@ -11,6 +11,8 @@ import msgspec
 from trivium.errors import InputError
 from trivium.runs.run import Run
 from trivium.runs.summary import Summary
+from trivium.runs.verdicts import why_not_passed
+from trivium.suites.settings import Settings
 
 if TYPE_CHECKING:
     from trivium.reports.view import EvaluationView
@@ -72,6 +74,7 @@ def _write(run: Run, summary: Summary, path: Path, write: Any, cases_shown: int)
 def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]":
     from trivium.reports.view import EvaluationView
 
+    settings = msgspec.convert(run.record.settings, Settings)
     for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
         yield EvaluationView(
             case=case,
@@ -79,6 +82,7 @@ def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]"
             scores=evaluation.scores,
             composite=evaluation.composite,
             passed=evaluation.passed,
+            why=None if evaluation.passed else why_not_passed(evaluation, settings),
         )
 
 

@@ -44,16 +44,17 @@ class Column:
         """Take in the scores of the attempts of the case met last."""
         values = []
         for score in scores:
+            status, raw = score.status, score.raw
             self.attempts += 1
-            self.status[score.status] += 1
-            if score.reason is not None and score.status != "ok":
-                self._note(self.reasons, (score.status, score.reason))
+            self.status[status] += 1
+            if status != "ok" and score.reason is not None:
+                self._note(self.reasons, (status, score.reason))
             if score.method is not None:
                 self._note(self.methods, score.method)
             if score.value is not None:
                 values.append(score.value)
-            if isinstance(score.raw, int | float):
-                self._raw_sum += score.raw
+            if type(raw) is float or type(raw) is int:
+                self._raw_sum += raw
                 self._raw_count += 1
         self._add(values, reduce)
 
@@ -74,7 +75,7 @@ class Column:
         gap = len(self._clusters) - 1 - len(self._values)
         if gap:
             self._values.extend([nan] * gap)
-        self._values.append(reduce(values))
+        self._values.append(values[0] if len(values) == 1 else reduce(values))
 
     @staticmethod
     def _note(counter: Counter[str] | Counter[tuple[str, str]], key: str | tuple[str, str]) -> None:

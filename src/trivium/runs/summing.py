@@ -10,14 +10,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trivium.metrics.composite import distance_to_threshold, recommend
+from trivium.metrics.composite import (
+    RECOMMENDATION_WEIGHTS,
+    Composite,
+    distance_to_threshold,
+    recommend,
+)
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.metrics.score import Score
 from trivium.runs.columns import Column
 from trivium.runs.gates import gate_answers
-from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.reducers import REDUCERS, Reducer, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
+from trivium.runs.verdicts import why_not_passed
 from trivium.runs.warnings import warnings_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -48,7 +54,6 @@ class _Gathering:
         self.failed = 0
         self.attempts = 0
         self.failed_attempts = 0
-        self.score_errors = 0
 
     def take_case(self, evaluations: Sequence[Evaluation], cluster: int) -> None:
         """Take in the evaluations of one case."""
@@ -63,26 +68,29 @@ class _Gathering:
             self.tallies.extend((0, 0))
             return
         reduce = REDUCERS[self.settings.reduce]
-        for name in dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores):
-            scores = [evaluation.scores[name] for evaluation in evaluations if name in evaluation.scores]
+        by_name: dict[str, list[Score]] = {}
+        for evaluation in evaluations:
+            for name, score in evaluation.scores.items():
+                by_name.setdefault(name, []).append(score)
+        for name, scores in by_name.items():
             self._column(name, scores[0], self.clusters).add_case(scores, reduce)
-        folded = [evaluation.composite for evaluation in evaluations]
-        self.composite.add_values([composite.value for composite in folded], reduce)
-        leaning = sum(composite.status == "fallback" for composite in folded)
-        if leaning:
-            self.composite.status.update({"fallback": leaning, "ok": -leaning})
-        for composite in folded:
-            for name, value in composite.parts.items():
-                if value is not None:
-                    self.part_sums[name] += value
-                    self.part_counts[name] += 1
-        self.recommendations.update(
-            composite.recommendation for composite in folded if composite.recommendation
-        )
+        self._take_composites([evaluation.composite for evaluation in evaluations], reduce)
         verdicts = [None if one.passed is None else float(one.passed) for one in evaluations]
         self.verdicts.add_values(verdicts, reduce)
         known = [verdict for verdict in verdicts if verdict is not None]
         self.tallies.extend((len(known), int(sum(known))))
+
+    def _take_composites(self, folded: Sequence[Composite], reduce: Reducer) -> None:
+        self.composite.add_values([composite.value for composite in folded], reduce)
+        for composite in folded:
+            if composite.status == "fallback":
+                self.composite.status.update({"fallback": 1, "ok": -1})
+            if composite.recommendation is not None:
+                self.recommendations[composite.recommendation] += 1
+            for name, value in composite.parts.items():
+                if value is not None:
+                    self.part_sums[name] += value
+                    self.part_counts[name] += 1
 
     def take_case_scores(self, scores: dict[str, Score], cluster: int) -> None:
         """Take in the figures of one case."""
@@ -97,7 +105,6 @@ class _Gathering:
         return column
 
     def _count(self, evaluation: Evaluation) -> None:
-        self.score_errors += sum(score.status == "error" for score in evaluation.scores.values())
         if evaluation.passed is None:
             return
         if evaluation.passed:
@@ -106,29 +113,12 @@ class _Gathering:
         self.failed += 1
         self.failures_seen += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=_why(evaluation, self.settings))
+        failure = Failure(
+            case=evaluation.case, repeat=evaluation.repeat, why=why_not_passed(evaluation, self.settings)
+        )
         self.failures.append((value, self.failures_seen, failure))
         if len(self.failures) > 4 * _FAILURES_SHOWN:
             self.failures = sorted(self.failures)[:_FAILURES_SHOWN]
-
-
-def _why(evaluation: Evaluation, settings: Settings) -> str:
-    if evaluation.failed is not None:
-        return evaluation.failed
-    rule = settings.passed
-    name = rule.metric if rule else "success"
-    bar = rule.at_least if rule else 1.0
-    if name == "success" and "success" in evaluation.scores:
-        condition = settings.success
-        if condition.metric and condition.metric in evaluation.scores:
-            value = evaluation.scores[condition.metric].value
-            if value is not None and condition.at_least is not None:
-                return f"{condition.metric} {value:.3f} is under {condition.at_least:g}"
-        if condition.reward is not None:
-            return f"reward is under {condition.reward:g}"
-    score = evaluation.scores.get(name)
-    value = evaluation.composite.value if name == "composite" else score.value if score else None
-    return f"{name} {'has no value' if value is None else f'{value:.3f} is under {bar:g}'}"
 
 
 def summarise(store: Store, run: RunRecord) -> Summary:
@@ -177,7 +167,10 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         passed=gathered.passed,
         failed=gathered.failed,
         missing=missing,
-        errors={"attempts": gathered.failed_attempts, "scores": gathered.score_errors},
+        errors={
+            "attempts": gathered.failed_attempts,
+            "scores": sum(column.status["error"] for column in gathered.columns.values()),
+        },
         pass_rate=Rate(value=rate.mean, ci95=rate.ci95, n=rate.n, groups=rate.groups, method=rate.method),
         metrics=table,
         dimension_averages={
@@ -191,6 +184,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
         gates=(),
         warnings=(),
+        metadata={"seed": settings.seed},
     )
     every_column = gathered.columns | {"composite": gathered.composite, "pass_rate": gathered.verdicts}
     return msgspec.structs.replace(
@@ -288,7 +282,11 @@ def _composite(gathered: _Gathering, *, level: float, missing: int) -> Composite
         recommendation=None if figure.mean is None else recommend(figure.mean, bars),
         distance=None if figure.mean is None else distance_to_threshold(figure.mean, bars),
         p_change=change,
-        recommendations=dict(gathered.recommendations),
+        recommendations={
+            name: gathered.recommendations[name]
+            for name in RECOMMENDATION_WEIGHTS
+            if gathered.recommendations[name]
+        },
         parts={
             name: gathered.part_sums[name] / gathered.part_counts[name]
             if gathered.part_counts[name]

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
 
 def digest_of(records: Iterable[msgspec.Struct]) -> str:
     """Hash of records in order, 32 hexadecimal digits; fields that hold their defaults do not count."""
@@ -23,8 +25,8 @@ def _plain(value: Any) -> Any:
         made = {}
         for field, name, default in _fields(type(value)):
             held = getattr(value, field)
-            if held != default:
-                made[name] = _plain(held)
+            if held is not default and held != default:
+                made[name] = held if type(held) in _LEAVES else _plain(held)
         return made
     if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
         return [_plain(item) for item in value]

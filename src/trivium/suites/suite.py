@@ -238,7 +238,7 @@ class Suite:
         """Hash of the settings."""
         return digest_of([self.settings])
 
-    @property
+    @cached_property
     def _cases(self) -> Cases:
         assert isinstance(self.cases, Cases)  # noqa: S101 - made so in __post_init__
         return self.cases

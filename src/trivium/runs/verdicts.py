@@ -1,0 +1,24 @@
+"""Verdicts in words: why an evaluation did not pass."""
+
+from trivium.metrics.evaluation import DEFAULT_PASS, Evaluation
+from trivium.suites.settings import Settings
+
+
+def why_not_passed(evaluation: Evaluation, settings: Settings) -> str:
+    """What kept an evaluation from passing, in a few words."""
+    if evaluation.failed is not None:
+        return evaluation.failed
+    rule = settings.passed or DEFAULT_PASS
+    if rule.metric == "success":
+        condition = settings.success
+        if condition.metric is not None and condition.at_least is not None:
+            return _under(evaluation, condition.metric, condition.at_least)
+        if condition.reward is not None:
+            return f"reward is under {condition.reward:g}"
+    return _under(evaluation, rule.metric, rule.at_least)
+
+
+def _under(evaluation: Evaluation, name: str, bar: float) -> str:
+    score = evaluation.scores.get(name)
+    value = evaluation.composite.value if name == "composite" else score.value if score else None
+    return f"{name} has no value" if value is None else f"{name} {value:.3f} is under {bar:g}"
