@@ -1,5 +1,6 @@
 """The example reads the paper that it is given, through its tools, and says how it was written."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ REVIEWER = build_reviewer()
 
 
 def review(case: tv.Case) -> str:
-    return REVIEWER.run_sync(case.input, deps=case).output
+    return asyncio.run(REVIEWER.run(case.input, deps=case)).output
 
 
 def with_source(case: tv.Case, source: str) -> tv.Case:
