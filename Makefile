@@ -30,6 +30,7 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/ruff check
 	$(TEST)/bin/ruff format --check
 	$(TEST)/bin/mypy
+	$(TEST)/bin/mypy -p examples.paper_review
 	$(TEST)/bin/lint-imports
 
 check: $(TEST)/.installed
