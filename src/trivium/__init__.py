@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from trivium.agents.attempt import Attempt as Attempt
     from trivium.agents.attempt import Usage as Usage
+    from trivium.errors import RegressionError as RegressionError
     from trivium.errors import TriviumError as TriviumError
     from trivium.metrics.metric import Metric as Metric
     from trivium.metrics.metric import TextMetric as TextMetric
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from trivium.metrics.metric import metric as metric
     from trivium.metrics.score import Score as Score
     from trivium.metrics.scoring import score as score
+    from trivium.runs.comparing.compare import compare as compare
+    from trivium.runs.comparing.comparison import Comparison as Comparison
     from trivium.runs.evaluate import evaluate as evaluate
     from trivium.runs.evaluate import evaluate_async as evaluate_async
     from trivium.runs.run import Run as Run
@@ -32,10 +35,12 @@ __version__ = "0.1.0"
 _HOME = {
     "Attempt": "trivium.agents.attempt",
     "Case": "trivium.suites.case",
+    "Comparison": "trivium.runs.comparing.comparison",
     "Expect": "trivium.suites.case",
     "ExpectedTool": "trivium.suites.case",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
+    "RegressionError": "trivium.errors",
     "Run": "trivium.runs.run",
     "Score": "trivium.metrics.score",
     "Span": "trivium.traces.trace",
@@ -45,6 +50,7 @@ _HOME = {
     "TraceMetric": "trivium.metrics.metric",
     "TriviumError": "trivium.errors",
     "Usage": "trivium.agents.attempt",
+    "compare": "trivium.runs.comparing.compare",
     "evaluate": "trivium.runs.evaluate",
     "evaluate_async": "trivium.runs.evaluate",
     "metric": "trivium.metrics.metric",

@@ -6,10 +6,13 @@
     │   ├── OutputsError         a file of recorded outputs
     │   ├── TraceError           a trace that cannot be read at all
     │   ├── AgentError           an agent that cannot be found or called at all
-    │   └── TrustError           signals, labels or a calibrator that a statistic cannot use
+    │   ├── ItemsError           a file of items, labels or judgements
+    │   ├── TrustError           signals, labels or a calibrator that a statistic cannot use
+    │   └── ComparisonError      two runs that cannot be compared as they stand
     ├── MissingExtra             an optional part is not installed
     ├── EncoderUnavailable       the encoder of the semantic metric cannot be had
-    └── StoreError               the store cannot be opened, read or written
+    ├── StoreError               the store cannot be opened, read or written
+    └── RegressionError          a run is worse than the one it is compared with, or not surely no worse
 
 An attempt that fails is no exception: it is an Attempt with ``error`` set, and the run goes on.
 """
@@ -75,11 +78,23 @@ class AgentError(InputError):
     """An agent cannot be found, imported or called at all."""
 
 
+class ItemsError(InputError):
+    """A file of items, labels or judgements is wrong."""
+
+
 class TrustError(InputError, ValueError):
     """Signals, labels, probabilities or a calibrator are such that a statistic cannot use them."""
 
     def __init__(self, problems: Sequence[Problem] | Problem | str, *, left_out: int = 0) -> None:
         super().__init__("", problems, left_out=left_out)
+
+
+class ComparisonError(InputError):
+    """Two runs cannot be compared as they stand; every reason is listed."""
+
+
+class RegressionError(TriviumError):
+    """A run is worse than the one it is compared with, or not surely no worse."""
 
 
 class MissingExtra(TriviumError):

@@ -36,9 +36,9 @@ def signs(replicates: Floats) -> Signs | None:
     known = replicates[~np.isnan(replicates)]
     if not known.size:
         return None
-    low, high = np.count_nonzero(known <= 0), np.count_nonzero(known >= 0)
+    low, high = int(np.count_nonzero(known <= 0)), int(np.count_nonzero(known >= 0))
     p = min(1.0, 2 * (min(low, high) + 1) / (known.size + 1))
-    return Signs(share_positive=np.count_nonzero(known > 0) / known.size, p=p)
+    return Signs(share_positive=int(np.count_nonzero(known > 0)) / known.size, p=p)
 
 
 def tally(left: npt.ArrayLike, right: npt.ArrayLike) -> Tally:

@@ -1,0 +1,1 @@
+"""Comparing two runs: what pairs, what may be compared, and what the difference decides."""

@@ -1,0 +1,128 @@
+"""Comparing two runs, pair by pair (spec: metrics, B.4, B.5)."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from trivium.errors import ComparisonError, Problem
+from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.deciding import deltas_of, overall_answer, passing
+from trivium.runs.comparing.options import Options
+from trivium.runs.comparing.pairing import Pairing, Reduced
+from trivium.runs.comparing.remarks import about_figures, about_options, about_runs
+from trivium.runs.comparing.scored import Makes, Scored
+from trivium.runs.comparing.unchanged import unchanged
+from trivium.runs.comparing.unlike import differences
+from trivium.runs.run import Run
+from trivium.suites.settings import Settings
+
+DECIDING = ("composite", "pass_rate")
+"""Figures that decide; with many others beside them, some would fail by chance alone."""
+MOVES_KEPT = 10
+
+
+def compare(
+    base: Run,
+    head: Run,
+    *,
+    margin: float | None = None,
+    level: float | None = None,
+    resamples: int | None = None,
+    seed: int | None = None,
+    force: bool = False,
+) -> Comparison:
+    """Compare a run with the one before it: pass, fail or inconclusive, and how far each figure moved.
+
+    Attempts are paired by case and repeat, reduced to one value a case, and clustered as the suite's groups
+    say. What only one run has is counted and takes no part.
+
+    Args:
+        base: The run to compare with.
+        head: The run in question.
+        margin: The loss that does not matter, in [0, 1]. This and the next three default to head's settings.
+        level: Of the intervals, in (0, 1).
+        resamples: Of the bootstrap, at least 1.
+        seed: Of the bootstrap.
+        force: Compare runs although their numbers do not mean the same; what differs becomes warnings.
+
+    Raises:
+        ComparisonError: If the runs are unlike (other metric versions, encoders, judges, rules or contents of
+            cases) and not forced, if they share no attempt, or an option is out of range.
+    """
+    settings = msgspec.convert(head.record.settings, Settings)
+    options = Options(
+        margin=settings.margin if margin is None else margin,
+        level=settings.level if level is None else level,
+        resamples=settings.resamples if resamples is None else resamples,
+        seed=settings.seed if seed is None else seed,
+    )
+    options.check()
+    unlike = list(differences(base, head))
+    if unlike and not force:
+        raise _refusal(base, head, unlike)
+    makes = Makes()
+    left, right = Scored(base, makes), Scored(head, makes)
+    pairing = Pairing(left, right, clusters=dict(_clusters(head, right)))
+    if not pairing.attempts:
+        raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
+    figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
+    apart = list(_made_apart(figures, makes))
+    if apart and not force:
+        raise _refusal(base, head, apart)
+    paired = {name: figure for name, figure in figures.items() if figure.pairs}
+    if not paired:
+        raise ComparisonError("", f"run {base.id} and run {head.id} have no figure in common")
+    deltas = deltas_of(paired, pairing, right.tiers, options)
+    same = not (unlike or apart) and unchanged(base, head)
+    if same:
+        deltas = {name: passing(one) for name, one in deltas.items()}
+    decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
+    answer, reason = overall_answer(deltas, decided_by, options, same=same)
+    moves = figures[decided_by[0]].moved(MOVES_KEPT)
+    only_base = tuple(case for case in left.cases if case not in right.cases)
+    only_head = tuple(case for case in right.cases if case not in left.cases)
+    warnings = [f"compared although unlike: {what}" for what in [*unlike, *apart]]
+    warnings += about_runs(base, head, left, right)
+    warnings += about_figures(figures)
+    warnings += about_options(deltas, options)
+    return Comparison(
+        base=base.id,
+        head=head.id,
+        suite=head.record.suite_name,
+        answer=answer,
+        reason=reason,
+        decided_by=decided_by,
+        metrics=deltas,
+        only_base=only_base,
+        only_head=only_head,
+        unpaired={"base": left.attempts - pairing.attempts, "head": right.attempts - pairing.attempts},
+        moved=tuple(move.case for move in moves),
+        moves=moves,
+        moves_of=decided_by[0],
+        unchanged=same,
+        margin=options.margin,
+        level=options.level,
+        resamples=options.resamples,
+        seed=options.seed,
+        warnings=tuple(warnings),
+    )
+
+
+def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
+    advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
+    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*unlike, advice]])
+
+
+def _clusters(run: Run, scored: Scored) -> Iterator[tuple[str, str]]:
+    """Case and cluster of every case with an attempt."""
+    for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
+        if position in scored.positions:
+            yield scored.positions[position], cluster
+
+
+def _made_apart(figures: dict[str, Reduced], makes: Makes) -> Iterator[str]:
+    """Figures of which no pair was made alike. A composite follows its parts, and is warned of instead."""
+    for name, figure in figures.items():
+        if name != "composite" and figure.wholly_unlike:
+            (ours, theirs), count = figure.unlike.most_common(1)[0]
+            yield f"{name}: {makes.named(ours)} in base, {makes.named(theirs)} in head ({count:,} pairs)"

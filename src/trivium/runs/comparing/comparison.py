@@ -1,0 +1,148 @@
+"""Comparison: what the difference of two runs says (spec: metrics, B.4, B.5; files, compare)."""
+
+from typing import Literal
+
+import msgspec
+
+from trivium.errors import RegressionError
+from trivium.trust.paired import Answer
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A case and how far a figure of it moved."""
+
+    case: str
+    base: float
+    head: float
+    delta: float
+
+
+class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference of one figure, head minus base, over the pairs both runs have.
+
+    Attributes:
+        delta: Mean difference over cases; None without pairs.
+        ci95: Interval of the difference, at the comparison's level whatever its name says.
+        p: Two-sided p-value of the paired cluster bootstrap.
+        p_holm: The same, adjusted for the number of metrics.
+        share_positive: Share of resamples with a difference above 0.
+        mde: The least true difference that so many cases would show with probability 0.8.
+        wins: Cases in which head is better.
+        losses: Cases in which base is better.
+        ties: Cases in which they are equal.
+        base: Mean of base over the paired cases.
+        head: Mean of head over the paired cases.
+        n: Paired cases.
+        pairs: Paired attempts.
+        left_out: Paired attempts of which one side has no value, or values made in unlike ways.
+        groups: Clusters of the paired cases.
+        method: How the interval was made.
+        answer: pass, fail or inconclusive, by the interval alone.
+        needs_cases: About how many further cases would settle it; 0 where it is settled, None where no
+            number would or none can be told.
+        worst: The cases that lost most.
+        tier: text, judge, trace or composite.
+    """
+
+    delta: float | None
+    ci95: tuple[float, float] | None
+    p: float | None
+    p_holm: float | None = None
+    share_positive: float | None
+    mde: float | None
+    wins: int
+    losses: int
+    ties: int
+    base: float | None
+    head: float | None
+    n: int
+    pairs: int
+    left_out: int
+    groups: int
+    method: str | None
+    answer: Answer
+    needs_cases: int | None
+    worst: tuple[Move, ...]
+    tier: str | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of comparing two runs.
+
+    Attributes:
+        base: Id of the run compared with.
+        head: Id of the run in question.
+        suite: Name of the head's suite.
+        answer: pass, fail or inconclusive. It fails where a deciding figure fails, or any other whose
+            loss stays beyond chance among so many (``p_holm``); it passes where every deciding one does.
+        reason: What the answer rests on, in a sentence.
+        decided_by: The deciding figures: composite and pass_rate where the runs have them, else all.
+        metrics: Every figure that both runs have.
+        only_base: Cases that base alone has attempts of.
+        only_head: Cases that head alone has attempts of.
+        unpaired: Attempts without a counterpart, by run.
+        moved: The cases that moved most, by ``moves_of``.
+        moves: The same with their values.
+        moves_of: The figure by which ``moved`` is ordered.
+        unchanged: Whether all outputs are the same.
+        margin: The loss that does not matter.
+        level: Of the intervals.
+        resamples: Of the bootstrap.
+        seed: Of the bootstrap.
+        warnings: What a reader must know before reading the numbers.
+    """
+
+    base: str
+    head: str
+    suite: str
+    answer: Answer
+    reason: str
+    decided_by: tuple[str, ...]
+    metrics: dict[str, MetricDelta]
+    only_base: tuple[str, ...]
+    only_head: tuple[str, ...]
+    unpaired: dict[str, int]
+    moved: tuple[str, ...]
+    moves: tuple[Move, ...]
+    moves_of: str
+    unchanged: bool
+    margin: float
+    level: float
+    resamples: int
+    seed: int
+    warnings: tuple[str, ...]
+
+    def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
+        """Raise unless head is surely no worse than base by more than the margin.
+
+        Args:
+            inconclusive: What an inconclusive answer counts as.
+
+        Raises:
+            RegressionError: With the intervals and the cases that lost most.
+        """
+        if self.answer == "pass" or (self.answer == "inconclusive" and inconclusive == "pass"):
+            return
+        raise RegressionError(self._complaint())
+
+    def _complaint(self) -> str:
+        lines = [f"{self.head} against {self.base}: {self.answer}. {self.reason}"]
+        for name, figure in self.metrics.items():
+            if figure.answer == "fail" or (name in self.decided_by and figure.answer == "inconclusive"):
+                lines.append(f"  {name}: {_sentence(figure)}")
+                lines += [
+                    f"    {move.case}: {move.base:.3f} → {move.head:.3f} ({move.delta:+.3f})"
+                    for move in figure.worst
+                ]
+        return "\n".join(lines)
+
+
+def _sentence(figure: MetricDelta) -> str:
+    if figure.delta is None:
+        return "no pair has values on both sides"
+    text = f"{figure.answer}, {figure.delta:+.3f}"
+    if figure.ci95 is not None:
+        text += f" [{figure.ci95[0]:+.3f}, {figure.ci95[1]:+.3f}]"
+    if figure.answer == "inconclusive" and figure.needs_cases:
+        text += f", about {figure.needs_cases:,} more cases would settle it"
+    return text

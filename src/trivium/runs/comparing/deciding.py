@@ -1,0 +1,117 @@
+"""Deciding: from paired values to differences, and to one answer (spec: metrics, B.4, B.5)."""
+
+from collections.abc import Sequence
+from math import ceil
+
+import msgspec
+import numpy as np
+
+from trivium.runs.comparing.comparison import MetricDelta
+from trivium.runs.comparing.options import Options
+from trivium.runs.comparing.pairing import Pairing, Reduced
+from trivium.trust.differences import holm
+from trivium.trust.paired import (
+    Answer,
+    Paired,
+    non_inferiority,
+    overall,
+    paired_means,
+    settling_groups,
+)
+
+WORST_KEPT = 5
+
+
+def deltas_of(
+    figures: dict[str, Reduced], pairing: Pairing, tiers: dict[str, str], options: Options
+) -> dict[str, MetricDelta]:
+    """The difference of every figure, over the same resamples.
+
+    Args:
+        figures: By name, each with at least one pair.
+        pairing: Gives the clusters.
+        tiers: Of the figures.
+        options: Of the comparison.
+    """
+    found = paired_means(
+        np.array([figure.base for figure in figures.values()]),
+        np.array([figure.head for figure in figures.values()]),
+        pairing.groups,
+        level=options.level,
+        resamples=options.resamples,
+        seed=options.seed,
+    )
+    tested = {name: one.signs.p for name, one in zip(figures, found, strict=True) if one.signs}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    return {
+        name: msgspec.structs.replace(
+            _delta(figures[name], one, pairing, options), tier=tiers[name], p_holm=adjusted.get(name)
+        )
+        for name, one in zip(figures, found, strict=True)
+    }
+
+
+def _delta(figure: Reduced, found: Paired, pairing: Pairing, options: Options) -> MetricDelta:
+    interval, there = found.interval, figure.there
+    cases, groups = int(np.count_nonzero(there)), int(np.unique(pairing.groups[there]).size)
+    answer = non_inferiority(interval, margin=options.margin)
+    further: int | None = 0
+    if answer == "inconclusive":
+        further = settling_groups(interval, found.delta, margin=options.margin)
+    return MetricDelta(
+        base=float(figure.base[there].mean()),
+        head=float(figure.head[there].mean()),
+        delta=found.delta,
+        ci95=None if interval is None else (interval.low, interval.high),
+        p=found.signs.p if found.signs else None,
+        share_positive=found.signs.share_positive if found.signs else None,
+        mde=found.mde,
+        wins=found.tally.wins,
+        losses=found.tally.losses,
+        ties=found.tally.ties,
+        n=cases,
+        pairs=figure.pairs,
+        left_out=figure.left_out,
+        groups=groups,
+        method=None if interval is None else interval.method,
+        answer=answer,
+        needs_cases=further and ceil(further * cases / groups),
+        worst=figure.worst(WORST_KEPT),
+    )
+
+
+def passing(figure: MetricDelta) -> MetricDelta:
+    """A figure of unchanged outputs: whatever did not surely get worse passes."""
+    if figure.answer != "inconclusive":
+        return figure
+    return msgspec.structs.replace(figure, answer="pass", needs_cases=0)
+
+
+def overall_answer(
+    deltas: dict[str, MetricDelta], decided_by: tuple[str, ...], options: Options, *, same: bool
+) -> tuple[Answer, str]:
+    """The answer and what it rests on."""
+    failing = [
+        name
+        for name, one in deltas.items()
+        if one.answer == "fail"
+        and (name in decided_by or (one.p_holm is not None and one.p_holm <= 1 - options.level))
+    ]
+    answer = "fail" if failing else overall([deltas[name].answer for name in decided_by])
+    if answer == "fail":
+        return answer, f"{listed(failing)} got worse beyond what chance explains."
+    chance = [name for name, one in deltas.items() if one.answer == "fail"]
+    aside = ""
+    if chance:
+        aside = f" {listed(chance)} got worse, but no more than chance brings among {len(deltas)} figures."
+    if same:
+        return answer, f"The outputs are the same.{aside}"
+    if answer == "pass":
+        return answer, f"{listed(decided_by)} lost less than {options.margin:g}, if anything.{aside}"
+    open_ = [name for name in decided_by if deltas[name].answer == "inconclusive"]
+    return answer, f"{listed(open_)} may have lost {options.margin:g} or more, or nothing.{aside}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,139 @@
+"""Pairing: the attempts that two runs have in common, and their values reduced to one a case."""
+
+from collections import Counter
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.runs.comparing.comparison import Move
+from trivium.runs.comparing.scored import ANY_MAKE, WHOLE, Scored
+from trivium.runs.reducers import REDUCERS, Reducer
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Reduced(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
+    """One figure over the paired cases.
+
+    Attributes:
+        cases: Every paired case, shape (n,).
+        base: Reduced value of each case, NaN where it has no pair, shape (n,).
+        head: Alike.
+        pairs: Attempts with a value on both sides, made alike.
+        one_sided: Attempts with a value on one side only.
+        unlike: Attempts whose values were made in unlike ways, by their makes (base, head).
+        wholly_unlike: Whether no attempt's values are known to be made alike.
+        left_out: Attempts with a value on either side that are no pair.
+    """
+
+    cases: list[str]
+    base: Floats
+    head: Floats
+    pairs: int
+    one_sided: int
+    unlike: Counter[tuple[int, int]]
+    wholly_unlike: bool
+    left_out: int
+
+    @cached_property
+    def there(self) -> npt.NDArray[np.bool_]:
+        """Which cases have a pair, shape (n,)."""
+        return ~np.isnan(self.base)
+
+    @cached_property
+    def deltas(self) -> Floats:
+        """Head minus base, NaN where a case has no pair, shape (n,)."""
+        return self.head - self.base
+
+    def moved(self, at_most: int) -> tuple[Move, ...]:
+        """The cases that moved most, the farthest first; those that did not move are not among them."""
+        return self._moves(-np.abs(self.deltas), at_most)
+
+    def worst(self, at_most: int) -> tuple[Move, ...]:
+        """The cases that lost most, the worst first."""
+        return self._moves(np.where(self.deltas < 0, self.deltas, 0.0), at_most)
+
+    def _moves(self, keys: Floats, at_most: int) -> tuple[Move, ...]:
+        order = np.argsort(keys, kind="stable")[:at_most]  # NaN comes last
+        return tuple(
+            Move(
+                case=self.cases[at],
+                base=float(self.base[at]),
+                head=float(self.head[at]),
+                delta=float(self.deltas[at]),
+            )
+            for at in order.tolist()
+            if keys[at] < 0
+        )
+
+
+class Pairing:
+    """The attempts that two runs have in common, by case and repeat.
+
+    Args:
+        base: Scores of one run.
+        head: Scores of the other.
+        clusters: Cluster of every case of head that has an attempt.
+    """
+
+    def __init__(self, base: Scored, head: Scored, *, clusters: dict[str, str]) -> None:
+        self._base, self._head = base, head
+        keys = [key for key in head.rows if key in base.rows]
+        self.attempts = sum(repeat != WHOLE for _, repeat in keys)
+        places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
+        self.cases = list(places)
+        self._base_rows, self._head_rows = (
+            np.fromiter((side.rows[key] for key in keys), np.int64, len(keys)) for side in (base, head)
+        )
+        self._case_of = np.fromiter((places[case] for case, _ in keys), np.int64, len(keys))
+        codes = {name: code for code, name in enumerate(dict.fromkeys(clusters[case] for case in places))}
+        self.groups: Ints = np.fromiter((codes[clusters[case]] for case in places), np.int64, len(places))
+
+    @property
+    def names(self) -> list[str]:
+        """Figures that both runs have: composite and pass rate first, then the metrics as head has them."""
+        return [name for name in self._head.values if name in self._base.values]
+
+    def reduced(self, name: str, *, alike: bool) -> Reduced:
+        """A figure, one value a case on each side.
+
+        Args:
+            name: The figure.
+            alike: Whether values made in unlike ways are left out.
+        """
+        base, ours = _taken(self._base, name, self._base_rows)
+        head, theirs = _taken(self._head, name, self._head_rows)
+        both = ~np.isnan(base) & ~np.isnan(head)
+        made = both & (ours != ANY_MAKE) & (theirs != ANY_MAKE)
+        apart = made & (ours != theirs)
+        paired = both & ~apart if alike else both
+        one_sided = int(np.count_nonzero(np.isnan(base) != np.isnan(head)))
+        reduce = self._head.settings.reduce
+        return Reduced(
+            cases=self.cases,
+            base=self._by_case(base, paired, reduce),
+            head=self._by_case(head, paired, reduce),
+            pairs=int(np.count_nonzero(paired)),
+            one_sided=one_sided,
+            unlike=Counter(zip(ours[apart].tolist(), theirs[apart].tolist(), strict=True)),
+            wholly_unlike=bool(made.any() and (apart == made).all()),
+            left_out=one_sided + int(np.count_nonzero(both & ~paired)),
+        )
+
+    def _by_case(self, values: Floats, paired: npt.NDArray[np.bool_], reduce: str) -> Floats:
+        reducer: Reducer = REDUCERS[reduce]
+        rows = np.flatnonzero(paired)
+        rows = rows[np.argsort(self._case_of[rows], kind="stable")]
+        reduced = np.full(len(self.cases), np.nan)
+        cases, starts = np.unique(self._case_of[rows], return_index=True)
+        for case, of_case in zip(cases, np.split(values[rows], starts[1:]), strict=True):
+            reduced[case] = reducer(of_case.tolist())
+        return reduced
+
+
+def _taken(side: Scored, name: str, rows: Ints) -> tuple[Floats, Ints]:
+    """Values of a figure and how they were made, at the given rows."""
+    return np.array(side.values[name], np.float64)[rows], np.array(side.makes[name], np.int64)[rows]

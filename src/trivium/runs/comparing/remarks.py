@@ -1,0 +1,55 @@
+"""Remarks: what a reader of a comparison must know before reading its numbers."""
+
+from collections.abc import Iterator
+from math import ceil
+
+from trivium.runs.comparing.comparison import MetricDelta
+from trivium.runs.comparing.deciding import listed
+from trivium.runs.comparing.options import Options
+from trivium.runs.comparing.pairing import Reduced
+from trivium.runs.comparing.scored import WHOLE, Scored
+from trivium.runs.run import Run
+from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
+
+
+def about_runs(base: Run, head: Run, left: Scored, right: Scored) -> Iterator[str]:
+    """What is missing on either side."""
+    for word, run in (("base", base), ("head", head)):
+        if run.record.state != "done":
+            yield f"{word} is not finished ({run.record.state})"
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        alone = sum(key not in theirs.rows for key in ours.rows if key[1] != WHOLE)
+        if alone:
+            yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        names = [name for name in ours.scored if name not in theirs.scored]
+        if names:
+            yield f"only {word} has a score for {listed(names)}"
+
+
+def about_figures(figures: dict[str, Reduced]) -> Iterator[str]:
+    """Pairs that take no part."""
+    for name, figure in figures.items():
+        apart = figure.left_out - figure.one_sided
+        if apart:
+            how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
+            yield f"{name}: {apart:,} pairs {how} and are left out"
+        if figure.one_sided:
+            yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
+
+
+def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
+    """Whether there are enough groups and resamples."""
+    fewest = min(one.groups for one in deltas.values())
+    if fewest == 1:
+        yield "one group gives no interval: it cannot be told how much another group would differ"
+    elif fewest < TOO_FEW_GROUPS:
+        yield f"intervals rest on {fewest} groups: too few to call them {options.level:.0%} intervals"
+    elif fewest < FEW_GROUPS:
+        yield f"intervals rest on {fewest} groups: they may be somewhat too narrow"
+    least = 2 * len(deltas) / (options.resamples + 1)
+    if least > 1 - options.level:
+        yield (
+            f"{options.resamples:,} resamples are too few to tell a loss from chance among {len(deltas)} "
+            f"figures: take {ceil(2 * len(deltas) / (1 - options.level)):,} or more"
+        )

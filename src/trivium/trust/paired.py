@@ -1,0 +1,154 @@
+"""Means of two sides compared pair by pair, and what that decides (spec: metrics, B.2, B.4, B.5)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.trust.differences import Signs, Tally, minimum_detectable_effect, signs, tally
+from trivium.trust.interval import Interval
+from trivium.trust.intervals import mean_interval, needs_groups
+from trivium.trust.resampling import Counts, over_resamples
+
+Floats = npt.NDArray[np.float64]
+
+Answer = Literal["pass", "fail", "inconclusive"]
+
+NOISE = 1e-12
+"""Differences of scores in [0, 1] below this are rounding, and count as none."""
+
+
+class Paired(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference of two means over paired values, right minus left.
+
+    Attributes:
+        delta: Mean difference; None without pairs.
+        interval: Of the mean difference; None without pairs or with one group.
+        signs: On which side of 0 the resampled differences lie; None where there is no interval.
+        mde: The least true difference that would be found with probability 0.8; None where nothing varies.
+        tally: Wins, losses and ties of the right side, pair by pair.
+    """
+
+    delta: float | None
+    interval: Interval | None
+    signs: Signs | None
+    mde: float | None
+    tally: Tally
+
+
+def paired_means(
+    left: Floats,
+    right: Floats,
+    groups: npt.NDArray[np.int64],
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 42,
+) -> list[Paired]:
+    """Compare figures whose values come in pairs, all of them over the same resamples of groups.
+
+    The interval is the cluster-robust t interval of the differences, the p-value that of the paired cluster
+    bootstrap.
+
+    Args:
+        left: Values in [0, 1], shape (figures, n); NaN where there is none.
+        right: Alike. A pair counts where both sides have a value.
+        groups: Code 0 … G - 1 of the cluster of each pair, shape (n,).
+        level: Of the intervals, in (0, 1).
+        resamples: Of the bootstrap, at least 1.
+        seed: Of the bootstrap.
+
+    Returns:
+        One a figure, in order.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if left.shape != right.shape or left.ndim != 2 or left.shape[1:] != groups.shape:
+        raise ValueError(
+            f"expected (figures, n) twice and (n,); found {left.shape}, {right.shape}, {groups.shape}"
+        )
+    deltas = right - left
+    deltas[np.abs(deltas) < NOISE] = 0.0
+    replicates = _resampled_means(deltas, groups, resamples=resamples, seed=seed)
+    return [_paired(own, groups, drawn, level) for own, drawn in zip(deltas, replicates, strict=True)]
+
+
+def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level: float) -> Paired:
+    there = ~np.isnan(deltas)
+    known = deltas[there]
+    interval = mean_interval(known, groups[there], level=level, low=-1.0, high=1.0)
+    error = 0.0 if interval is None else interval.std_error
+    return Paired(
+        delta=float(known.mean()) if known.size else None,
+        interval=interval,
+        signs=None if interval is None else signs(drawn),
+        mde=minimum_detectable_effect(error, level=level) if error else None,
+        tally=tally(np.zeros_like(known), known),
+    )
+
+
+def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
+    """Mean of each figure in each resample, shape (figures, resamples); NaN where no pair was drawn."""
+    figures, count = len(deltas), int(groups.max(initial=-1)) + 1
+    if not figures or not count:
+        return np.full((figures, resamples), np.nan)
+    there = ~np.isnan(deltas)
+    sums, sizes = (
+        np.stack([np.bincount(groups, weights=own, minlength=count) for own in weights])
+        for weights in (np.where(there, deltas, 0.0), there)
+    )
+
+    def means(counts: Counts) -> Floats:
+        weights = counts.astype(np.float64)
+        totals = sizes @ weights
+        found: Floats = np.full(totals.shape, np.nan)
+        np.divide(sums @ weights, totals, out=found, where=totals > 0)
+        found[np.abs(found) < NOISE] = 0.0
+        return found
+
+    return over_resamples(means, count, resamples=resamples, seed=seed, rng="pcg64")
+
+
+def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
+    """What a difference decides: pass above −margin, fail below 0, else inconclusive (spec: metrics, B.5).
+
+    A loss that is sure, and surely smaller than the margin, passes.
+
+    Args:
+        interval: Of the difference, higher is better; None decides nothing.
+        margin: The loss that does not matter, 0 or more.
+    """
+    if interval is None:
+        return "inconclusive"
+    if interval.low > -margin:
+        return "pass"
+    return "fail" if interval.high < 0 else "inconclusive"
+
+
+def settling_groups(interval: Interval | None, delta: float | None, *, margin: float) -> int | None:
+    """About how many further groups would settle an inconclusive difference, if it stays as it is.
+
+    Args:
+        interval: Of the difference.
+        delta: The difference.
+        margin: See :func:`non_inferiority`.
+
+    Returns:
+        None where no number would do, or nothing can be told.
+    """
+    if interval is None or delta is None:
+        return None
+    # Above −margin it would come to pass, below 0 to fail, between them whichever is sooner.
+    limits = [limit for limit, there in ((-margin, delta > -margin), (0.0, delta < 0)) if there]
+    found = [needs_groups(interval, delta, limit) for limit in limits]
+    return min((needed for needed in found if needed is not None), default=None)
+
+
+def overall(answers: Sequence[Answer]) -> Answer:
+    """Of several answers: fail where any fails, pass where all pass, else inconclusive."""
+    if "fail" in answers:
+        return "fail"
+    return "pass" if answers and set(answers) == {"pass"} else "inconclusive"
