@@ -3,44 +3,46 @@
 import numpy as np
 import pytest
 
-from trivium.trust.resampling import counts, draws, over_resamples
+from trivium.trust.resampling import chunks, counts, drawing, over_resamples
 
 
 @pytest.mark.parametrize("groups", [1, 5, 256, 1000])
 def test_the_legacy_generator_is_randomstate_called_once_a_resample(groups):
     plain = np.random.RandomState(9)
     expected = [plain.randint(0, groups, size=groups).tolist() for _ in range(7)]
-    chunks = draws(groups, resamples=7, seed=9, rng="legacy", at_once=3)
-    assert [row for chunk in chunks for row in chunk.tolist()] == expected
+    draw = drawing(groups, seed=9, rng="legacy")
+    assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
 
 
 @pytest.mark.parametrize("rng", ["legacy", "pcg64"])
-def test_chunks_do_not_change_what_is_drawn(rng):
-    one = np.concatenate(list(draws(11, resamples=20, seed=4, rng=rng, at_once=20)))
-    many = np.concatenate(list(draws(11, resamples=20, seed=4, rng=rng, at_once=3)))
-    assert one.tolist() == many.tolist()
-    assert one.tolist() != np.concatenate(list(draws(11, resamples=20, seed=5, rng=rng, at_once=20))).tolist()
+@pytest.mark.parametrize("groups", [11, 200_000])
+def test_chunks_do_not_change_what_is_drawn(rng, groups):
+    one = drawing(groups, seed=4, rng=rng)(7)
+    many = list(chunks(groups, resamples=7, seed=4, rng=rng, at_once=3))
+    assert [len(chunk) for chunk in many] == [3, 3, 1]
+    assert (counts(one) == np.concatenate(many)).all()
+    assert (one != drawing(groups, seed=5, rng=rng)(7)).any()
 
 
 @pytest.mark.parametrize("groups", [3, 300, 70_000])
 def test_counts_are_how_often_each_group_was_drawn(groups):
-    drawn = next(draws(groups, resamples=4, seed=1, rng="pcg64", at_once=4))
-    counted = counts(drawn, groups)
-    assert counted.shape == (groups, 4)
+    drawn = drawing(groups, seed=1, rng="pcg64")(4)
+    counted = counts(drawn)
+    assert counted.shape == (4, groups)
     for resample, row in enumerate(drawn):
         expected = np.zeros(groups, int)
         np.add.at(expected, row, 1)
-        assert counted[:, resample].tolist() == expected.tolist()
+        assert counted[resample].tolist() == expected.tolist()
 
 
 def test_one_group_drawn_again_and_again_is_counted_rightly():
-    assert counts(np.zeros((2, 1), np.int32), 1).tolist() == [[1, 1]]
-    assert counts(np.full((1, 255), 7, np.int32), 255)[7].tolist() == [255]
+    assert counts(np.zeros((2, 1), np.int32)).tolist() == [[1], [1]]
+    assert counts(np.full((1, 255), 7, np.int32))[0, 7] == 255
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_resamples_come_back_in_the_order_they_were_drawn(threads):
-    drawn = next(draws(5, resamples=50, seed=0, rng="pcg64", at_once=50))
+    drawn = drawing(5, seed=0, rng="pcg64")(50)
     found = over_resamples(
         lambda weights: weights[:2].astype(float),
         5,

@@ -19,40 +19,46 @@ Drawn = npt.NDArray[np.int32]
 
 Rng = Literal["pcg64", "legacy"]
 
-CHUNK_DRAWS = 1 << 22
-"""Draws held at a time; four bytes each, and one for each count."""
-_COUNTED_AT_ONCE = 1 << 16
+CHUNK = 1 << 22
+"""Counts in a chunk, unless another size is asked for; one byte each."""
+_DRAWN_AT_ONCE = 1 << 18
+_MOST_RESAMPLES = 1024
 _MOST_THREADS = 8
 
 
-def draws(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Drawn]:
-    """Groups drawn by each resample, in chunks of shape (up to ``at_once``, groups).
+def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Drawn]:
+    """A function that draws the next so many resamples, shape (resamples, groups).
 
     ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
     one call a resample.
     """
-    generator, old = np.random.default_rng(seed), np.random.RandomState(seed if rng == "legacy" else 0)
-    for start in range(0, resamples, at_once):
-        size = (min(at_once, resamples - start), groups)
-        if rng == "legacy":
-            yield old.randint(0, groups, size=size, dtype=np.int32)
-        else:
-            yield generator.integers(0, groups, size=size, dtype=np.int32)
+    if rng == "legacy":
+        old = np.random.RandomState(seed)
+        return lambda resamples: old.randint(0, groups, size=(resamples, groups), dtype=np.int32)
+    generator = np.random.default_rng(seed)
+    return lambda resamples: generator.integers(0, groups, size=(resamples, groups), dtype=np.int32)
 
 
-def counts(drawn: Drawn, groups: int) -> Counts:
-    """How often each group was drawn, shape (groups, resamples).
+def counts(drawn: Drawn) -> Counts:
+    """How often each group was drawn, shape (resamples, groups).
 
     A byte holds it: up to 255 groups nothing can be drawn more often, and with more the chance that one of
     10^9 counts reaches 256 is below 10^-490.
     """
-    counted = np.empty(drawn.shape, np.uint8)
-    rows = max(1, _COUNTED_AT_ONCE // groups)
-    for start in range(0, len(drawn), rows):
-        block = drawn[start : start + rows]
-        apart = block + groups * np.arange(len(block), dtype=np.int32)[:, None]
-        counted[start : start + rows] = np.bincount(apart.ravel(), minlength=block.size).reshape(block.shape)
-    return np.ascontiguousarray(counted.T)
+    resamples, groups = drawn.shape
+    apart = drawn + groups * np.arange(resamples)[:, None]
+    return np.bincount(apart.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.uint8)
+
+
+def chunks(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Counts]:
+    """Counts of all resamples, in chunks of shape (up to ``at_once``, groups)."""
+    draw, piece = drawing(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
+    for start in range(0, resamples, at_once):
+        chunk = np.empty((min(at_once, resamples - start), groups), np.uint8)
+        for first in range(0, len(chunk), piece):
+            part = chunk[first : first + piece]
+            part[:] = counts(draw(len(part)))
+        yield chunk
 
 
 def over_resamples(
@@ -74,7 +80,7 @@ def over_resamples(
         resamples: Number of resamples.
         seed: Of the generator.
         rng: The generator.
-        at_once: Resamples in a chunk; default: what keeps a chunk at ``CHUNK_DRAWS`` draws.
+        at_once: Resamples in a chunk; default: :func:`chunk_size`.
         threads: Default: one for each processor, up to eight.
 
     Returns:
@@ -82,21 +88,25 @@ def over_resamples(
     """
     size = at_once or chunk_size(groups)
     workers = threads or min(_MOST_THREADS, cpu_count() or 1)
+    made = chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
+
+    def figures(chunk: Counts) -> Floats:
+        return compute(np.ascontiguousarray(chunk.T))
+
     done: list[Floats] = []
-    chunks = draws(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
     if workers == 1 or resamples <= size:
-        done = [compute(counts(drawn, groups)) for drawn in chunks]
+        done = [figures(chunk) for chunk in made]
         return np.concatenate(done, axis=1) if done else np.empty((0, 0))
     with ThreadPoolExecutor(workers) as pool:
         pending: deque[Future[Floats]] = deque()
-        for drawn in chunks:
+        for chunk in made:
             if len(pending) > workers:
                 done.append(pending.popleft().result())
-            pending.append(pool.submit(lambda some: compute(counts(some, groups)), drawn))
+            pending.append(pool.submit(figures, chunk))
         done.extend(future.result() for future in pending)
     return np.concatenate(done, axis=1)
 
 
-def chunk_size(groups: int) -> int:
-    """Resamples in a chunk: at most ``CHUNK_DRAWS`` draws, at most 1,024 resamples."""
-    return max(1, min(1024, CHUNK_DRAWS // groups))
+def chunk_size(groups: int, *, counts_at_once: int = CHUNK) -> int:
+    """Resamples in a chunk of about so many counts: at least one, at most 1,024."""
+    return max(1, min(_MOST_RESAMPLES, counts_at_once // groups))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.goldens import golden
 from tests.trust.selective.read import items_of, run_rows
 from trivium.errors import TrustError
-from trivium.trust.resampling import counts, draws
+from trivium.trust.resampling import counts, drawing
 from trivium.trust.selective.curve import augrc, aurc, lower_hull_aurc, optimal_curve, risk_at, risk_coverage
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.resampled import (
@@ -130,10 +130,9 @@ def invented(rng, groups, items, levels, share):
 def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share, levels):
     made = invented(np.random.default_rng(groups), groups, items, levels, share)
     found = bootstrap_figures(made, NAMES, Plan(resamples=30, seed=3))
-    drawn = next(draws(made.groups.count, resamples=30, seed=3, rng="pcg64", at_once=30))
-    weights = counts(drawn, made.groups.count)
+    weights = counts(drawing(made.groups.count, seed=3, rng="pcg64")(30))
     for resample in range(30):
-        rows = np.repeat(np.arange(made.n), weights[made.groups.codes, resample])
+        rows = np.repeat(np.arange(made.n), weights[resample, made.groups.codes])
         replicates = [found[name].replicates[resample] for name in NAMES]
         assert replicates == pytest.approx(ranked_anew(made, rows), abs=1e-11, nan_ok=True)
 

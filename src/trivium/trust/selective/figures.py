@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.resampling import Counts
+from trivium.trust.resampling import CHUNK, Counts, chunk_size
 from trivium.trust.selective.ideals import lower_hull_areas, optimal_areas
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.ranking import Ranking
@@ -33,6 +33,7 @@ PLAIN = (
 COMMON = ("aurc_common", "augrc_common")
 """Areas up to the coverage that both sides of a comparison reach."""
 
+_COUNTS_AT_ONCE = 8 * CHUNK
 _AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
 
 
@@ -92,26 +93,32 @@ class Weighing:
     Args:
         items: The items.
         wanted: The figures.
-        at_once: Weightings that come at a time, about.
-        empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
+
+    Attributes:
+        at_once: Weightings that are best asked for at a time.
     """
 
-    def __init__(self, items: Items, wanted: Wanted, *, at_once: int, empty_is_zero: bool = False) -> None:
+    def __init__(self, items: Items, wanted: Wanted) -> None:
         kept, groups = items.predicted, items.groups.count
         codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
         self.wanted = wanted
-        self.empty_is_zero = empty_is_zero
         self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
+        needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in wanted.names)
+        self.at_once = chunk_size(groups, counts_at_once=_COUNTS_AT_ONCE)
+        if needs_best or np.unique(confidence).size < confidence.size:
+            self.at_once = chunk_size(groups)  # shared working points need the counts as floats
+        if "aurc_achievable" in wanted.names:
+            self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
+        at_once = self.at_once
         self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
-        self.best = (
-            Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if self._needs_best() else None
-        )
+        self.best = Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if needs_best else None
 
-    def figures(self, weights: Counts) -> Floats:
+    def figures(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
         """The figures under each weighting, shape (figures, b); NaN where undefined.
 
         Args:
             weights: How often each group counts, shape (groups, b).
+            empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
         """
         n_items = np.einsum("g,gb->b", self.sizes, weights)
         areas, risks = self.wanted.areas, self.wanted.risks
@@ -125,16 +132,13 @@ class Weighing:
             found["eaugrc"] = found["augrc"] - found["augrc_optimal"]
         if "aurc_achievable" in self.wanted.names:
             found["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
-        if self.empty_is_zero:
+        if empty_is_zero:
             found = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in found.items()}
         with np.errstate(invalid="ignore", divide="ignore"):
             found["aurc_per_cmax"] = found["aurc"] / swept.cmax
             found["augrc_per_cmax"] = found["augrc"] / swept.cmax
         found |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
         return np.stack([found[key] for key in self.wanted.keys])
-
-    def _needs_best(self) -> bool:
-        return any(name.endswith("_optimal") or name.startswith("e") for name in self.wanted.names)
 
 
 def _share(name: str, text: str) -> float:

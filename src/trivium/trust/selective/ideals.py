@@ -25,23 +25,25 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
     Returns:
         Each (b,), in the unit of the loss; NaN where nothing is accepted.
     """
-    b = weights.shape[1]
     harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, n_items.max() + 1)))
-    accepted, loss, aurc, augrc = np.zeros((4, b))
-    least = np.full(b, np.nan)
-    for value, w, added in ranking.points(weights):
-        after = accepted + np.cumsum(w, axis=0)
-        summed = loss + np.cumsum(added, axis=0)
-        before, summed_before = after - w, summed - added
-        step = harmonic[after.astype(np.int64)] - harmonic[before.astype(np.int64)]
-        aurc += (added + (summed_before - value * before) * step).sum(axis=0)
-        augrc += (w * (summed + summed_before)).sum(axis=0)
-        present = np.where(w > 0, value, np.inf).min(axis=0, initial=np.inf)
-        least = np.where(np.isnan(least) & np.isfinite(present), present, least)
-        accepted, loss = after[-1], summed[-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        aurc = (aurc + (least - loss / accepted) / 2) / n_items
-        return aurc, np.where(accepted > 0, augrc / (2 * n_items * n_items), np.nan)
+    starts = ranking.starts(weights)
+    accepted, loss = starts[:, :-1]
+    aurc, augrc = np.zeros((2, *accepted.shape))
+    least = np.full(weights.shape[1], np.inf)
+    for value, added, lost in ranking.added(weights):
+        for v, w, more in zip(value, added, lost, strict=True):
+            after, summed = accepted + w, loss + more
+            step = harmonic[after.astype(np.int64)] - harmonic[accepted.astype(np.int64)]
+            aurc += more + (loss - v * accepted) * step
+            augrc += w * (loss + summed)
+            least = np.minimum(least, np.where(w > 0, v, np.inf).min(axis=0))
+            accepted, loss = after, summed
+    some = starts[0, -1] > 0
+    with np.errstate(invalid="ignore"):
+        ends = (least - starts[1, -1] / np.maximum(starts[0, -1], 1)) / 2
+        aurc_all = (aurc.sum(axis=0) + ends) / n_items
+    augrc_all = augrc.sum(axis=0) / (2 * n_items * n_items)
+    return np.where(some, aurc_all, np.nan), np.where(some, augrc_all, np.nan)
 
 
 def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> Floats:
@@ -49,21 +51,24 @@ def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> F
 
     Args and shapes are those of :func:`optimal_areas`; the ranking is the curve's own.
     """
-    coverage, risk = [], []
-    accepted, loss = np.full((1, n_items.size), 1e-300), np.zeros((1, n_items.size))
-    for _, w, added in ranking.points(weights):
-        accepted, loss = accepted[-1] + np.cumsum(w, axis=0), loss[-1] + np.cumsum(added, axis=0)
-        coverage.append(np.where(w > 0, accepted / n_items, np.nan))
-        risk.append(loss / accepted)
-    if not coverage:
-        return np.full(n_items.size, np.nan)
-    x, y = np.concatenate(coverage), np.concatenate(risk)
-    return np.array([_hull_area(x[:, b], y[:, b]) for b in range(n_items.size)])
+    added = list(ranking.added(weights))
+    # Lane after lane, each from its first working point.
+    w, lost = (
+        np.concatenate(parts).transpose(1, 0, 2) for parts in ([a[1] for a in added], [a[2] for a in added])
+    )
+    w, lost = w.reshape(-1, n_items.size), lost.reshape(-1, n_items.size)
+    accepted, loss = np.cumsum(w, axis=0), np.cumsum(lost, axis=0)
+    return np.array(
+        [
+            _hull_area(accepted[there, b] / n_items[b], loss[there, b] / accepted[there, b])
+            for b in range(n_items.size)
+            for there in [w[:, b] > 0]
+        ]
+    )
 
 
 def _hull_area(x: Floats, y: Floats) -> float:
-    there = ~np.isnan(x)
-    if not there.any():
+    if not x.size:
         return np.nan
-    kept_x, kept_y = hull(x[there].tolist(), y[there].tolist())
+    kept_x, kept_y = hull(x.tolist(), y.tolist())
     return float(np.trapezoid([kept_y[0], *kept_y], [0.0, *kept_x]))

@@ -1,8 +1,8 @@
-"""Predictions in the order of acceptance, cut so that many resamples can be swept over at once.
+"""Predictions in the order of acceptance, laid out so that many resamples can be swept over at once.
 
-The order never changes between resamples: a resample only weighs the groups. A ranking is cut into blocks, a
-block into lanes of successive working points. Lanes are swept side by side, so that each NumPy call works on
-(lanes, resamples) numbers, which stay in the processor's cache.
+The order never changes between resamples: a resample only weighs the groups. The working points are cut into
+lanes of equal length, which are swept side by side, so that each NumPy call works on (lanes, resamples)
+numbers that stay in the processor's cache. Where each lane starts is known beforehand: a sum over the groups.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,21 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 STEPS = 16
-"""Working points in a lane."""
-WIDTH = 4096
+"""Working points of each lane that are looked up at a time."""
+WIDTH = 8192
 """Lanes times resamples that are swept side by side."""
+_GROUPS_AT_ONCE = 4096
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Successive working points as (steps, lanes): point p of the block is step p % steps of lane p // steps.
+    """Some successive working points of every lane.
 
     Attributes:
         value: Mean loss of each working point's own items, shape (steps, lanes, 1).
         spare: Places beyond the last working point, as indices (steps, lanes); they add nothing.
         group: The group of each working point's only item, shape (steps · lanes,); or
-        sums: where several share a working point, the matrix from the weights of the groups to what each
-            working point adds, to the number accepted and below that to the loss, shape
+        sums: where several share a working point, the sparse matrix from the weights of the groups to what
+            each working point adds, to the number accepted and below that to the loss, shape
             (2 · steps · lanes, groups).
     """
 
@@ -53,34 +54,22 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Working points in order, in blocks.
+    """Working points in order.
 
     Attributes:
-        blocks: The working points, surest first.
+        blocks: Successive steps of all lanes.
+        lanes: Number of lanes.
+        totals: Sparse matrices, one for each ``_GROUPS_AT_ONCE`` groups, from their weights to what each lane
+            adds, to the number accepted and below that to the loss, shape (2 · lanes, groups).
+        points: Number of working points.
         tied: Whether several predictions share a working point.
     """
 
     blocks: tuple[Block, ...]
+    lanes: int
+    totals: tuple[Any, ...]
+    points: int
     tied: bool
-
-    def points(self, weights: Counts) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Working points in order, block by block, under every weighting.
-
-        Args:
-            weights: How often each group counts, shape (groups, b).
-
-        Yields:
-            The mean loss of each working point's items, shape (m, 1), and what it adds to the number accepted
-            and to the loss, each (m, b).
-        """
-        ready = self.prepared(weights)
-        for block in self.blocks:
-            accepted, loss = block.added(ready)
-            yield in_order(block.value), in_order(accepted), in_order(loss)
-
-    def prepared(self, weights: Counts) -> Counts | Floats:
-        """Weights of the kind that the blocks are quickest with."""
-        return weights.astype(np.float64) if self.tied else weights
 
     @classmethod
     def of(cls, codes: Ints, loss: Floats, rank: Floats, *, groups: int, at_once: int) -> "Ranking":
@@ -91,46 +80,66 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             loss: Loss of each, shape (k,).
             rank: What they are ranked by, lowest first, shape (k,).
             groups: Number of groups.
-            at_once: Resamples to be swept at once.
+            at_once: Resamples to be swept at once, about.
         """
         order = np.argsort(rank, kind="stable")
         codes, loss, rank = codes[order], loss[order], rank[order]
-        starts = np.flatnonzero(np.diff(rank, prepend=-np.inf))
-        points, tied = starts.size, starts.size < rank.size
-        steps = max(1, min(STEPS, points))
-        lanes = max(1, min(WIDTH // at_once, -(-points // steps)))
-        starts = np.append(starts, rank.size)
+        new = np.diff(rank, prepend=-np.inf) > 0
+        point = np.cumsum(new) - 1
+        points = int(np.count_nonzero(new))
+        lanes = max(1, min(WIDTH // at_once, -(-points // STEPS)))
+        length = max(1, -(-points // lanes))
+        lane, step = point // length, point % length
+        totals = _sums(lane, codes, loss, lanes, groups).tocsc()
+        slices = range(0, groups, _GROUPS_AT_ONCE)
+        sizes = np.bincount(point, minlength=lanes * length)
+        means = np.bincount(point, weights=loss, minlength=lanes * length) / np.maximum(sizes, 1)
         blocks = []
-        for first in range(0, points, steps * lanes):
-            bounds = starts[first : first + steps * lanes + 1]
-            inside = slice(bounds[0], bounds[-1])
-            blocks.append(
-                _block(codes[inside], loss[inside], np.diff(bounds), (steps, lanes), groups, tied=tied)
-            )
-        return cls(blocks=tuple(blocks), tied=tied)
+        by_step = np.argsort(step, kind="stable")
+        bounds = np.searchsorted(step[by_step], np.arange(0, length + STEPS, STEPS))
+        for number, first in enumerate(range(0, length, STEPS)):
+            steps = min(STEPS, length - first)
+            inside = by_step[bounds[number] : bounds[number + 1]]
+            place = (first + np.arange(steps))[:, None] + length * np.arange(lanes)
+            cell = (step[inside] - first) * lanes + lane[inside]
+            group = sums = None
+            if points < loss.size:
+                sums = _sums(cell, codes[inside], loss[inside], steps * lanes, groups)
+            else:
+                group = np.zeros(steps * lanes, np.int64)
+                group[cell] = codes[inside]
+            spare = np.nonzero(sizes[place] == 0)
+            blocks.append(Block(value=means[place][:, :, None], spare=spare, group=group, sums=sums))
+        return cls(
+            blocks=tuple(blocks),
+            lanes=lanes,
+            totals=tuple(totals[:, first : first + _GROUPS_AT_ONCE].tocsr() for first in slices),
+            points=points,
+            tied=points < loss.size,
+        )
+
+    def starts(self, weights: Counts) -> Floats:
+        """Number accepted and loss before each lane, and after the last, shape (2, lanes + 1, b).
+
+        Args:
+            weights: How often each group counts, shape (groups, b).
+        """
+        added = np.zeros((2 * self.lanes, weights.shape[1]))
+        for number, matrix in enumerate(self.totals):
+            first = number * _GROUPS_AT_ONCE
+            added += matrix @ weights[first : first + _GROUPS_AT_ONCE].astype(np.float64)
+        starts = np.zeros((2, self.lanes + 1, weights.shape[1]))
+        np.cumsum(added.reshape(2, self.lanes, -1), axis=1, out=starts[:, 1:])
+        return starts
+
+    def added(self, weights: Counts) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Block by block: each working point's mean loss, and what it adds (see :meth:`Block.added`)."""
+        ready = weights.astype(np.float64) if self.tied else weights
+        for block in self.blocks:
+            yield block.value, *block.added(ready)
 
 
-def in_order(lanes: Floats) -> Floats:
-    """Working points in order, (points, b), from (steps, lanes, b)."""
-    return lanes.transpose(1, 0, 2).reshape(-1, lanes.shape[2])
-
-
-def _block(
-    codes: Ints, loss: Floats, sizes: Ints, shape: tuple[int, int], groups: int, *, tied: bool
-) -> Block:
-    steps, lanes = shape
-    place = np.arange(steps * lanes).reshape(lanes, steps).T
-    point = np.repeat(np.arange(sizes.size), sizes)
-    means = np.zeros(steps * lanes)
-    means[: sizes.size] = np.bincount(point, weights=loss) / sizes
-    group = sums = None
-    if tied:
-        row = (point % steps) * lanes + point // steps
-        rows, columns = np.concatenate([row, row + steps * lanes]), np.concatenate([codes, codes])
-        added = np.concatenate([np.ones(loss.size), loss])
-        sums = coo_array((added, (rows, columns)), shape=(2 * steps * lanes, groups)).tocsr()
-    else:
-        group = np.append(codes, np.zeros(steps * lanes - codes.size, np.int64))[place.ravel()]
-    return Block(
-        value=means[place][:, :, None], spare=np.nonzero(place >= sizes.size), group=group, sums=sums
-    )
+def _sums(cell: Ints, codes: Ints, loss: Floats, cells: int, groups: int) -> Any:
+    rows, columns = np.concatenate([cell, cell + cells]), np.concatenate([codes, codes])
+    added = np.concatenate([np.ones(loss.size), loss])
+    return coo_array((added, (rows, columns)), shape=(2 * cells, groups)).tocsr()

@@ -10,7 +10,7 @@ from trivium.errors import TrustError
 from trivium.trust.bootstrapping import leave_one_out
 from trivium.trust.estimates import Estimate, Method, estimate
 from trivium.trust.groups import ordered_ids
-from trivium.trust.resampling import Counts, Rng, chunk_size, over_resamples
+from trivium.trust.resampling import Counts, Rng, over_resamples
 from trivium.trust.selective.figures import Wanted, Weighing
 from trivium.trust.selective.items import Items
 
@@ -74,7 +74,7 @@ def figures(items: Items, names: Sequence[str]) -> dict[str, float | None]:
     wanted = Wanted.of(names)
     if not items.n:
         return dict.fromkeys(names)
-    return dict(zip(names, _points(Weighing(items, wanted, at_once=1), items.groups.count), strict=True))
+    return dict(zip(names, _points(Weighing(items, wanted), items.groups.count), strict=True))
 
 
 def bootstrap_figures(items: Items, names: Sequence[str], plan: Plan = DEFAULT) -> dict[str, Estimate]:
@@ -91,10 +91,13 @@ def bootstrap_figures(items: Items, names: Sequence[str], plan: Plan = DEFAULT) 
     wanted, groups = Wanted.of(names), items.groups.count
     if not items.n:
         return dict.fromkeys(names, _nothing(plan))
-    weighing = Weighing(items, wanted, at_once=chunk_size(groups), empty_is_zero=plan.empty_is_zero)
-    found = _estimates(
-        weighing.figures, _points(Weighing(items, wanted, at_once=1), groups), groups, items.n, plan
-    )
+    weighing = Weighing(items, wanted)
+
+    def compute(weights: Counts) -> Floats:
+        return weighing.figures(weights, empty_is_zero=plan.empty_is_zero)
+
+    points = _points(weighing, groups)
+    found = _estimates(compute, points, groups, items.n, plan, at_once=weighing.at_once)
     return dict(zip(names, found, strict=True))
 
 
@@ -125,15 +128,16 @@ def bootstrap_deltas(
     reached = min(float(side.predicted.mean()) for side in sides) or 1.0
     wanted = Wanted.of(names, common=reached)
 
-    def weigh(at_once: int) -> list[Weighing]:
-        return [Weighing(side, wanted, at_once=at_once, empty_is_zero=plan.empty_is_zero) for side in sides]
+    first, second = (Weighing(side, wanted) for side in sides)
 
-    points = [_points(side, groups) for side in weigh(1)]
+    def compute(weights: Counts) -> Floats:
+        ours, theirs = (side.figures(weights, empty_is_zero=plan.empty_is_zero) for side in (first, second))
+        return theirs - ours
+
+    points = [_points(side, groups) for side in (first, second)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
-    first, second = weigh(chunk_size(groups))
-    found = _estimates(
-        lambda weights: second.figures(weights) - first.figures(weights), deltas, groups, sides[1].n, plan
-    )
+    at_once = min(first.at_once, second.at_once)
+    found = _estimates(compute, deltas, groups, sides[1].n, plan, at_once=at_once)
     return {
         name: Delta(left=a, right=b, estimate=delta)
         for name, a, b, delta in zip(names, *points, found, strict=True)
@@ -161,12 +165,24 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
 
 
 def _estimates(
-    compute: Callable[[Counts], Floats], points: Sequence[float | None], groups: int, n: int, plan: Plan
+    compute: Callable[[Counts], Floats],
+    points: Sequence[float | None],
+    groups: int,
+    n: int,
+    plan: Plan,
+    *,
+    at_once: int,
 ) -> list[Estimate]:
     replicates = over_resamples(
-        compute, groups, resamples=plan.resamples, seed=plan.seed, rng=plan.rng, threads=plan.threads
+        compute,
+        groups,
+        resamples=plan.resamples,
+        seed=plan.seed,
+        rng=plan.rng,
+        at_once=at_once,
+        threads=plan.threads,
     )
-    left_out = leave_one_out(compute, groups) if plan.method == "bca" else None
+    left_out = leave_one_out(compute, groups, at_once=at_once) if plan.method == "bca" else None
     return [
         estimate(
             point,

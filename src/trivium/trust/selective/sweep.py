@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.trust.resampling import Counts
-from trivium.trust.selective.ranking import Ranking, in_order
+from trivium.trust.selective.ranking import Ranking
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -42,12 +42,17 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Where a sweep stands: W, L, 2 N · AURC and 2 N² · AUGRC so far, each of shape (b,)."""
+    """Where each lane stands.
+
+    Attributes:
+        accepted: W, shape (lanes, b).
+        risk_loss: r and L, shape (2, lanes, b).
+        areas: 2 N · AURC and 2 N² · AUGRC of the lane so far, shape (2, lanes, b).
+    """
 
     accepted: Floats
-    loss: Floats
-    aurc: Floats
-    augrc: Floats
+    risk_loss: Floats
+    areas: Floats
 
 
 def sweep(
@@ -67,128 +72,132 @@ def sweep(
         area_to: Coverages in (0, 1] up to which areas are wished too, t of them.
         risk_at: Coverages in (0, 1] at which the risk is wished, u of them.
     """
-    b = weights.shape[1]
-    ready = ranking.prepared(weights)
-    now = _State(accepted=np.full(b, _NONE), loss=np.zeros(b), aurc=np.zeros(b), augrc=np.zeros(b))
-    to, at = np.full((2, len(area_to), b), np.nan), np.full((len(risk_at), b), np.nan)
-    wished = [*area_to, *risk_at]
-    for block in ranking.blocks:
-        accepted, loss = block.added(ready)
-        was, now = now, _advance(now, accepted, loss)
-        here = [(was.accepted / n_items < share) & (now.accepted / n_items >= share) for share in wished]
-        columns = np.flatnonzero(np.logical_or.reduce(here)) if wished else np.empty(0, np.int64)
-        if columns.size:
-            inside = _Inside(was, accepted, loss, columns)
-            size = n_items[columns]
-            for place, share in enumerate(area_to):
-                landed = np.flatnonzero(here[place][columns])
-                to[:, place, columns[landed]] = inside.areas(landed, share, size)
-            for place, share in enumerate(risk_at):
-                landed = np.flatnonzero(here[len(area_to) + place][columns])
-                at[place, columns[landed]] = inside.risks(landed, share, size)
-    some = now.accepted >= 1
-    aurc = np.where(some, now.aurc / (2 * n_items), np.nan)
-    augrc = np.where(some, now.augrc / (2 * n_items * n_items), np.nan)
+    starts = ranking.starts(weights)
+    accepted = starts[0, :-1] + _NONE
+    now = _State(
+        accepted=accepted,
+        risk_loss=np.stack([starts[1, :-1] / accepted, starts[1, :-1]]),
+        areas=np.zeros((2, *accepted.shape)),
+    )
+    landings = _Landings(n_items, area_to, risk_at)
+    for _, added, loss in ranking.added(weights):
+        was, now = now, _advance(now, added, loss)
+        landings.note(was, now.accepted, added, loss)
+    some = starts[0, -1] > 0
+    before = np.zeros((2, accepted.shape[0] + 1, accepted.shape[1]))
+    np.cumsum(now.areas, axis=1, out=before[:, 1:])
+    scale = np.stack([2 * n_items, 2 * n_items * n_items])
+    aurc, augrc = np.where(some, before[:, -1] / scale, np.nan)
+    aurc_to, augrc_to = landings.areas(before, scale)
     return Swept(
-        cmax=np.where(some, now.accepted, 0) / n_items,
+        cmax=starts[0, -1] / n_items,
         aurc=aurc,
         augrc=augrc,
-        aurc_to=np.where(np.isnan(to[0]), aurc, to[0]),
-        augrc_to=np.where(np.isnan(to[1]), augrc, to[1]),
-        risk_at=at,
+        aurc_to=np.where(np.isnan(aurc_to), aurc, aurc_to),
+        augrc_to=np.where(np.isnan(augrc_to), augrc, augrc_to),
+        risk_at=landings.risks,
     )
 
 
-def _advance(was: _State, accepted: Floats, loss: Floats) -> _State:
-    """Go through one block, all lanes side by side; what points add is of shape (steps, lanes, b)."""
-    w_total, w_before = _lanes(was.accepted, accepted)
-    l_total, l_before = _lanes(was.loss, loss)
-    r_before = l_before / w_before
-    l_after, r_after = np.empty_like(l_before), np.empty_like(r_before)
-    aurc, augrc = np.zeros_like(r_before), np.zeros_like(l_before)
-    for w, added in zip(accepted, loss, strict=True):
-        w_before += w
-        np.add(l_before, added, out=l_after)
-        np.divide(l_after, w_before, out=r_after)
-        r_before += r_after
-        r_before *= w
-        aurc += r_before
-        l_before += l_after
-        l_before *= w
-        augrc += l_before
-        l_before, l_after = l_after, l_before
-        r_before, r_after = r_after, r_before
-    return _State(
-        accepted=w_total,
-        loss=l_total,
-        aurc=was.aurc + aurc.sum(axis=0) + _first(was, accepted, loss),
-        augrc=was.augrc + augrc.sum(axis=0),
-    )
+def _advance(was: _State, added: Floats, loss: Floats) -> _State:
+    """Go through one block, all lanes side by side; what its points add is of shape (steps, lanes, b)."""
+    accepted, before, areas = was.accepted.copy(), was.risk_loss.copy(), was.areas.copy()
+    _count_first(was.accepted, added, loss, areas[0])
+    after = np.empty_like(before)
+    for w, lost in zip(added, loss, strict=True):
+        accepted += w
+        np.add(before[1], lost, out=after[1])
+        np.divide(after[1], accepted, out=after[0])
+        before += after
+        before *= w
+        areas += before
+        before, after = after, before
+    return _State(accepted=accepted, risk_loss=before, areas=areas)
 
 
-def _lanes(before: Floats, added: Floats) -> tuple[Floats, Floats]:
-    """Sum after the block, (b,), and at the start of each lane, (lanes, b)."""
-    ends = before + np.cumsum(added.sum(axis=0), axis=0)
-    return ends[-1], np.concatenate([before[None], ends[:-1]])
+def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) -> None:
+    """Add to 2 N · AURC what the sum lacks for a first working point, which has no r' before it."""
+    lanes, columns = np.nonzero(accepted < 1)
+    if lanes.size:
+        first = np.argmax(added[:, lanes, columns] > 0, axis=0)
+        aurc[lanes, columns] += loss[first, lanes, columns]
 
 
-def _first(was: _State, accepted: Floats, loss: Floats) -> Floats:
-    """What 2 N · AURC lacks for the first working point, which has no r', where it lies in this block."""
-    new = np.flatnonzero(was.accepted < 1)
-    found = np.zeros(was.accepted.size)
-    if new.size:
-        first = np.argmax(in_order(accepted[:, :, new]) > 0, axis=0)
-        found[new] = in_order(loss[:, :, new])[first, np.arange(new.size)]
-    return found
+class _Landings:
+    """What is to be read where a coverage is first reached, somewhere inside a block."""
+
+    def __init__(self, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]) -> None:
+        self.n_items = n_items
+        self.area_to = area_to
+        self.risk_at = risk_at
+        self.lanes = np.zeros((len(area_to), n_items.size), np.int64)
+        self.parts = np.full((2, len(area_to), n_items.size), np.nan)
+        self.risks = np.full((len(risk_at), n_items.size), np.nan)
+
+    def note(self, was: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
+        """Keep what is wished of a block that begins at ``was`` and ends with ``accepted``."""
+        if not self.area_to and not self.risk_at:
+            return
+        start, end = was.accepted / self.n_items, accepted / self.n_items
+        for place, share in enumerate(self.area_to):
+            lanes, columns = np.nonzero((start < share) & (end >= share))
+            if lanes.size:
+                self.lanes[place, columns] = lanes
+                inside = _Inside(was, added, loss, lanes, columns)
+                self.parts[:, place, columns] = inside.areas_to(share, self.n_items[columns])
+        for place, share in enumerate(self.risk_at):
+            lanes, columns = np.nonzero((start < share) & (end >= share))
+            if lanes.size:
+                inside = _Inside(was, added, loss, lanes, columns)
+                self.risks[place, columns] = inside.risk_at(share, self.n_items[columns])
+
+    def areas(self, before: Floats, scale: Floats) -> Floats:
+        """Areas up to the coverages, (2, t, b), from those before each lane; NaN where not reached."""
+        columns = np.arange(self.n_items.size)
+        areas: Floats = (before[:, self.lanes, columns] + self.parts) / scale[:, None]
+        return areas
 
 
 class _Inside:
-    """Every working point of a block, for the weightings that have something to be read there."""
+    """The working points of a block, in the lanes and columns where something is to be read."""
 
-    def __init__(self, was: _State, accepted: Floats, loss: Floats, columns: Ints) -> None:
-        self.w = in_order(accepted[:, :, columns])
-        self.accepted = _running(was.accepted[columns], self.w)
-        self.loss = _running(was.loss[columns], in_order(loss[:, :, columns]))
-        self.was = was
-        self.columns = columns
-        self.summed: tuple[Floats, Floats] | None = None
+    def __init__(self, was: _State, added: Floats, loss: Floats, lanes: Ints, columns: Ints) -> None:
+        self.w = added[:, lanes, columns]
+        self.accepted = _running(was.accepted[lanes, columns], self.w)
+        self.loss = _running(was.risk_loss[1, lanes, columns], loss[:, lanes, columns])
+        self.start = was.areas[:, lanes, columns]
+        self.each = np.arange(lanes.size)
 
-    def risks(self, landed: Ints, share: float, n_items: Floats) -> Floats:
-        """Risk at the first working point that covers ``share``, at some of the columns."""
-        after = self._before(landed, share, n_items[landed]) + 1
-        return self.loss[after, landed] / self.accepted[after, landed]
+    def risk_at(self, share: float, n_items: Floats) -> Floats:
+        """Risk at the first working point that covers ``share``."""
+        after = self._below(share, n_items) + 1
+        risk: Floats = self.loss[after, self.each] / self.accepted[after, self.each]
+        return risk
 
-    def areas(self, landed: Ints, share: float, n_items: Floats) -> tuple[Floats, Floats]:
-        """AURC and AUGRC up to a coverage inside the block, at some of the columns."""
-        n_items = n_items[landed]
-        before = self._before(landed, share, n_items)
-        w0, l0 = self.accepted[before, landed], self.loss[before, landed]
-        w1, l1 = self.accepted[before + 1, landed], self.loss[before + 1, landed]
-        r1 = l1 / w1
-        r0 = np.where(w0 < 1, r1, l0 / w0)
-        x = share * n_items - w0
-        aurc, augrc = self._areas()
-        part = x / (w1 - w0)
-        aurc_there = aurc[before, landed] + x * (2 * r0 + (r1 - r0) * part)
-        augrc_there = augrc[before, landed] + x * (2 * l0 + (l1 - l0) * part)
-        return aurc_there / (2 * n_items), augrc_there / (2 * n_items * n_items)
+    def areas_to(self, share: float, n_items: Floats) -> Floats:
+        """Both areas of the lane up to the coverage ``share``, shape (2, places)."""
+        below = self._below(share, n_items)
+        risk = self.loss / self.accepted
+        earlier = np.where(self.accepted[:-1] < 1, risk[1:], risk[:-1])
+        aurc = _running(self.start[0], self.w * (risk[1:] + earlier))
+        augrc = _running(self.start[1], self.w * (self.loss[1:] + self.loss[:-1]))
+        x = share * n_items - self.accepted[below, self.each]
+        part = x / self.w[below, self.each]
+        r0, r1 = earlier[below, self.each], risk[below + 1, self.each]
+        l0, l1 = self.loss[below, self.each], self.loss[below + 1, self.each]
+        return np.stack(
+            [
+                aurc[below, self.each] + x * (2 * r0 + (r1 - r0) * part),
+                augrc[below, self.each] + x * (2 * l0 + (l1 - l0) * part),
+            ]
+        )
 
-    def _before(self, landed: Ints, share: float, n_items: Floats) -> Ints:
-        """Place of the last working point below a coverage; 0 is the end of the block before."""
-        short = self.accepted[1:, landed] / n_items < share
-        before: Ints = short.sum(axis=0)
-        return before
-
-    def _areas(self) -> tuple[Floats, Floats]:
-        if self.summed is None:
-            risk = self.loss / self.accepted
-            earlier = np.where(self.accepted[:-1] < 1, risk[1:], risk[:-1])
-            aurc = _running(self.was.aurc[self.columns], self.w * (risk[1:] + earlier))
-            augrc = _running(self.was.augrc[self.columns], self.w * (self.loss[1:] + self.loss[:-1]))
-            self.summed = aurc, augrc
-        return self.summed
+    def _below(self, share: float, n_items: Floats) -> Ints:
+        """Place of the last working point below a coverage; 0 is where the block begins."""
+        below: Ints = (self.accepted[1:] / n_items < share).sum(axis=0)
+        return below
 
 
 def _running(before: Floats, added: Floats) -> Floats:
-    """Running sums along the first axis, the start included: (points + 1, columns)."""
+    """Running sums along the first axis, the start included: (points + 1, places)."""
     return np.concatenate([before[None], before + np.cumsum(added, axis=0)])
