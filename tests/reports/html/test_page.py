@@ -13,7 +13,8 @@ from tests.reports import samples
 from tests.reports.html.parsed import Page
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.html.case import case_context
-from trivium.reports.html.page import _environment, write_html
+from trivium.reports.html.document import environment
+from trivium.reports.html.page import write_html
 
 ATTRIBUTES = (
     "aria-hidden aria-label aria-live aria-roledescription autocomplete charset class content cx cy d "
@@ -283,7 +284,7 @@ def test_the_markup_of_an_attempt_does_not_depend_on_what_strangers_wrote(text):
         view = msgspec.structs.replace(
             view, case=case, attempt=attempt, scores=scores, why=text, passed=False
         )
-        return Page(_environment().get_template("case.html").render(case_context(view))).tags
+        return Page(environment().get_template("case.html").render(case_context(view))).tags
 
     assert markup(text) == markup("x")
 

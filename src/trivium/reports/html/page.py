@@ -1,27 +1,23 @@
 """Writes a run as one HTML file that works offline, from a mail attachment, with a strict policy."""
 
-import base64
-import hashlib
 import heapq
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from trivium.errors import InputError, MissingExtra
+from trivium.errors import InputError
 from trivium.reports import charts
 from trivium.reports.html.distribution import Distributions
-from trivium.reports.untrusted import visible
+from trivium.reports.html.document import asset, environment, policy, write_whole
 from trivium.reports.view import EvaluationView
 from trivium.reports.worst_first import worst_first
 from trivium.runs.summary import Summary
 
 if TYPE_CHECKING:
     import jinja2
-
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write_html(
@@ -50,34 +46,20 @@ def write_html(
         InputError: If the file cannot be written.
     """
     charts.load_altair()  # what is missing is said before the work, not after it
-    environment = _environment()
+    templates = environment()
     target = Path(path)
     distributions = Distributions()
     with tempfile.TemporaryFile() as spool:
-        places, total = _spool_worst(evaluations, spool, environment, cases_shown, distributions)
-        page = _around(environment, summary, distributions, provenance or {}, len(places), total)
+        places, total = _spool_worst(evaluations, spool, templates, cases_shown, distributions)
+        page = _around(templates, summary, distributions, provenance or {}, len(places), total)
         before, after = page.split(_HERE)
         try:
-            _write_whole(target, before, _parts(spool, places), after)
+            write_whole(target, chain([before.encode()], _parts(spool, places), [after.encode()]))
         except OSError as error:
             raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
 
 
 _HERE = "<!-- attempts -->"
-
-
-def _write_whole(target: Path, before: str, parts: Iterable[bytes], after: str) -> None:
-    """Write beside the target and put it in place when it is complete."""
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(before.encode())
-            file.writelines(parts)
-            file.write(after.encode())
-        unfinished.replace(target)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _parts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
@@ -89,14 +71,14 @@ def _parts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[byte
 def _spool_worst(
     evaluations: Iterable[EvaluationView],
     spool: IO[bytes],
-    environment: "jinja2.Environment",
+    templates: "jinja2.Environment",
     at_most: int,
     distributions: Distributions,
 ) -> tuple[list[tuple[int, int]], int]:
     """Write the worst attempts to the spool; where they stand in it, worst first, and how many passed by."""
     from trivium.reports.html.case import case_context
 
-    template = environment.get_template("case.html")
+    template = templates.get_template("case.html")
     total = 0
     # The least bad of those kept is on top, which is what the next one has to beat.
     kept: list[tuple[_Reversed, int, int]] = []
@@ -134,7 +116,7 @@ class _Reversed:
 
 
 def _around(
-    environment: "jinja2.Environment",
+    templates: "jinja2.Environment",
     summary: Summary,
     distributions: Distributions,
     provenance: Mapping[str, Any],
@@ -146,55 +128,12 @@ def _around(
     from trivium import __version__
     from trivium.reports.html.overview import overview_context
 
-    style, script = _asset("style.css"), _asset("cases.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return environment.get_template("page.html").render(
+    style, script = asset("style.css"), asset("cases.js")
+    return templates.get_template("page.html").render(
         overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
-        policy=policy,
+        policy=policy(style, script),
         here=Markup(_HERE),  # noqa: S704 - ours too
         version=__version__,
     )
-
-
-@cache
-def _asset(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-@cache
-def _environment() -> "jinja2.Environment":
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtra("report", "The HTML report") from error
-    from trivium.reports import wording
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    environment.filters |= {
-        "number": wording.number,
-        "interval": wording.interval,
-        "share": wording.share,
-        "words": wording.words,
-    }
-    return environment
-
-
-def _shown(value: Any) -> Any:
-    """What a template prints: texts of strangers with nothing in them that is obeyed rather than read."""
-    return visible(value) if type(value) is str else value
