@@ -11,6 +11,7 @@ COMMANDS = {
     "score": ("trivium.cli.score:score", "Score outputs and traces recorded elsewhere."),
     "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
     "list": ("trivium.cli.list:list_runs", "List the stored runs."),
+    "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),

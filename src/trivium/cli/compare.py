@@ -1,0 +1,101 @@
+"""``trivium compare``: whether a run is worse than the one before it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trivium.cli import options
+
+if TYPE_CHECKING:
+    from trivium.runs.comparing.comparison import Comparison
+
+_PATH = click.Path(dir_okay=False)
+
+
+@click.command()
+@click.argument("base")
+@click.argument("head")
+@options.option("--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02).")
+@options.option("--level", type=float, help="Of the intervals (default: the suite's, 0.95).")
+@options.option("--resamples", type=int, help="Of the bootstrap (default: the suite's, 10000).")
+@options.option("--seed", type=int, help="Of the bootstrap (default: the suite's, 42).")
+@options.option("--force", is_flag=True, help="Compare runs although their numbers do not mean the same.")
+@options.store
+@options.as_json
+@options.quiet
+@options.option(
+    "--inconclusive",
+    type=click.Choice(["pass", "fail"]),
+    help="What an inconclusive answer counts as (otherwise exit code 4).",
+)
+@options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")
+@options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
+@options.option("--chart", type=_PATH, metavar="FILE", help="Write the forest plot, as .svg or .png.")
+def compare(base: str, head: str, **given: Any) -> int:
+    """Compare run HEAD with run BASE: pass, fail or inconclusive.
+
+    Ends with 0 for pass, 1 for fail, 4 for inconclusive, and 2 where the runs cannot be compared.
+    """
+    from trivium.runs.comparing.compare import compare as compare_runs
+    from trivium.runs.run import Run
+    from trivium.store.store import Store
+
+    store = Store(given["store"], create=False)
+    comparison = compare_runs(
+        Run.load(base, store=store),
+        Run.load(head, store=store),
+        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force")},
+    )
+    _present(comparison, as_json=given["as_json"], quiet=given["quiet"])
+    for name, write in (("html", _html), ("markdown", _markdown), ("chart", _chart)):
+        if given[name] is not None:
+            _write(Path(given[name]), comparison, write)
+    answer = comparison.answer
+    if answer == "inconclusive" and given["inconclusive"] is not None:
+        answer = given["inconclusive"]
+    return _EXIT_CODES[answer]
+
+
+_EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
+
+
+def _present(comparison: "Comparison", *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        from trivium.cli.outcome import print_json
+
+        print_json(comparison)
+    elif not quiet:
+        from trivium.cli.screen import show
+        from trivium.reports.comparing.table import ComparisonTable
+
+        show(ComparisonTable(comparison))
+
+
+def _write(path: Path, comparison: "Comparison", write: Any) -> None:
+    from trivium.errors import InputError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, comparison)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {path}", err=True)
+
+
+def _html(path: Path, comparison: "Comparison") -> None:
+    from trivium.reports.comparing.page import write_html
+
+    write_html(path, comparison)
+
+
+def _markdown(path: Path, comparison: "Comparison") -> None:
+    from trivium.reports.comparing.markdown import render_markdown
+
+    path.write_text(render_markdown(comparison), encoding="utf-8")
+
+
+def _chart(path: Path, comparison: "Comparison") -> None:
+    from trivium.reports.comparing.forest import write_chart
+
+    write_chart(path, comparison)
