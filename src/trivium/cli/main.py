@@ -1,10 +1,11 @@
 """The command ``trivium``. Each command is one file, imported when it is called, and one line here."""
 
 import sys
-from importlib import import_module
 from typing import Any
 
 import click
+
+from trivium.cli.lazy import LazyCommands
 
 COMMANDS = {
     "run": ("trivium.cli.run:run", "Ask an agent, score what it did, store and print it."),
@@ -12,6 +13,7 @@ COMMANDS = {
     "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
     "list": ("trivium.cli.list:list_runs", "List the stored runs."),
     "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
+    "trust": ("trivium.cli.trust.group:trust", "Risk and coverage, calibration, judges against people."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),
@@ -23,36 +25,10 @@ INTERRUPTED = 130
 WRONG_INPUT = 2
 
 
-class _Commands(click.Group):
-    """Commands that are imported when they are called, so that ``--help`` is quick."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        from trivium.errors import suggest
-
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = suggest(args[0], COMMANDS)
-            raise click.UsageError(f'there is no command "{args[0]}".{hint}', ctx)
-        return super().resolve_command(ctx, args)
-
-
 @click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyCommands,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="trivium", message="trivium %(version)s")
 @click.option(

@@ -1,7 +1,8 @@
 """Run: a suite evaluated once, as users hold it in their hands."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
@@ -10,6 +11,9 @@ from trivium.store.opening import DEFAULT_URL
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
+
+if TYPE_CHECKING:
+    from trivium.runs.items.table import ItemTable
 
 
 class Run:
@@ -61,6 +65,34 @@ class Run:
     def evaluations(self) -> Iterator[Evaluation]:
         """The evaluations, in the order of the suite."""
         return (stored.evaluation for stored in self.store.evaluations(self.record))
+
+    def items(self, *, dimension: str, labels: str | Path) -> "ItemTable":
+        """Judgements of one dimension (or values of any metric) joined with people's labels.
+
+        Args:
+            dimension: What was judged.
+            labels: A file of labels, .jsonl or .csv.
+
+        Raises:
+            ItemsError: If the labels cannot be read, or do not fit the run.
+        """
+        from trivium.runs.items.joining import items_of_run
+        from trivium.runs.items.labels import Labels
+
+        return items_of_run(self.store, self.record, dimension=dimension, labels=Labels(labels))
+
+    def with_judgements(self, path: str | Path) -> Self:
+        """A new run: the attempts and scores of this one, and judgements of them recorded elsewhere.
+
+        Args:
+            path: Judgements, .jsonl, .csv or .parquet.
+
+        Raises:
+            ItemsError: If they cannot be read, or do not fit the run.
+        """
+        from trivium.runs.items.importing import import_judgements
+
+        return type(self)(self.store, import_judgements(self.store, self.record, path))
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.record.suite_name!r}, {self.record.state}>"

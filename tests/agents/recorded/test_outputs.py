@@ -288,7 +288,7 @@ def test_a_file_that_changes_after_the_check_is_not_read(outputs, tmp_path):
 def test_a_line_too_long_to_hold_is_refused(outputs, monkeypatch):
     monkeypatch.setattr("trivium.agents.recorded.line.LONGEST_LINE", 100)
     (problem,) = problems(outputs, {"case": "alpha", "output": "x"}, {"case": "beta", "output": "x" * 100})
-    assert problem == "line 2: is longer than 100 bytes: one output a line"
+    assert problem == "line 2: is longer than 100 bytes: one record a line"
 
 
 def test_the_schema_accepts_what_the_reader_accepts(outputs):

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.entering import attempt_of
-from trivium.errors import OutputsError, Problem, TraceError
+from trivium.errors import InputError, OutputsError, Problem, TraceError
 from trivium.suites.case import Id
 from trivium.suites.door import clean
 from trivium.suites.files.reading import Malformed, decode, parse_json
@@ -93,18 +93,20 @@ Told = tuple[Output | None, list[Problem], tuple[str, ...]]
 """The line as a record, or all that is wrong with it; and what was changed at the door."""
 
 
-def lines_of(file: IO[bytes], source: str) -> Iterator[tuple[int, int, bytes]]:
+def lines_of(
+    file: IO[bytes], source: str, *, error: type[InputError] = OutputsError
+) -> Iterator[tuple[int, int, bytes]]:
     """Number, start and bytes of every line that is not blank.
 
     Raises:
-        OutputsError: At a line that is too long to be held.
+        InputError: As ``error``, at a line that is too long to be held.
     """
     start, number = 0, 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
-            what = f"is longer than {LONGEST_LINE:,} bytes: one output a line"
-            raise OutputsError(source, Problem(f"line {number}", what))
+            what = f"is longer than {LONGEST_LINE:,} bytes: one record a line"
+            raise error(source, Problem(f"line {number}", what))
         mark = len(_BOM) if not start and line.startswith(_BOM) else 0
         if line[mark:].strip():
             yield number, start + mark, line[mark:]

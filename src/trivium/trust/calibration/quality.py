@@ -3,7 +3,6 @@
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from trivium.errors import Problem, TrustError
 
@@ -108,8 +107,9 @@ def auroc(score: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
     misses = right.size - hits
     if not hits or not misses:
         return None
-    ranks = rankdata(scores)[right == 1].sum()
-    return float((ranks - hits * (hits + 1) / 2) / (hits * misses))
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]  # equal scores share their mean rank
+    return float((ranks[right == 1].sum() - hits * (hits + 1) / 2) / (hits * misses))
 
 
 def probability_quality(p: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ ConfidenceFunction = Callable[[Signals], Floats]
 
 REGISTERED: dict[str, ConfidenceFunction] = {}
 
-RESERVED = frozenset({"all", "default", "calibrated", "verbalized_calibrated"})
+RESERVED = frozenset({"all", "default", "confidence", "calibrated", "verbalized_calibrated"})
 """Words that mean something else where a confidence is named."""
 
 

@@ -3,18 +3,16 @@
 import reprlib
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError
+from trivium.trust.confidence.columns import ABSENT, SignalColumns
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Any]
-
-ABSENT: Final = object()
-"""Stands in a column where an item has no such key."""
 
 SHOWN = 10
 """Faults that an error lists; the others are counted."""
@@ -51,7 +49,9 @@ class Signals:
         if mask.shape != (self._size,):
             raise ValueError(f"used must have shape ({self._size},), found {mask.shape}")
         self._at = np.flatnonzero(mask)
-        self._rows = rows if used is None else [rows[int(at)] for at in self._at]
+        self._columns = rows if isinstance(rows, SignalColumns) else None
+        by_row = used is None or self._columns is not None
+        self._rows = rows if by_row else [rows[int(at)] for at in self._at]
         self._wanted_by, self._groups, self._items = wanted_by, groups, items
         self.filled: dict[str, int] = {}
 
@@ -89,7 +89,10 @@ class Signals:
         Raises:
             TrustError: If a value is no such number. Text and booleans are never numbers here.
         """
-        column = [row.get(name, ABSENT) for row in self._rows]
+        if self._columns is None:
+            column = [row.get(name, ABSENT) for row in self._rows]
+        else:
+            column = self._columns.column(name, self._at)
         for gap, default in ((None, null), (ABSENT, absent)):
             if default is not None and (count := sum(value is gap for value in column)):
                 column = [default if value is gap else value for value in column]

@@ -1,0 +1,1 @@
+"""``trivium trust``: how far predictions and judges can be trusted. One file a command."""

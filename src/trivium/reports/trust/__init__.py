@@ -1,0 +1,1 @@
+"""What the trust commands found, as tables, charts and a page."""

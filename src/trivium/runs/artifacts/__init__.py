@@ -1,0 +1,1 @@
+"""What the trust commands answer: artifacts made of items, as plain JSON values."""

@@ -1,0 +1,147 @@
+"""What an artifact says of one confidence of one predictor (spec: files, metrics S)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from trivium.trust.calibration.quality import probability_quality, reliability
+from trivium.trust.estimates import Estimate
+from trivium.trust.selective.curve import Curve, risk_at, risk_coverage
+from trivium.trust.selective.items import Items
+from trivium.trust.selective.resampled import Plan, bootstrap_figures, figures
+
+GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Coverages at which the risk is read by default (S.8)."""
+
+AREA_COVERAGE = 0.5
+"""Coverage up to which the truncated areas go by default (S.7)."""
+
+RESAMPLED = ("aurc_full", "augrc_full", "aurc_at_c", "augrc_at_c", "cmax", "aurc_per_cmax", "augrc_per_cmax")
+"""Figures with an interval, by their names in the artifact."""
+
+IDEALS = ("aurc_optimal", "augrc_optimal", "eaurc", "eaugrc", "aurc_achievable")
+
+NEGLIGIBLE = 1e-15
+"""Differences of areas below this are the rounding of two sums of the same numbers."""
+
+
+def describe_variant(
+    items: Items,
+    right: np.ndarray[Any, np.dtype[np.bool_]],
+    *,
+    plan: Plan,
+    grid: Sequence[float] = GRID,
+    area_coverage: float = AREA_COVERAGE,
+) -> dict[str, Any]:
+    """The figures of one ranking, with intervals, the curve and the reliability of the confidence.
+
+    Args:
+        items: The items.
+        right: Whether each prediction equals the truth, shape (n,).
+        plan: How to resample.
+        grid: Coverages at which the risk is read.
+        area_coverage: Coverage up to which the truncated areas go.
+    """
+    inner = {
+        "aurc_full": "aurc",
+        "augrc_full": "augrc",
+        "aurc_at_c": f"aurc_at_{area_coverage!r}",
+        "augrc_at_c": f"augrc_at_{area_coverage!r}",
+    }
+    names = [inner.get(name, name) for name in RESAMPLED] + [f"mae_at_{share!r}" for share in grid]
+    estimates = bootstrap_figures(items, names, plan)
+    by_name = {name: estimates[inner.get(name, name)] for name in RESAMPLED}
+    ideal = figures(items, IDEALS)
+    kept = items.predicted
+    curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
+    cmax = curve.cmax
+    risks = {coverage_key(share): (share, estimates[f"mae_at_{share!r}"]) for share in dict.fromkeys(grid)}
+    used = min(area_coverage, cmax)
+    return {
+        "cmax": cmax,
+        "aurc_full": by_name["aurc_full"].point,
+        "augrc_full": by_name["augrc_full"].point,
+        "aurc_per_cmax": by_name["aurc_per_cmax"].point,
+        "augrc_per_cmax": by_name["augrc_per_cmax"].point,
+        **{name: _rounded(ideal[name]) for name in IDEALS},
+        "interpretation": _interpretation(by_name["aurc_full"].point, ideal),
+        **{
+            name: {"requested": area_coverage, "used": used, "value": by_name[name].point}
+            for name in ("aurc_at_c", "augrc_at_c")
+        },
+        "mae_at_coverage": {key: _reading(curve, share) for key, (share, _) in risks.items()},
+        "bootstrap": {
+            "seed": plan.seed,
+            "n_resamples": plan.resamples,
+            "rng": plan.rng,
+            "method": plan.method,
+            "groups": items.groups.count,
+            "ci95": {name: ends(found) for name, found in by_name.items()}
+            | {"mae_at_coverage": {key: ends(found) for key, (_, found) in risks.items()}},
+            "drop_rate": {name: found.drop_rate for name, found in by_name.items()}
+            | {"mae_at_coverage": {key: _drop_rate(found, plan) for key, (_, found) in risks.items()}},
+            "std_error": {name: found.std_error for name, found in by_name.items()},
+            "why_none": {name: found.why_none for name, found in by_name.items() if found.why_none},
+        },
+        "curve": {
+            "coverage": curve.coverage.tolist(),
+            "selective_risk": curve.selective_risk.tolist(),
+            "generalized_risk": curve.generalized_risk.tolist(),
+            "threshold": curve.threshold.tolist(),
+        },
+        "reliability": _reliability(items, right),
+        "reason": None if curve.coverage.size else "no item has a prediction",
+    }
+
+
+def coverage_key(share: float) -> str:
+    """A coverage as a key: two decimals, or as many as it takes to keep it apart from others."""
+    short = f"{share:.2f}"
+    return short if float(short) == share else repr(share)
+
+
+def ends(found: Estimate) -> list[float] | None:
+    """The interval of a figure; None where the figure itself is undefined."""
+    if found.interval is None or found.point is None:
+        return None
+    return [found.interval.low, found.interval.high]
+
+
+def _drop_rate(found: Estimate, plan: Plan) -> float:
+    """The share of resamples without a figure; the original tool says 1 where there is no figure at all."""
+    return 1.0 if found.point is None and plan.method == "legacy" else found.drop_rate
+
+
+def _rounded(value: float | None) -> float | None:
+    return 0.0 if value is not None and abs(value) < NEGLIGIBLE else value
+
+
+def _reading(curve: Curve, share: float) -> dict[str, float] | None:
+    found = risk_at(curve, share)
+    return None if found is None else msgspec.structs.asdict(found)
+
+
+def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> dict[str, float | None]:
+    achievable = ideal["aurc_achievable"]
+    gain = None if aurc is None or achievable is None else aurc - achievable
+    return {
+        "aurc_gap_pct": _percent(ideal["eaurc"], ideal["aurc_optimal"]),
+        "augrc_gap_pct": _percent(ideal["eaugrc"], ideal["augrc_optimal"]),
+        "achievable_gain_pct": _percent(gain, aurc),
+    }
+
+
+def _percent(part: float | None, whole: float | None) -> float | None:
+    """100 · part / whole; None where there is no whole: "no gap" would be said of no data."""
+    return None if part is None or not whole else 100 * part / whole
+
+
+def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any] | None:
+    """How often predictions of a confidence were right; None where the confidence is no probability."""
+    sure, hits = items.confidence[items.predicted], right[items.predicted]
+    if not sure.size or sure.min() < 0 or sure.max() > 1:
+        return None
+    bins: dict[str, Any] = msgspec.to_builtins(reliability(sure, hits))
+    return bins | probability_quality(sure, hits)

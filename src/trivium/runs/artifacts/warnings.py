@@ -1,0 +1,62 @@
+"""What a reader of an artifact is warned of (spec: metrics, B.3, S.10)."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from trivium.runs.items.ranked import Scale
+from trivium.runs.items.table import ItemTable
+from trivium.trust.selective.items import Items
+
+FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
+
+MOST_TIED = 0.2
+"""Share of the predictions in one plateau above which a reader is told of ties."""
+
+
+def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:
+    """What holds of the items, whatever the confidence."""
+    found = [f"{table.origin.path}: {note}" for table in tables for note in table.notes]
+    if scale.source == "observed":
+        found.append(
+            f"nobody says what values are possible: the range {scale.low:g} to {scale.high:g} was seen in "
+            "the items (--range LOW:HIGH states it)"
+        )
+    if included == 1:
+        found.append("one group: what differs between groups cannot be seen, so there is no interval")
+    elif included < TOO_FEW_GROUPS:
+        found.append(
+            f"{included} groups: an interval of so few does not hold what it promises; read none as 95 %"
+        )
+    elif included < FEW_GROUPS:
+        found.append(f"{included} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow")
+    for table in tables:
+        if table.failed:
+            found.append(
+                f"{_which(table, tables)}{len(table.failed)} of {table.groups.count + len(table.failed)} "
+                "groups failed and are left out: the figures speak of those that succeeded"
+            )
+        if table.n and not table.predicted.any():
+            found.append(f"{_which(table, tables)}no item has a prediction: there is no risk to speak of")
+    return found
+
+
+def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
+    """What holds of one confidence: ties."""
+    found = []
+    points, predicted = len(entry["curve"]["coverage"]), int(items.predicted.sum())
+    if points == 1 and predicted > 1:
+        found.append("every prediction has the same confidence, which ranks nothing")
+    elif points > 1:
+        shares = [0.0, *entry["curve"]["coverage"]]
+        widest = max(after - before for before, after in pairwise(shares))
+        tied = widest * items.n / predicted
+        if tied > MOST_TIED and predicted > points:
+            found.append(
+                "more than a fifth of the predictions share one confidence; AUGRC bears ties better than AURC"
+            )
+    return found
+
+
+def _which(table: ItemTable, tables: Sequence[ItemTable]) -> str:
+    return "" if len(tables) == 1 else f"{table.origin.mode or table.origin.path}: "

@@ -1,0 +1,144 @@
+"""From a table of items to items with a loss and a confidence, ready for the statistics."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import ItemsError, Problem, TrustError, suggest
+from trivium.runs.items.table import LISTED, ItemTable
+from trivium.trust.calibration.calibrator import Calibrator
+from trivium.trust.confidence.registry import REGISTERED
+from trivium.trust.confidence.variants import confidence, named_variants
+from trivium.trust.selective.items import Items, losses
+
+Floats = npt.NDArray[np.float64]
+
+STATED = "confidence"
+"""The variant that is the confidence stated with each item."""
+
+DEFINITIONS = {
+    "abs": "abs(pred - gt)",
+    "abs_norm": "abs(pred - gt) / {width:g}",
+    "zero_one": "pred != gt",
+}
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """The range of predictions and truths.
+
+    Attributes:
+        low: Lowest value.
+        high: Highest value.
+        source: ``declared``, or ``observed`` where nobody said it.
+    """
+
+    low: float
+    high: float
+    source: str
+
+    @property
+    def width(self) -> float:
+        """Distance between the ends."""
+        return self.high - self.low
+
+
+def scale_of(tables: Sequence[ItemTable], stated: tuple[float, float] | None) -> Scale:
+    """The scale: as stated, else as the source declares it, else as observed.
+
+    Args:
+        tables: The sides of a comparison, or the only one.
+        stated: By the user.
+    """
+    declared = stated or next((table.scale for table in tables if table.scale is not None), None)
+    if declared is not None:
+        return Scale(low=declared[0], high=declared[1], source="declared")
+    values = np.concatenate([part for table in tables for part in (table.gt, table.pred[table.predicted])])
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    return Scale(low=low, high=high if high > low else low + 1, source="observed")
+
+
+def variants_of(tables: Sequence[ItemTable], word: str | None) -> tuple[str, ...]:
+    """The confidences that a word stands for: by default what the items state, else the default of S.9."""
+    if word is not None:
+        return named_variants(word)
+    return (STATED,) if all(table.states_confidence for table in tables) else named_variants("default")
+
+
+def ranked(
+    table: ItemTable,
+    variant: str,
+    *,
+    loss: str,
+    scale: Scale,
+    calibrator: Calibrator | None = None,
+) -> tuple[Items, tuple[str, ...]]:
+    """Items with their loss and confidence, and what a reader must know of the confidence.
+
+    Raises:
+        ItemsError: If a prediction states no confidence where it should.
+        TrustError: If a value is off the scale, or a confidence cannot be computed; names group and item.
+    """
+    values, notes = confidences(table, variant, calibrator=calibrator)
+    wrong = losses(
+        table.pred,
+        table.gt,
+        kind=loss,
+        scale=(scale.low, scale.high),
+        predicted=table.predicted,
+        name=table.name,
+    )
+    items = Items.of(table.groups, wrong, values, predicted=table.predicted, name=table.name, variant=variant)
+    return items, notes
+
+
+def confidences(
+    table: ItemTable, variant: str, *, calibrator: Calibrator | None = None
+) -> tuple[Floats, tuple[str, ...]]:
+    """The confidence of every item, NaN where there is no prediction, and what stood in for signals.
+
+    Raises:
+        ItemsError: If a prediction states no confidence, or has no signals to compute one from.
+        TrustError: If the variant is unknown, or the signals do not give a finite confidence.
+    """
+    if variant == STATED:
+        lacking = np.flatnonzero(table.predicted & np.isnan(table.confidence))
+        if lacking.size:
+            listed = [
+                Problem(table.name(int(row)), "a prediction without confidence") for row in lacking[:LISTED]
+            ]
+            raise ItemsError("", listed, left_out=lacking.size - len(listed))
+        return table.confidence, ()
+    if table.n and not table.signals.names and table.states_confidence:
+        hint = suggest(variant, REGISTERED)
+        raise TrustError(
+            f'{table.origin.path}: the items state a confidence and have no signals to compute "{variant}" '
+            f"from; use --confidence {STATED}.{'' if variant in REGISTERED else hint}"
+        )
+    found = confidence(
+        variant,
+        table.signals,
+        calibrator=calibrator,
+        groups=_Groups(table),
+        items=table.names,
+        used=table.predicted,
+    )
+    notes = found.warnings
+    if calibrator is not None and calibrator.keeps_ranking and "calibrated" in variant:
+        notes += (f'"{variant}" ranks the items as before calibration: no area can change by it',)
+    return found.values, notes
+
+
+class _Groups(Sequence[str]):
+    """The group of each item, looked up when it is asked for."""
+
+    def __init__(self, table: ItemTable) -> None:
+        self._groups = table.groups
+
+    def __len__(self) -> int:
+        return self._groups.codes.size
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._groups.ids[self._groups.codes[row]]

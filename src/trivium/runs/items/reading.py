@@ -1,0 +1,33 @@
+"""Reading items from any file that can hold them (spec: files, items)."""
+
+from pathlib import Path
+
+from trivium.errors import ItemsError
+from trivium.runs.items.item import Item
+from trivium.runs.items.lines import WORDS, read_records
+from trivium.runs.items.table import ItemTable, Origin, TableBuilder
+
+
+def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
+    """Items of a .jsonl, .csv or .parquet file, or of a run artifact of the PHQ-8 form (.json).
+
+    The file is read line by line into columns, so that ten million items fit in memory.
+
+    Args:
+        path: Where they are.
+        mode: Which predictor of a run artifact.
+
+    Raises:
+        ItemsError: If the file cannot be read, or an item is wrong; names line, group and item.
+    """
+    place = Path(path)
+    if place.suffix.lower() == ".json":
+        from trivium.runs.items.phq8 import read_phq8
+
+        return read_phq8(place, mode=mode)
+    if mode is not None:
+        raise ItemsError(str(path), f'only a run artifact (.json) has modes; "{mode}" means nothing here')
+    builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
+    for number, item in read_records(place, Item, builder.problem):
+        builder.add(item, number)
+    return builder.table()

@@ -1,0 +1,243 @@
+"""Items in columns: a few dozen bytes each, so that ten million of them fit in memory."""
+
+from array import array
+from collections.abc import Sequence
+from math import isfinite, nan
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import ItemsError, Problem
+from trivium.runs.items.item import Item
+from trivium.trust.confidence.columns import SignalColumns
+from trivium.trust.groups import Groups, ordered_ids
+
+Floats = npt.NDArray[np.float64]
+
+LISTED = 10
+"""Mistakes that an error lists; the others are counted."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where items come from.
+
+    Attributes:
+        path: The file, or the store of the run.
+        run_id: The run that made the predictions, if it is known.
+        git_commit: The commit that it ran, if it is known.
+        mode: Which of several predictors in the file; or the dimension of a run.
+    """
+
+    path: str
+    run_id: str | None = None
+    git_commit: str | None = None
+    mode: str | None = None
+
+
+class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Predictions that nobody labelled: they have no truth, and take part only where none is needed.
+
+    Attributes:
+        groups: The group of each, m of them.
+        pred: The predictions, shape (m,).
+    """
+
+    groups: tuple[str, ...] = ()
+    pred: Floats = np.empty(0)
+
+
+class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Items of groups whose run succeeded, n of them.
+
+    Attributes:
+        origin: Where they come from.
+        groups: The group of each item; groups without items are among the ids too.
+        failed: Ids of the groups whose run failed.
+        names: What each item is called within its group.
+        word: What the source counts in: ``line``, ``row``; empty where it counts nothing.
+        numbers: Which line or row each item is, shape (n,).
+        pred: Predictions, shape (n,); NaN where the predictor abstained.
+        gt: Truths, shape (n,).
+        confidence: As stated with the item, shape (n,); NaN where it states none.
+        signals: The signals of each item.
+        scale: Lowest and highest value of pred and gt, where the source declares it.
+        notes: What a reader must know of how the items were made.
+        rest: Predictions of the same run that nobody labelled.
+        provenance: Judges and prompts, where they are known.
+    """
+
+    origin: Origin
+    groups: Groups
+    failed: tuple[str, ...]
+    names: "PackedTexts"
+    word: str
+    numbers: npt.NDArray[np.int64]
+    pred: Floats
+    gt: Floats
+    confidence: Floats
+    signals: SignalColumns
+    scale: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+    rest: Unlabelled = Unlabelled()
+    provenance: dict[str, Any] = {}
+
+    @property
+    def n(self) -> int:
+        """Number of items."""
+        return self.pred.size
+
+    @property
+    def predicted(self) -> npt.NDArray[np.bool_]:
+        """Whether each item has a prediction, shape (n,)."""
+        return ~np.isnan(self.pred)
+
+    @property
+    def states_confidence(self) -> bool:
+        """Whether any prediction came with a confidence of its own."""
+        return bool((~np.isnan(self.confidence) & self.predicted).any())
+
+    def name(self, row: int) -> str:
+        """What a reader calls an item, with where it stands."""
+        where = f"{self.word} {self.numbers[row]}" if self.word else ""
+        group = self.groups.ids[self.groups.codes[row]]
+        return f"{self.origin.path}: {_called(where, group, self.names[row])}"
+
+
+class PackedTexts(Sequence[str]):
+    """Many short texts in one buffer."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._ends = array("q")
+
+    def append(self, text: str) -> None:
+        """Add a text."""
+        self._bytes += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: Any) -> Any:
+        start = self._ends[row - 1] if row else 0
+        return self._bytes[start : self._ends[row]].decode("utf-8", "surrogatepass")
+
+
+class TableBuilder:
+    """Takes items one at a time and gathers what is wrong with them.
+
+    Args:
+        origin: Where they come from.
+        word: What the source counts in: ``line``, ``row``; empty where it counts nothing.
+        scale: Of pred and gt, where the source declares it.
+    """
+
+    def __init__(self, origin: Origin, *, word: str = "", scale: tuple[float, float] | None = None) -> None:
+        self._origin = origin
+        self._word = word
+        self._scale = scale
+        self._codes: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
+        self._rows, self._numbers = array("q"), array("q")
+        self._pred, self._gt, self._confidence = array("d"), array("d"), array("d")
+        self._names = PackedTexts()
+        self._signals = SignalColumns()
+        self._problems: list[Problem] = []
+        self._left_out = 0
+
+    def problem(self, number: int, what: str, *, group: str | None = None, item: str | None = None) -> None:
+        """Put down a mistake at a line or row."""
+        if len(self._problems) < LISTED:
+            where = f"{self._word} {number}" if self._word else ""
+            self._problems.append(Problem(_called(where, group, item), what))
+        else:
+            self._left_out += 1
+
+    def group(self, id: str) -> None:  # noqa: A002 - the word of the records
+        """Put down a group whose run succeeded, items or not."""
+        self._codes.setdefault(id, len(self._codes))
+
+    def add(self, item: Item, number: int) -> None:
+        """Put down the item of a line or row, or what is wrong with it."""
+        name, pred, gt, confidence = item.item, item.pred, item.gt, item.confidence
+        if not item.success:
+            self._failed[item.group] = number
+            if name is not None:
+                self.problem(number, "an item of a group that failed", group=item.group, item=name)
+        elif (
+            name is not None
+            and isinstance(gt, float)
+            and isfinite(gt)
+            and (pred is None or (isinstance(pred, float) and isfinite(pred)))
+            and (pred is None or confidence is None or isfinite(confidence))
+        ):
+            self._rows.append(self._codes.setdefault(item.group, len(self._codes)))
+            self._numbers.append(number)
+            self._names.append(name)
+            self._pred.append(nan if pred is None else pred)
+            self._gt.append(gt)
+            self._confidence.append(nan if confidence is None else confidence)
+            self._signals.append(item.signals or {})
+        else:
+            for what in _faults(item):
+                self.problem(number, what, group=item.group, item=name)
+
+    def table(
+        self,
+        *,
+        notes: tuple[str, ...] = (),
+        rest: Unlabelled | None = None,
+        provenance: dict[str, Any] | None = None,
+    ) -> ItemTable:
+        """All items, with what is known beside them.
+
+        Raises:
+            ItemsError: If anything was wrong with one; names line, group and item.
+        """
+        for group in self._failed.keys() & self._codes.keys():
+            self.problem(self._failed[group], "is said to have failed, and has items", group=group)
+        if self._problems:
+            raise ItemsError(self._origin.path, self._problems, left_out=self._left_out)
+        ids = ordered_ids(self._codes)
+        place = {id_: code for code, id_ in enumerate(ids)}
+        moved = np.array([place[id_] for id_ in self._codes], np.int64)
+        rows = np.frombuffer(self._rows, np.int64)
+        return ItemTable(
+            origin=self._origin,
+            groups=Groups(ids=tuple(ids), codes=moved[rows] if rows.size else rows),
+            failed=tuple(ordered_ids(self._failed)),
+            names=self._names,
+            word=self._word,
+            numbers=np.frombuffer(self._numbers, np.int64),
+            pred=np.frombuffer(self._pred),
+            gt=np.frombuffer(self._gt),
+            confidence=np.frombuffer(self._confidence),
+            signals=self._signals,
+            scale=self._scale,
+            notes=notes,
+            rest=rest or Unlabelled(),
+            provenance=provenance or {},
+        )
+
+
+def _called(where: str, group: str | None, item: str | None) -> str:
+    named = [f'{word} "{name}"' for word, name in (("group", group), ("item", item)) if name is not None]
+    return ", ".join([where, *named] if where else named)
+
+
+def _faults(item: Item) -> list[str]:
+    """What is wrong with the numbers of an item; nothing that an abstention leaves open."""
+    found = ['"item" is missing'] if item.item is None else []
+    if item.pred is msgspec.UNSET:
+        found.append('"pred" is missing (null abstains)')
+    if item.gt is msgspec.UNSET or item.gt is None:
+        found.append('"gt" is missing: every item needs its truth')
+    numbers = {"pred": item.pred, "gt": item.gt}
+    if item.pred is not None:
+        numbers["confidence"] = item.confidence
+    for key, value in numbers.items():
+        if isinstance(value, float) and not isfinite(value):
+            found.append(f'"{key}" is {"NaN" if value != value else "infinite"}; expected a finite number')  # noqa: PLR0124
+    return found

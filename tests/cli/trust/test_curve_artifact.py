@@ -1,0 +1,98 @@
+"""The artifacts of the original tool, made again key by key."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.goldens import SHARED, data
+from trivium.cli.main import run_command
+
+LEGACY = ("--confidence", "all", "--rng", "legacy", "--bootstrap-resamples", "1000", "--seed", "42", "--json")
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(data("phq8_run.json"), tmp_path)
+
+
+def artifact(capsys, *arguments: str) -> dict:
+    assert run_command(["trust", "curve", *arguments]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return json.loads(said.out)
+
+
+def differences(expected, found, path: str = "") -> list[str]:
+    """Where what was found lacks something, or says something else; more keys may be there."""
+    if isinstance(expected, dict):
+        if not isinstance(found, dict):
+            return [path]
+        return [
+            each
+            for key, value in expected.items()
+            for each in (
+                differences(value, found[key], f"{path}/{key}") if key in found else [f"{path}/{key} missing"]
+            )
+        ]
+    if isinstance(expected, list):
+        if not isinstance(found, list) or len(found) != len(expected):
+            return [path]
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [each for place, pair in pairs for each in differences(*pair, f"{path}[{place}]")]
+    if isinstance(expected, float):
+        return [] if found == pytest.approx(expected, rel=1e-9, abs=1e-12) else [f"{path}: {found}"]
+    return [] if found == expected else [f"{path}: {found!r}"]
+
+
+def golden(name: str) -> dict:
+    return json.loads((SHARED / "golden" / name).read_text(encoding="utf-8"))
+
+
+def test_one_predictor_gives_the_numbers_of_the_original_tool(capsys):
+    found = artifact(capsys, "phq8_run.json", "--mode", "few_shot", "--created-at", "STRIPPED", *LEGACY)
+    assert differences(golden("phq8_metrics_single.json"), found) == []
+
+
+def test_two_predictors_give_the_numbers_of_the_original_tool(capsys):
+    inputs = (
+        "--input",
+        "phq8_run.json",
+        "--mode",
+        "zero_shot",
+        "--input",
+        "phq8_run.json",
+        "--mode",
+        "few_shot",
+    )
+    found = artifact(capsys, *inputs, "--created-at", "STRIPPED", *LEGACY)
+    assert differences(golden("phq8_metrics_paired.json"), found) == []
+
+
+def test_what_abstaining_alone_did_is_said_in_words(capsys):
+    modes = ("--mode", "zero_shot", "--mode", "few_shot")
+    found = artifact(capsys, "phq8_run.json", *modes, "--confidence", "verbalized", "--json")
+    deltas = found["comparison"]["deltas"]["verbalized"]
+    assert deltas["aurc_full"]["ci95"][0] > 0
+    assert deltas["aurc_common"]["ci95"][0] < 0 < deltas["aurc_common"]["ci95"][1]
+    assert "worse over all it predicts, but not shown to differ" in deltas["in_words"]
+
+
+def test_the_table_fits_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_command(["trust", "curve", "phq8_run.json", "--mode", "few_shot", "--confidence", "all"]) == 0
+    out = capsys.readouterr().out
+    assert "verbalized " in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_answer_is_written_as_it_is_printed(capsys):
+    code = run_command(
+        ["trust", "curve", "phq8_run.json", "--mode", "few_shot", "--json", "--output", "a/answer.json"]
+    )
+    said = capsys.readouterr()
+    assert code == 0
+    assert Path("a/answer.json").read_text(encoding="utf-8") == said.out
+    assert said.err == "wrote a/answer.json\n"
