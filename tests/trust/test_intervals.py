@@ -30,9 +30,37 @@ def test_a_mean_of_single_values_has_students_interval():
 def test_equal_sized_groups_have_the_interval_of_their_means():
     values = np.random.default_rng(2).uniform(0.3, 0.7, (9, 4))
     expected = stats.ttest_1samp(values.mean(axis=1), 0).confidence_interval(0.95)
-    found = mean_interval(values.ravel(), np.repeat(np.arange(9), 4))
+    found = mean_interval(values.ravel(), np.repeat(np.arange(9), 4), low=None, high=None)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert (found.n, found.groups) == (36, 9)
+
+
+def ends_of_the_scaled_error(found, values, low, high, error):
+    mean, t = np.mean(values), stats.t.ppf(0.975, found.groups - 1)
+    for end in (found.low, found.high):
+        shrunk = (end - low) * (high - end) / ((mean - low) * (high - mean))
+        assert (end - mean) ** 2 == pytest.approx(t**2 * error**2 * shrunk)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (-3.0, 2.0)])
+def test_clustered_values_in_a_range_have_an_error_that_shrinks_towards_its_ends(low, high):
+    values = np.random.default_rng(4).uniform(0.3, 0.99, (12, 3))
+    found = mean_interval(values.ravel(), np.repeat(np.arange(12), 3), low=low, high=high)
+    ends_of_the_scaled_error(found, values, low, high, stats.sem(values.mean(axis=1)))
+
+
+def test_independent_values_near_the_end_of_a_range_do_too():
+    values = np.append(np.full(9, 0.99), 0.7)
+    found = mean_interval(values, np.arange(10))
+    assert values.mean() + stats.t.ppf(0.975, 9) * stats.sem(values) > 1 > found.high
+    ends_of_the_scaled_error(found, values, 0, 1, stats.sem(values))
+
+
+def test_far_from_the_ends_of_a_range_it_does_not_matter():
+    values, groups = np.random.default_rng(4).uniform(0.3, 0.9, 12), np.arange(12) // 2
+    wide = mean_interval(values, groups, low=-1000.0, high=1000.0)
+    none = mean_interval(values, groups, low=None, high=None)
+    assert (wide.low, wide.high) == pytest.approx((none.low, none.high), abs=1e-4)
 
 
 def test_unequal_groups_have_the_cluster_robust_error_of_a_regression():

@@ -31,11 +31,16 @@ def mean_interval(
 ) -> Interval | None:
     """Interval of the mean over values that weigh the same, robust to clusters.
 
-    The standard error is that of the cluster-robust (linearised) mean, the quantile Student's t with G - 1
-    degrees of freedom. Where all values (or all groups) are equal there is no spread to go by: with a share
-    p of unseen groups, G equal ones are met with probability (1 - p)^G, so p is at most
-    1 - (1 - level)^(1/G), about 3/G for 95 %, and the mean can lie that share of the way to either end of
-    the range.
+    The standard error SE is that of the cluster-robust (linearised) mean m, the quantile Student's t with
+    G - 1 degrees of freedom. The interval is m ± t · SE without a range, and for independent values (one a
+    group) if it lies inside the range. Else the error shrinks towards the ends of the range: in [0, 1] the
+    interval holds every q with (q - m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as Wilson's does for a rate.
+    In ``benchmarks/interval_coverage.py`` that keeps its promise with correlated values and near an end of
+    the range, where m ± t · SE covers too little.
+
+    Where all values (or all groups) are equal there is no spread to go by: with a share p of unseen groups,
+    G equal ones are met with probability (1 - p)^G, so p is at most 1 - (1 - level)^(1/G), about 3/G for
+    95 %, and the mean can lie that share of the way to either end of the range.
 
     Args:
         values: Shape (n,), finite.
@@ -45,7 +50,7 @@ def mean_interval(
         high: Upper end of the range of a value; None where there is none.
 
     Returns:
-        The interval, clipped to the range; None without values, with one group, or where all are equal
+        The interval, inside the range; None without values, with one group, or where all are equal
         and the range has an open end.
 
     Raises:
@@ -60,10 +65,15 @@ def mean_interval(
         return None
     point = float(np.clip(y.mean(), y.min(), y.max()))
     error = sqrt(_variance_of_mean(y, codes, count))
+    t = float(stdtrit(count - 1, (1 + level) / 2))
     if error > 1e-12 * np.abs(y).max():
-        reach = float(stdtrit(count - 1, (1 + level) / 2)) * error
-        ends = max(floor, point - reach), min(ceiling, point + reach)
+        ends = max(floor, point - t * error), min(ceiling, point + t * error)
         method = "cluster t (G-1)"
+        if low is not None and high is not None and (count < y.size or low in ends or high in ends):
+            width, place = high - low, (point - low) / (high - low)
+            shares = _score_ends(place, place * (1 - place) * (width / error) ** 2, t)
+            ends = low + width * shares[0], low + width * shares[1]
+            method = "cluster t (G-1), score"
     elif low is not None and high is not None:
         unseen = 1 - (1 - level) ** (1 / count)
         ends = point - unseen * (point - low), point + unseen * (high - point)
