@@ -238,3 +238,12 @@ def test_a_settled_gate_needs_none_and_the_limit_itself_cannot_be_settled():
     assert needs_groups(INTERVAL, float(VALUES.mean()), 0.1) == 0
     assert needs_groups(INTERVAL, 0.6, 0.6) is None
     assert needs_groups(None, 0.6, 0.5) is None
+
+
+def test_with_many_groups_the_probability_of_change_is_that_of_the_normal_limit():
+    values = np.random.default_rng(6).uniform(0.4, 0.8, 1500)
+    limit = values.mean() + 0.5 * stats.sem(values)
+    found = probability_of_change(
+        values, np.arange(1500), lambda m: m > limit, rng=np.random.default_rng(7), resamples=40_000
+    )
+    assert found == pytest.approx(stats.norm.sf(0.5), abs=4 * 0.46 / np.sqrt(40_000))
