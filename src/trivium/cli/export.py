@@ -8,11 +8,17 @@ import click
 
 from trivium.cli import options
 
+WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels")
+
 
 @click.command()
 @click.argument("run", required=False)
+@options.option("--what", type=click.Choice(WHAT), default="scores", show_default=True, help="Which data.")
 @options.option(
-    "--what", type=click.Choice(["scores", "attempts", "summary"]), default="scores", show_default=True
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="People's labels, for --what items and labels.",
 )
 @options.option(
     "--format", "format_", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True
@@ -24,7 +30,15 @@ from trivium.cli import options
     "--stable", is_flag=True, help="Without run ids and measured times: equal inputs give equal bytes."
 )
 @options.store
-def export(run: str | None, what: str, format_: str, output: str | None, stable: bool, store: str) -> None:
+def export(
+    run: str | None,
+    what: str,
+    labels: Path | None,
+    format_: str,
+    output: str | None,
+    stable: bool,
+    store: str,
+) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
     from trivium.errors import InputError
     from trivium.store.export.rows import (
@@ -43,6 +57,10 @@ def export(run: str | None, what: str, format_: str, output: str | None, stable:
         "attempts": (attempt_rows, ATTEMPT_COLUMNS),
         "summary": (summary_rows, SUMMARY_COLUMNS),
     }
+    if what not in kinds:
+        from trivium.runs.items.rows import rows_and_columns
+
+        kinds[what] = rows_and_columns(what, labels)
     make, columns = kinds[what]
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})

@@ -5,7 +5,11 @@ import click
 from trivium.cli.lazy import LazyCommands
 
 COMMANDS = {
+    "import": ("trivium.cli.trust.import_:import_", "Bring judgements recorded elsewhere into a run."),
     "curve": ("trivium.cli.trust.curve:curve", "Risk and coverage of predictions that may abstain."),
+    "calibrate": ("trivium.cli.trust.calibrate:calibrate", "Make a confidence true."),
+    "certify": ("trivium.cli.trust.certify:certify", "Which judgements may stand without a person."),
+    "agree": ("trivium.cli.trust.agree:agree", "How far a judge agrees with people."),
 }
 
 

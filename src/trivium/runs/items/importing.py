@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from trivium.agents.attempt import Attempt
 from trivium.errors import ItemsError, Problem, suggest
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.score import Score
@@ -50,24 +51,31 @@ def import_judgements(store: Store, source: RunRecord, path: str | Path) -> RunR
         due=source.due,
         attempts_from=source.attempts_from or source.number,
     )
-    batch: list[StoredEvaluation] = []
-    scored = {(stored.position, stored.evaluation.repeat): stored for stored in store.evaluations(source)}
-    for attempt in store.attempts(source):
-        before = scored.get((attempt.position, attempt.attempt.repeat))
-        scores = {} if before is None else dict(before.evaluation.scores)
-        scores |= judgements.scores(attempt.attempt.case, attempt.attempt.repeat)
-        batch.append(
-            StoredEvaluation(
-                position=attempt.position, evaluation=evaluation(attempt.attempt, scores, settings)
-            )
-        )
-        if len(batch) == AT_ONCE:
-            store.save(run, evaluations=batch)
-            batch = []
-    store.save(run, evaluations=batch)
-    store.save_case_scores(run, store.case_scores(source))
-    store.finish(run, "done", summary=msgspec.to_builtins(summarise(store, run)))
+    try:
+        batch: list[StoredEvaluation] = []
+        for position, attempt, scores in _scored_attempts(store, source):
+            scores |= judgements.scores(attempt.case, attempt.repeat)
+            folded = evaluation(attempt, scores, settings)
+            batch.append(StoredEvaluation(position=position, evaluation=folded))
+            if len(batch) == AT_ONCE:
+                store.save(run, evaluations=batch)
+                batch = []
+        store.save(run, evaluations=batch)
+        store.save_case_scores(run, store.case_scores(source))
+        store.finish(run, "done", summary=msgspec.to_builtins(summarise(store, run)))
+    except BaseException:
+        store.finish(run, "interrupted", summary=None)
+        raise
     return store.run(run.id)
+
+
+def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attempt, dict[str, Score]]]:
+    """Position, attempt and scores of every attempt that a run scored; both come in the order of the suite."""
+    attempts = store.attempts(run)
+    for scored in store.evaluations(run):
+        key = scored.position, scored.evaluation.repeat
+        stored = next(each for each in attempts if (each.position, each.attempt.repeat) == key)
+        yield scored.position, stored.attempt, dict(scored.evaluation.scores)
 
 
 def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:

@@ -1,7 +1,6 @@
 """From a table of items to items with a loss and a confidence, ready for the statistics."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,7 +10,7 @@ from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.table import LISTED, ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.confidence.registry import REGISTERED
-from trivium.trust.confidence.variants import confidence, named_variants
+from trivium.trust.confidence.variants import CALIBRATED, confidence, named_variants
 from trivium.trust.selective.items import Items, losses
 
 Floats = npt.NDArray[np.float64]
@@ -111,6 +110,11 @@ def confidences(
             ]
             raise ItemsError("", listed, left_out=lacking.size - len(listed))
         return table.confidence, ()
+    if variant == CALIBRATED + STATED and calibrator is not None:
+        plain, notes = confidences(table, STATED)
+        values = np.full(plain.shape, np.nan)
+        values[table.predicted] = calibrator.apply(plain[table.predicted])
+        return values, (*notes, *_of_calibrator(calibrator, variant, table), *calibrator.doubts(STATED))
     if table.n and not table.signals.names and table.states_confidence:
         hint = suggest(variant, REGISTERED)
         raise TrustError(
@@ -121,24 +125,18 @@ def confidences(
         variant,
         table.signals,
         calibrator=calibrator,
-        groups=_Groups(table),
+        groups=table.group_names,
         items=table.names,
         used=table.predicted,
     )
-    notes = found.warnings
-    if calibrator is not None and calibrator.keeps_ranking and "calibrated" in variant:
-        notes += (f'"{variant}" ranks the items as before calibration: no area can change by it',)
-    return found.values, notes
+    return found.values, (*found.warnings, *_of_calibrator(calibrator, variant, table))
 
 
-class _Groups(Sequence[str]):
-    """The group of each item, looked up when it is asked for."""
-
-    def __init__(self, table: ItemTable) -> None:
-        self._groups = table.groups
-
-    def __len__(self) -> int:
-        return self._groups.codes.size
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._groups.ids[self._groups.codes[row]]
+def _of_calibrator(calibrator: Calibrator | None, variant: str, table: ItemTable) -> list[str]:
+    """What a reader must know of the calibrator that a variant asked for."""
+    if calibrator is None or "calibrated" not in variant:
+        return []
+    notes = [*calibrator.warnings, *calibrator.unlike(table.provenance)]
+    if calibrator.keeps_ranking:
+        notes.append("a temperature keeps the order of the items, so no area changes by it")
+    return notes

@@ -98,11 +98,27 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Whether any prediction came with a confidence of its own."""
         return bool((~np.isnan(self.confidence) & self.predicted).any())
 
+    @property
+    def group_names(self) -> "Sequence[str]":
+        """The group of each item, looked up when it is asked for."""
+        return _GroupNames(self.groups)
+
     def name(self, row: int) -> str:
         """What a reader calls an item, with where it stands."""
         where = f"{self.word} {self.numbers[row]}" if self.word else ""
         group = self.groups.ids[self.groups.codes[row]]
         return f"{self.origin.path}: {_called(where, group, self.names[row])}"
+
+
+class _GroupNames(Sequence[str]):
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def __len__(self) -> int:
+        return self._groups.codes.size
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._groups.ids[self._groups.codes[row]]
 
 
 class PackedTexts(Sequence[str]):

@@ -1,0 +1,42 @@
+"""A certificate in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from trivium.reports.untrusted import one_line
+
+
+class CertificateText:
+    """From which confidence on predictions may stand, or why none may.
+
+    Args:
+        answer: As ``trivium.runs.artifacts.certificate.certificate`` makes it.
+    """
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self._answer = answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self._answer
+        promise = f"at most {100 * found['epsilon']:g} % wrong, kept with probability {1 - found['delta']:g}"
+        name = one_line(found["confidence"], at_most=60)
+        if found["threshold"] is None:
+            yield Text(f"Nothing can be certified ({promise}).", style="bold")
+            yield Text(f"{found['reason']}. Every verdict goes to people.")
+        else:
+            yield Text(f"Accept from {name} = {found['threshold']:g} on ({promise}).", style="bold")
+            yield Text(
+                f"That is {found['n_accepted']:,} of the {found['n_items']:,} items "
+                f"({100 * found['coverage']:.1f} %), of which {found['errors']:,} are wrong; "
+                f"the bound at this threshold is {100 * found['error_bound']:.1f} %. The others go to people."
+            )
+        yield Text(
+            f"{found['n']:,} labelled verdicts in {found['groups']:,} groups, {found['tested']:,} thresholds "
+            f"tested, {found['method']}.",
+            style="dim",
+        )
+        for warning in found["warnings"]:
+            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
