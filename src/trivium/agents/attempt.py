@@ -7,6 +7,9 @@ import msgspec
 
 from trivium.traces.trace import Trace
 
+TRACE_LEFT_OUT = "trace_left_out"
+"""Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens and money that an attempt used; None where nobody said."""

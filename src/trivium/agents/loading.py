@@ -40,6 +40,7 @@ def load_agent(spec: Any) -> AgentAdapter:
     if _URL.match(spec):
         from trivium.agents.adapters.endpoint import EndpointAgent
 
+        _check_address(spec)
         return EndpointAgent(spec)
     if spec.startswith(_COMMAND):
         return CommandAgent(spec.removeprefix(_COMMAND).strip(), name=None)
@@ -47,6 +48,17 @@ def load_agent(spec: Any) -> AgentAdapter:
     if not (separator and place and attribute):
         raise AgentError(spec, f"names no agent; expected {FORMS}")
     return _from_object(_attribute(_module(place, spec), attribute, spec), spec)
+
+
+def _check_address(spec: str) -> None:
+    import httpx
+
+    try:
+        host = httpx.URL(spec).host
+    except httpx.InvalidURL as error:
+        raise AgentError(spec, f"is no address: {error}") from error
+    if not host:
+        raise AgentError(spec, "names no host; expected http://host/path or https://host/path")
 
 
 def _from_object(found: Any, name: str) -> AgentAdapter:

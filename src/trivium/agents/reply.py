@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from trivium.agents.adapter import AgentFailure, Reply
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, Attempt, Usage
 from trivium.agents.failing import shown
 from trivium.errors import TraceError
 from trivium.suites.door import clean
@@ -15,10 +15,6 @@ from trivium.traces.native import native_trace
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may fill."""
-
-TRACE_LEFT_OUT = "trace_left_out"
-"""Flag of an attempt whose trace could not be read; ``metadata.trace_error`` says why."""
-
 
 NOTHING = "nothing came back"
 """Why an attempt failed that has neither output nor trace nor reward."""

@@ -1,7 +1,9 @@
 """What ``run`` and ``score`` share: loading the suite, evaluating it, presenting the run."""
 
 import signal
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import Any
 
 import msgspec
@@ -45,14 +47,16 @@ def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -
     # A service manager's polite end is treated like Ctrl-C: what came back is stored.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run = evaluate(
-            suite,
-            metrics=split_names(given["metrics"]),
-            store=given["store"],
-            resume=given["resume"],
-            progress=bar,
-            **whose,
-        )
+        # What an agent prints is no answer of ours: standard output is for the table or the JSON alone.
+        with redirect_stdout(sys.stderr):
+            run = evaluate(
+                suite,
+                metrics=split_names(given["metrics"]),
+                store=given["store"],
+                resume=given["resume"],
+                progress=bar,
+                **whose,
+            )
     except (KeyboardInterrupt, TriviumError):
         interrupted(own_command_line(), bar.run, bar.done)
         raise

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 
-from trivium.agents.attempt import Attempt
+from trivium.agents.attempt import TRACE_LEFT_OUT, Attempt
 from trivium.errors import MissingExtra
 from trivium.metrics.score import Score, Tier
 from trivium.suites.case import Case
@@ -119,7 +119,7 @@ class TextMetric(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceMetric(Metric):
-    """A metric of what an agent did; an attempt without a trace is skipped here."""
+    """A metric of what an agent did; an attempt without a trace, or whose trace is broken, ends here."""
 
     tier: ClassVar[Tier] = "trace"
 
@@ -130,6 +130,9 @@ class TraceMetric(Metric):
     def score(self, subject: Subject) -> Score:
         """Measures the attempt's trace."""
         trace = subject.attempt.trace
+        if trace is None and TRACE_LEFT_OUT in subject.attempt.flags:
+            why = subject.attempt.metadata.get("trace_error")
+            return self.error(f"the trace of the attempt cannot be read: {why}")
         if trace is None:
             raise Skip("the attempt has no trace")
         return self.measure(trace, subject.case)

@@ -55,6 +55,11 @@ def known_metrics() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *_from_packages(), *REGISTERED]))
 
 
+def no_metric(name: str, known: Iterable[str]) -> str:
+    """What is said of a name that no metric has."""
+    return f'no metric is called "{name}".{suggest(name, known)} (all: trivium show metrics)'
+
+
 def metric_class(name: str) -> type[Metric]:
     """The class of a metric, imported when it is first asked for.
 
@@ -69,14 +74,7 @@ def metric_class(name: str) -> type[Metric]:
         return REGISTERED[name]
     target = BUILT_IN.get(name) or _from_packages().get(name) or (name if ":" in name else None)
     if target is None:
-        known = known_metrics()
-        raise SuiteError(
-            "",
-            Problem(
-                "metrics",
-                f'no metric is called "{name}".{suggest(name, known)}\n  known: {", ".join(known)}',
-            ),
-        )
+        raise SuiteError("", Problem("metrics", no_metric(name, known_metrics())))
     module, _, attribute = target.partition(":")
     try:
         found = getattr(import_module(module), attribute)

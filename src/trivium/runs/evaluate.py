@@ -17,6 +17,7 @@ from trivium.agents.masking import mask
 from trivium.agents.recorded.sources import Recorded, open_recorded
 from trivium.errors import InputError, TriviumError
 from trivium.metrics.metric import Metric
+from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.own_thread import run_in_own_thread
@@ -89,6 +90,7 @@ async def evaluate_async(
     settings = loaded.settings
     if metrics is not None:
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
+    check_names(settings, source=f'suite "{loaded.name}"', also=loaded.settings.metrics or ())
     built = build_metrics(default_metrics(settings), settings)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None

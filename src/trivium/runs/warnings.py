@@ -56,7 +56,8 @@ def _about_parts(summary: Summary) -> Iterator[str]:
     absent = [name for name, value in parts.items() if value is None]
     if absent:
         rest = [name for name in parts if name not in absent]
-        yield f"the composite rests on {', '.join(rest)}: {', '.join(absent)} had no score"
+        if rest:
+            yield f"the composite rests on {', '.join(rest)}: {', '.join(absent)} had no score"
 
 
 def _about_what_is_left_out(

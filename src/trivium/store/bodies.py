@@ -1,10 +1,13 @@
 """Bodies: records as the JSON text that the tables hold."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from trivium.errors import StoreError
 from trivium.suites.door import clean
+
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -20,3 +23,18 @@ def encode(value: Any) -> str:
     except UnicodeEncodeError:
         cleaned, _flags = clean(msgspec.to_builtins(value))
         return _encoder.encode(cleaned).decode()
+
+
+def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
+    """The record that a body holds.
+
+    Raises:
+        StoreError: If it holds none: it was damaged, or written by something else.
+    """
+    try:
+        return decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"{store}: holds a record that cannot be read ({error}): it was damaged, or written by "
+            "something else. The other records are as they were."
+        ) from error

@@ -76,23 +76,31 @@ def _prepare_file(database: str | None, *, create: bool) -> None:
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    # WAL keeps readers and the writer apart and survives a kill; NORMAL loses nothing then, and at
-    # most the last transactions in a power cut.
-    cursor.execute("PRAGMA journal_mode=WAL")
+    # In WAL mode this loses nothing when the process is killed, and at most the last transactions in a
+    # power cut.
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _write_ahead(engine: Engine) -> None:
+    """Keep readers and the writer apart. The mode stays in the file: another program's is left as it is."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
 
 def _migrate(engine: Engine) -> None:
     with engine.connect() as connection:
         version = _version(connection, engine)
     if version == NEWEST:
+        _write_ahead(engine)
         return
     if version is not None and version > NEWEST:
         raise StoreError(
             f"{engine.url.render_as_string()}: was written by a newer Trivium (schema {version}, this one "
             f"writes {NEWEST}). Update Trivium, or name another store with --store."
         )
+    _write_ahead(engine)
     # Alembic is slow to import and an open store seldom needs it.
     from alembic import command
     from alembic.config import Config

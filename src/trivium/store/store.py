@@ -12,7 +12,7 @@ from trivium.errors import StoreError, suggest
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.score import Score
 from trivium.store import tables
-from trivium.store.bodies import encode
+from trivium.store.bodies import decode, encode
 from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
@@ -144,7 +144,7 @@ class Store:
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
         with plain_words(self._engine), self._engine.connect() as connection:
-            return [_run_record(row) for row in connection.execute(query)]
+            return [self._run_record(row) for row in connection.execute(query)]
 
     def take(self, run: RunRecord) -> None:
         """Make this process the one that writes a run.
@@ -218,7 +218,7 @@ class Store:
         table = tables.cases
         query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
         for (body,) in self._stream(query):
-            case = _grouped.decode(body)
+            case = self._read(_grouped, body)
             yield case.group or case.id
 
     def cases(self, suite: str) -> Iterator[Case]:
@@ -226,7 +226,7 @@ class Store:
         table = tables.cases
         query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
         for (body,) in self._stream(query):
-            yield _case.decode(body)
+            yield self._read(_case, body)
 
     # Attempts and evaluations
 
@@ -297,8 +297,8 @@ class Store:
             )
             query = query.outerjoin(scored, same).where(scored.c.run.is_(None))
         for position, case_body, body in self._stream(query.order_by(table.c.position, table.c.repeat)):
-            case = None if case_body is None else _case.decode(case_body)
-            yield StoredAttempt(position=position, attempt=_attempt.decode(body), case=case)
+            case = None if case_body is None else self._read(_case, case_body)
+            yield StoredAttempt(position=position, attempt=self._read(_attempt, body), case=case)
 
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
         """A run's evaluations, in the order of the suite."""
@@ -309,7 +309,7 @@ class Store:
             .order_by(table.c.position, table.c.repeat)
         )
         for position, body in self._stream(query):
-            yield StoredEvaluation(position=position, evaluation=_evaluation.decode(body))
+            yield StoredEvaluation(position=position, evaluation=self._read(_evaluation, body))
 
     def views(
         self, run: RunRecord, *, worst_first: bool = False
@@ -334,7 +334,11 @@ class Store:
         if worst_first:
             order = [scored.c.composite.is_(None), scored.c.composite, *order]
         for case_body, attempt_body, body in self._stream(query.order_by(*order)):
-            yield _case.decode(case_body), _attempt.decode(attempt_body), _evaluation.decode(body)
+            yield (
+                self._read(_case, case_body),
+                self._read(_attempt, attempt_body),
+                self._read(_evaluation, body),
+            )
 
     # Figures of a case
 
@@ -352,12 +356,23 @@ class Store:
         table = tables.case_scores
         query = select(table.c.position, table.c.body).where(table.c.run == run.number)
         for position, body in self._stream(query.order_by(table.c.position)):
-            yield position, _scores.decode(body)
+            yield position, self._read(_scores, body)
 
     def _stream(self, query: Any) -> Iterator[Any]:
         """Rows of a query, a few at a time, so that memory does not grow with them."""
         with plain_words(self._engine), self._engine.connect() as connection:
             yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+
+    def _read(self, decoder: "msgspec.json.Decoder[T]", body: str) -> T:
+        return decode(decoder, body, store=self.name)
+
+    def _run_record(self, row: Row[Any]) -> RunRecord:
+        fields = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+        for name in ("touched", "owner"):
+            fields.pop(name)
+        for name in ("settings", "provenance", "summary"):
+            fields[name] = None if fields[name] is None else self._read(_object, fields[name])
+        return RunRecord(**fields)
 
     @staticmethod
     def _count(connection: Any, table: Any, condition: Any) -> int:
@@ -368,15 +383,6 @@ class Store:
 def _asked(run: RunRecord) -> int:
     """Number of the run that holds the attempts."""
     return run.number if run.attempts_from is None else run.attempts_from
-
-
-def _run_record(row: Row[Any]) -> RunRecord:
-    fields = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
-    for name in ("touched", "owner"):
-        fields.pop(name)
-    for name in ("settings", "provenance", "summary"):
-        fields[name] = None if fields[name] is None else _object.decode(fields[name])
-    return RunRecord(**fields)
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -4,9 +4,9 @@ from typing import Any
 
 from trivium.agents.adapter import AgentFailure
 from trivium.agents.admission import admit
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, Attempt, Usage
 from trivium.agents.failing import reason, shown
-from trivium.agents.reply import NOTHING, TRACE_LEFT_OUT
+from trivium.agents.reply import NOTHING
 from trivium.traces.trace import Trace
 
 

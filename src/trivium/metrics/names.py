@@ -1,0 +1,64 @@
+"""Names: every metric that a suite speaks of is known, or all that are not are said at once."""
+
+from collections.abc import Iterator, Sequence
+
+from trivium.errors import Problem, SuiteError
+from trivium.metrics.registry import CASE_FIGURES, default_metrics, known_metrics, metric_class, no_metric
+from trivium.suites.settings import Settings
+
+_FOLDED = ("composite", "pass_rate")
+"""Figures that are no metrics; a bar may be set on them."""
+
+
+def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
+    """Look at each name in ``metrics``, ``success``, ``pass``, ``gates`` and ``composite.weights``.
+
+    A suite with judges may also name the dimensions of their rubrics, which only the rubric knows: outside
+    ``metrics`` its names are not looked at.
+
+    Args:
+        settings: The suite's.
+        source: What messages call it.
+        also: Metrics that the suite names beside ``settings.metrics``, when those stand in for its own.
+
+    Raises:
+        SuiteError: With every name that no metric has, its place and the nearest that one has.
+    """
+    named = default_metrics(settings)
+    if not named:
+        raise SuiteError(source, Problem("metrics", "names no metric (all: trivium show metrics)"))
+    problems: list[Problem] = []
+    own = _loaded(named, problems)
+    own |= _loaded(also, [])
+    if settings.judge is None:
+        known = {*known_metrics(), *own}
+        for where, name, others in _spoken_of(settings):
+            if name not in known and name not in others:
+                problems.append(Problem(where, no_metric(name, [*known, *others])))
+    if problems:
+        raise SuiteError(source, problems)
+
+
+def _loaded(named: Sequence[str], problems: list[Problem]) -> set[str]:
+    """What the named classes call themselves: a class named by its path has a name of its own too."""
+    own = set()
+    for index, name in enumerate(named):
+        if name in CASE_FIGURES:
+            continue
+        try:
+            own.add(metric_class(name).name)
+        except SuiteError as error:
+            problems += [Problem(f"metrics[{index}]", each.what) for each in error.problems]
+    return own
+
+
+def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(place, name, names that will do there beside those of metrics)."""
+    if settings.success.metric is not None:
+        yield "success.metric", settings.success.metric, ()
+    if settings.passed is not None:
+        yield "pass.metric", settings.passed.metric, _FOLDED[:1]
+    for name in settings.gates:
+        yield f"gates.{name}", name, _FOLDED
+    for name in settings.composite.weights:
+        yield f"composite.weights.{name}", name, ()

@@ -1,0 +1,389 @@
+"""Bad input, a table: what a user gives to the commands, how they end and what they say.
+
+Every row runs the real command line beside a store that holds a finished run, and that run is the same
+afterwards. What can be wrong in a suite's text alone is a table of its own in ``tests/suites``.
+"""
+
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from trivium.cli.main import run_command
+
+CASE = '{"id": "1", "input": "q", "references": ["a b"]}\n'
+OUTPUT = '{"case": "1", "output": "a b"}\n'
+SCORE = "score cases.jsonl --outputs bad.jsonl --metrics jaccard"
+NESTED_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{now}: &{now} [{', '.join([f'*{last}'] * 10)}]\n"
+    for last, now in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def suite(**keys) -> str:
+    case = {"id": "1", "input": "q", "references": ["a b"]}
+    return json.dumps({"name": "s", "metrics": ["jaccard"], "cases": [case]} | keys)
+
+
+class Row(NamedTuple):
+    files: dict[str, str | bytes]
+    command: str
+    said: tuple[str, ...]
+
+
+def outputs(text: str | bytes, *said: str) -> Row:
+    """A row whose outputs are bad."""
+    return Row({"bad.jsonl": text}, SCORE, tuple(f"bad.jsonl: {each}" for each in said))
+
+
+def of_suite(*said: str, **keys) -> Row:
+    """A row whose suite is bad in a way that only scoring can tell."""
+    return Row({"s.json": suite(**keys)}, "score s.json --outputs good.jsonl", said)
+
+
+WRONG = {
+    # the suite
+    "empty suite": Row(
+        {"bad.jsonl": ""}, "score bad.jsonl --outputs good.jsonl", ("bad.jsonl: holds no case",)
+    ),
+    "duplicate ids": Row(
+        {"bad.jsonl": CASE + "\n" + CASE},
+        "score bad.jsonl --outputs good.jsonl",
+        ('bad.jsonl: line 3: id "1" stands already in line 1',),
+    ),
+    "no suite": Row(
+        {},
+        "score case.jsonl --outputs good.jsonl",
+        ('case.jsonl: there is no such file. Did you mean "cases.jsonl"?',),
+    ),
+    "broken YAML": Row(
+        {"s.yaml": "cases: [\n"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 2, column 1: broken YAML",),
+    ),
+    "YAML that runs code": Row(
+        {"s.yaml": "cases: !!python/object/apply:os.system [touch pwned]"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 1, column 8: broken YAML",),
+    ),
+    "YAML bomb": Row(
+        {"s.yaml": NESTED_BOMB},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: its aliases stand for", "that is too many"),
+    ),
+    "broken TOML": Row({"s.toml": "x = "}, "score s.toml --outputs good.jsonl", ("s.toml: broken TOML",)),
+    "broken CSV": Row(
+        {"s.csv": 'id,input\n1,"q\n'}, "score s.csv --outputs good.jsonl", ("s.csv: line 2: broken CSV",)
+    ),
+    "broken Parquet": Row(
+        {"s.parquet": "PAR1"}, "score s.parquet --outputs good.jsonl", ("s.parquet: is no Parquet file",)
+    ),
+    # names of metrics, wherever they stand
+    "unknown metric": of_suite(
+        'suite "s": metrics[1]: no metric is called "cosin". Did you mean "cosine"?',
+        metrics=["jaccard", "cosin"],
+    ),
+    "unknown metrics": of_suite(
+        'metrics[0]: no metric is called "cosin"',
+        "gates.jacard: no metric is called",
+        metrics=["cosin"],
+        gates={"jacard": {"at_least": 0.5}},
+    ),
+    "unknown gate": of_suite(
+        'gates.jacard: no metric is called "jacard". Did you mean "jaccard"?',
+        gates={"jacard": {"at_least": 0.5}},
+    ),
+    "unknown bar": of_suite(
+        'pass.metric: no metric is called "jacard". Did you mean "jaccard"?',
+        **{"pass": {"metric": "jacard", "at_least": 0.5}},
+    ),
+    "unknown success": of_suite(
+        'success.metric: no metric is called "jacard"',
+        metrics=["success"],
+        success={"metric": "jacard", "at_least": 0.5},
+    ),
+    "unknown part": of_suite(
+        'composite.weights.succes: no metric is called "succes". Did you mean "success"?',
+        composite={"weights": {"succes": 1}},
+    ),
+    "no metric": Row({}, "score cases.jsonl --outputs good.jsonl --metrics ,", ("metrics: names no metric",)),
+    "unknown metric on the line": Row(
+        {},
+        "score cases.jsonl --outputs good.jsonl --metrics jacard,tme",
+        (
+            'metrics[0]: no metric is called "jacard". Did you mean "jaccard"?',
+            'metrics[1]: no metric is called "tme". Did you mean "time"?',
+        ),
+    ),
+    "metric of no module": Row(
+        {},
+        "score cases.jsonl --outputs good.jsonl --metrics no_module:Metric",
+        ('"no_module:Metric" cannot be loaded',),
+    ),
+    # the outputs
+    "no output": outputs("\n\n", "holds no output"),
+    "unknown case": outputs('{"case": "2", "output": ""}', 'line 1: the suite has no case "2"'),
+    "output twice": outputs(OUTPUT + OUTPUT, 'line 2: case "1", repeat 0 stands already in line 1'),
+    "broken JSON in line 4711": outputs(
+        "".join(f'{{"case": "1", "repeat": {i}}}\n' for i in range(4710)) + '{"case": ', "line 4711"
+    ),
+    "invalid UTF-8": outputs(
+        b'{"case": "1", "output": "\xff"}', "line 1: byte 0xff at offset 25 is not valid"
+    ),
+    "UTF-16": outputs(OUTPUT.encode("utf-16"), "line 1: is UTF-16, expected UTF-8"),
+    "wrong types": outputs(
+        '{"case": ["1"]}\n{"case": "1", "repeat": "x", "seconds": -1}\n[1]\n',
+        "line 1: case: found a list of 1, expected a text",
+        'line 2: repeat: found the text "x", expected a whole',
+        "line 2: seconds: found the number -1, expected a number of at least 0",
+        "line 3: found a list of 1",
+    ),
+    "misspelt key": outputs(
+        '{"case": "1", "ouput": ""}', 'line 1: unknown key "ouput". Did you mean "output"?'
+    ),
+    "NaN": outputs('{"case": "1", "reward": NaN}', "line 1: broken JSON: NaN is no JSON number"),
+    "deep output": outputs(
+        '{"case": "1", "output": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 1: is nested too deeply"
+    ),
+    "trace of wrong types": outputs(
+        '{"case": "1", "trace": {"spans": [{"id": "a", "kind": "agnt", "name": "x"}], "mesages": []}}',
+        'line 1: trace: spans[0].kind: no kind of span is called "agnt". Did you mean "agent"?',
+        'line 1: trace: mesages: no such key in a trace. Did you mean "messages"?',
+    ),
+    "trace in no file": outputs(
+        '{"case": "1", "trace": {"file": "no.json"}}', 'line 1: trace.file: there is no file "no.json"'
+    ),
+    "trace in no format": outputs(
+        '{"case": "1", "trace": {"file": "good.jsonl", "format": "otpl"}}',
+        'line 1: trace.format: no trace format is called "otpl"',
+    ),
+    "outputs nowhere": Row(
+        {},
+        "score cases.jsonl --outputs god.jsonl",
+        ('god.jsonl: there is no such file. Did you mean "good.jsonl"?',),
+    ),
+    "outputs are a folder": Row({}, "score cases.jsonl --outputs .", (".: is a folder: expected a file",)),
+    # sources that are suite and outputs at once
+    "broken trajectories": Row(
+        {"t.json": "[{]"}, "score tau-bench:t.json", ("t.json: line 1, column 3: broken JSON",)
+    ),
+    "no trajectories": Row(
+        {"t.json": "{}"}, "score tau-bench:t.json", ("t.json: expected a list of trajectories",)
+    ),
+    "no runs": Row({}, "score agents-eval:.", ("holds no run: expected folders with a trace.json",)),
+    "no reviews": Row(
+        {}, "score peerread:. --leave-one-out", (".: holds no reviews: expected PeerRead's layout",)
+    ),
+    "misspelt prefix": Row({}, "score tau_bench:t.json", ('Did you mean "tau-bench"?',)),
+    # the agent
+    "no agent": Row({}, "run cases.jsonl --agent nowhere", ("nowhere: names no agent; expected",)),
+    "no module": Row({}, "run cases.jsonl --agent no_module:f", ('there is no module "no_module" here',)),
+    "no function": Row(
+        {"a.py": "def answer(q): ..."},
+        "run cases.jsonl --agent a.py:anser",
+        ("a.py:anser", 'has no "anser". Did you mean "answer"?'),
+    ),
+    "agent that cannot be imported": Row(
+        {"a.py": "\n1 / 0"},
+        "run cases.jsonl --agent a.py:f",
+        ("importing a.py failed (a.py, line 2): ZeroDivisionError",),
+    ),
+    "agent of wrong shape": Row(
+        {"a.py": "def f(a, b): ..."},
+        "run cases.jsonl --agent a.py:f",
+        ("the function needs b, which nobody gives",),
+    ),
+    "address without a host": Row({}, "run cases.jsonl --agent http://", ("http://: names no host",)),
+    "wrong address": Row({}, "run cases.jsonl --agent http://a:port/", ("http://a:port/: is no address",)),
+    "no program": Row(
+        {}, "run cases.jsonl --agent cmd:no_such_program", ('there is no program "no_such_program"',)
+    ),
+    # runs and stores
+    "unknown run": Row({}, "show nope", ('no run is called "nope"', "`trivium list` names them")),
+    "unknown run to resume": Row(
+        {}, "score cases.jsonl --outputs good.jsonl --resume nope", ('no run is called "nope"',)
+    ),
+    "run of other cases": Row(
+        {"other.jsonl": CASE.replace("q", "z")},
+        "score other.jsonl --outputs good.jsonl --resume RUN",
+        ("its cases have changed",),
+    ),
+    "run of other settings": Row(
+        {},
+        "score cases.jsonl --outputs good.jsonl --metrics cosine --resume RUN",
+        ("its settings have changed",),
+    ),
+    "no store of that kind": Row(
+        {},
+        "list --store mysql://u:secret@h/x",
+        ("mysql://u:***@h/x: expected sqlite:///FILE or postgresql://",),
+    ),
+    "store that is a folder": Row({}, "list --store .", (".: is no file",)),
+    "store that is a text": Row(
+        {"t.db": "text\n" * 999}, "list --store t.db", ("t.db: is no SQLite database",)
+    ),
+    "store in a file": Row(
+        {"t": "x"}, "score cases.jsonl --outputs good.jsonl --store t/x.db", ("t/x.db: cannot be made",)
+    ),
+    "store in no folder of ours": Row(
+        {}, "score cases.jsonl --outputs good.jsonl --store /proc/x/x.db", ("/proc/x/x.db: cannot be made",)
+    ),
+    # what is written
+    "report where none can be": Row({}, "show --html /proc/x.html", ("/proc/x.html: cannot be written",)),
+    "export where none can be": Row({}, "export --output /proc/x.csv", ("/proc/x.csv: cannot be written",)),
+    "log where none can be": Row(
+        {}, "--log-file /proc/x.log list", ("/proc/x.log: the log cannot be written",)
+    ),
+    # the line itself
+    "unknown command": Row({}, "scroe", ('there is no command "scroe". Did you mean "score"?',)),
+    "unknown option": Row({}, "show --jsn", ("No such option '--jsn'", "'--json'")),
+    "no tag": Row({}, "run cases.jsonl --agent json:dumps --tag x", ("no case meets the filter",)),
+}
+
+
+class Folder:
+    """A working folder with a good suite, good outputs, and a store that holds a finished run."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path = path
+        self.run = ""
+        self._capsys = capsys
+        (path / "cases.jsonl").write_text(CASE)
+        (path / "good.jsonl").write_text(OUTPUT)
+        assert self.call("score cases.jsonl --outputs good.jsonl --metrics jaccard --quiet")[0] == 0
+        self.kept = self.stored()
+        self.run = json.loads(self.kept[0].splitlines()[0])["run"]
+
+    def call(self, command: str | list[str]) -> tuple[int, str, str]:
+        words = command.split() if isinstance(command, str) else command
+        code = run_command([self.run if word == "RUN" else word for word in words])
+        said = self._capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    def stored(self) -> tuple[str, ...]:
+        """All that is stored of the first run."""
+        oldest = json.loads(self.call("list --json")[1])[-1]["run"]
+        return tuple(
+            self.call(f"export {oldest} --what {what}")[1] for what in ("scores", "attempts", "summary")
+        )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRIVIUM_STORE", raising=False)
+    return Folder(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("row", WRONG.values(), ids=WRONG.keys())
+def test_wrong_input_ends_with_2_and_says_what_is_wrong_where(folder, row):
+    for name, content in row.files.items():
+        (folder.path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    code, out, err = folder.call(row.command)
+    assert code == 2
+    for words in row.said:
+        assert words in err
+    assert "Error: " in err
+    if not row.command.startswith("show --html"):
+        assert out == "", "nothing is shown as if it were a result"
+    assert folder.stored() == folder.kept
+    assert not (folder.path / "pwned").exists()
+
+
+@pytest.mark.parametrize("name", ["huge.jsonl", "huge.csv", "huge.yaml", "huge.json", "huge.toml"])
+def test_a_file_of_two_gigabytes_is_refused_without_being_held(folder, name):
+    with (folder.path / name).open("wb") as file:
+        file.truncate(2 * 1024**3)  # a hole, which takes no room
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    code, _, err = folder.call(f"score {name} --outputs good.jsonl")
+    assert code == 2
+    assert name in err
+    assert "268,435,456" in err
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900 * 1024, "kilobytes"
+
+
+def test_outputs_of_two_gigabytes_without_a_line_are_refused(folder):
+    with (folder.path / "bad.jsonl").open("wb") as file:
+        file.truncate(2 * 1024**3)
+    code, _, err = folder.call(SCORE)
+    assert code == 2
+    assert "bad.jsonl: line 1: is longer than 268,435,456 bytes" in err
+
+
+class TestStores:
+    """A store that is not as it should be is left as it is."""
+
+    def test_of_another_program(self, folder):
+        with sqlite3.connect("other.db") as other:
+            other.execute("CREATE TABLE customers (name)")
+        other.close()
+        before = Path("other.db").read_bytes()
+        code, _, err = folder.call("score cases.jsonl --outputs good.jsonl --store other.db")
+        assert code == 2
+        assert "is a database of something else (it has customers)" in err
+        assert Path("other.db").read_bytes() == before
+
+    def test_of_a_newer_version(self, folder):
+        self._change("UPDATE alembic_version SET version_num = '9999'")
+        code, _, err = folder.call("list")
+        assert code == 2
+        assert "written by a newer Trivium (schema 9999" in err
+        self._change("UPDATE alembic_version SET version_num = '0001'")
+        assert folder.stored() == folder.kept
+
+    def test_that_another_program_holds(self, folder, monkeypatch):
+        monkeypatch.setattr("trivium.store.opening._BUSY_MS", 50)
+        holder = sqlite3.connect(".trivium/store.db")
+        holder.execute("BEGIN IMMEDIATE")
+        code, _, err = folder.call("score cases.jsonl --outputs good.jsonl --metrics jaccard")
+        assert code == 2
+        assert "another program holds it locked" in err
+        assert folder.stored() == folder.kept, "what is there can still be read"
+        holder.rollback()
+        holder.close()
+
+    @pytest.mark.parametrize(
+        ("table", "column", "command"),
+        [
+            ("attempts", "body", "export --what attempts"),
+            ("attempts", "body", "show --html page.html --quiet"),
+            ("evaluations", "body", "show"),
+            ("cases", "body", "show"),
+            ("runs", "settings", "list"),
+        ],
+    )
+    def test_whose_record_is_damaged(self, folder, table, column, command):
+        self._change(f"UPDATE {table} SET {column} = substr({column}, 1, 5)")
+        code, _, err = folder.call(command)
+        assert code == 2
+        assert "store.db: holds a record that cannot be read" in err
+
+    def test_on_a_full_disk(self, folder):
+        """The store may not grow: what was there stays, and a later go has room again."""
+        many = "".join(f'{{"id": "{i}", "input": "{"long " * 200}"}}\n' for i in range(2000))
+        Path("many.jsonl").write_text(many)
+        room = Path(".trivium/store.db").stat().st_size + 100_000
+        code = (
+            "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
+            "from trivium.cli.main import main; main()"
+        )
+        command = ["run", "many.jsonl", "--agent", "json:dumps", "--metrics", "time", "--quiet"]
+        done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert "disk" in done.stderr
+        assert folder.stored() == folder.kept
+        assert folder.call([*command[:-1], "--quiet"])[0] == 0
+
+    @staticmethod
+    def _change(statement: str) -> None:
+        with sqlite3.connect(".trivium/store.db") as store:
+            store.execute(statement)
+        store.close()
