@@ -30,6 +30,7 @@ PUBLIC = {
     "evaluate_async",
     "metric",
     "score",
+    "trust",
 }
 
 

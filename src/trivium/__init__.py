@@ -7,6 +7,7 @@ TYPE_CHECKING = False  # as in typing, which alone would double the time of this
 if TYPE_CHECKING:
     from typing import Any
 
+    from trivium import trust as trust
     from trivium.agents.attempt import Attempt as Attempt
     from trivium.agents.attempt import Usage as Usage
     from trivium.errors import RegressionError as RegressionError
@@ -57,12 +58,14 @@ _HOME = {
     "score": "trivium.metrics.scoring",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the names of the table above
+__all__ = ["__version__", "trust", *_HOME]  # noqa: PLE0604 - the names of the table above
 
 
 def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
+    if name == "trust":
+        return import_module("trivium.trust")
     try:
         home = _HOME[name]
     except KeyError:

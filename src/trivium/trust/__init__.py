@@ -7,7 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trivium.trust.acceptance import certify as certify
+    from trivium.trust.agreeing import agreement as agreement
+    from trivium.trust.agreeing import krippendorff_alpha as krippendorff_alpha
     from trivium.trust.bootstrapping import bootstrap as bootstrap
+    from trivium.trust.calibration.calibrator import Calibrator as Calibrator
+    from trivium.trust.calibration.calibrator import calibrator_from_json as calibrator_from_json
+    from trivium.trust.calibration.fitting import fit_calibrator as fit_calibrator
+    from trivium.trust.calibration.quality import auroc as auroc
+    from trivium.trust.calibration.quality import brier_score as brier_score
+    from trivium.trust.calibration.quality import expected_calibration_error as expected_calibration_error
+    from trivium.trust.calibration.quality import negative_log_likelihood as negative_log_likelihood
+    from trivium.trust.calibration.quality import reliability as reliability
+    from trivium.trust.confidence.registry import confidence_function as confidence_function
+    from trivium.trust.confidence.signals import Signals as Signals
+    from trivium.trust.correction import corrected_mean as corrected_mean
+    from trivium.trust.correction import corrected_rate as corrected_rate
     from trivium.trust.differences import holm as holm
     from trivium.trust.differences import minimum_detectable_effect as minimum_detectable_effect
     from trivium.trust.differences import signs as signs
@@ -33,15 +48,63 @@ if TYPE_CHECKING:
     from trivium.trust.selective.resampled import figures as figures
 
 _HOMES = {
+    "acceptance": ("certify",),
+    "agreeing": (
+        "agreement",
+        "krippendorff_alpha",
+    ),
     "bootstrapping": ("bootstrap",),
-    "differences": ("holm", "minimum_detectable_effect", "signs", "tally"),
+    "calibration.calibrator": (
+        "Calibrator",
+        "calibrator_from_json",
+    ),
+    "calibration.fitting": ("fit_calibrator",),
+    "calibration.quality": (
+        "auroc",
+        "brier_score",
+        "expected_calibration_error",
+        "negative_log_likelihood",
+        "reliability",
+    ),
+    "confidence.registry": ("confidence_function",),
+    "confidence.signals": ("Signals",),
+    "correction": (
+        "corrected_mean",
+        "corrected_rate",
+    ),
+    "differences": (
+        "holm",
+        "minimum_detectable_effect",
+        "signs",
+        "tally",
+    ),
     "estimates": ("Estimate",),
     "groups": ("Groups",),
     "interval": ("Interval",),
-    "intervals": ("gate_answer", "mean_interval", "needs_groups", "probability_of_change", "rate_interval"),
-    "selective.curve": ("augrc", "aurc", "optimal_curve", "risk_at", "risk_coverage"),
-    "selective.items": ("Items", "losses"),
-    "selective.resampled": ("Plan", "bootstrap_deltas", "bootstrap_figures", "figures"),
+    "intervals": (
+        "gate_answer",
+        "mean_interval",
+        "needs_groups",
+        "probability_of_change",
+        "rate_interval",
+    ),
+    "selective.curve": (
+        "augrc",
+        "aurc",
+        "optimal_curve",
+        "risk_at",
+        "risk_coverage",
+    ),
+    "selective.items": (
+        "Items",
+        "losses",
+    ),
+    "selective.resampled": (
+        "Plan",
+        "bootstrap_deltas",
+        "bootstrap_figures",
+        "figures",
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from trivium.runs.items.ranked import scale_of
 from trivium.runs.items.table import ItemTable
-from trivium.trust.agreement import RANKED, RATES, agreement
+from trivium.trust.agreeing import RANKED, RATES, agreement
 from trivium.trust.correction import Corrected, corrected_mean, corrected_rate
 from trivium.trust.groups import Groups
 from trivium.trust.interval import Interval

@@ -54,8 +54,8 @@ def import_judgements(store: Store, source: RunRecord, path: str | Path) -> RunR
     try:
         batch: list[StoredEvaluation] = []
         for position, attempt, scores in _scored_attempts(store, source):
-            scores |= judgements.scores(attempt.case, attempt.repeat)
-            folded = evaluation(attempt, scores, settings)
+            judged = judgements.scores(attempt.case, attempt.repeat)
+            folded = evaluation(attempt, scores | judged, settings)
             batch.append(StoredEvaluation(position=position, evaluation=folded))
             if len(batch) == AT_ONCE:
                 store.save(run, evaluations=batch)
@@ -70,7 +70,7 @@ def import_judgements(store: Store, source: RunRecord, path: str | Path) -> RunR
 
 
 def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attempt, dict[str, Score]]]:
-    """Position, attempt and scores of every attempt that a run scored; both come in the order of the suite."""
+    """Position, attempt and scores of what a run scored; both come in the order of the suite."""
     attempts = store.attempts(run)
     for scored in store.evaluations(run):
         key = scored.position, scored.evaluation.repeat

@@ -88,6 +88,9 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Number of items."""
         return self.pred.size
 
+    def __len__(self) -> int:
+        return self.n
+
     @property
     def predicted(self) -> npt.NDArray[np.bool_]:
         """Whether each item has a prediction, shape (n,)."""

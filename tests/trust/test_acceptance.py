@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from tests.goldens import data
 from trivium.errors import TrustError
-from trivium.trust.certify import certify
+from trivium.trust.acceptance import certify
 from trivium.trust.evidence import Betting, ExactBinomial, Hoeffding
 
 EPSILON, DELTA = 0.1, 0.1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trivium.errors import TrustError
-from trivium.trust.agreement import RANKED, RATES, agreement, krippendorff_alpha
+from trivium.trust.agreeing import RANKED, RATES, agreement, krippendorff_alpha
 
 pairs = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=25)
 
