@@ -75,7 +75,8 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
     script = (
         "import resource, sys, time; from trivium.cli.main import run_command\n"
         "code = run_command(sys.argv[1:])\n"
-        "print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024); sys.exit(code)"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "print(time.process_time(), peak); sys.exit(code)"
     )
     (folder / "store.db").unlink(missing_ok=True)
     started = time.perf_counter()

@@ -1,7 +1,4 @@
-"""How long until `trivium --help` and `import trivium`, against `python -c pass` in the same run.
-
-    python benchmarks/startup.py
-"""
+"""How long until `trivium --help` and `import trivium`, against `python -c pass` in the same run."""
 
 import statistics
 import subprocess

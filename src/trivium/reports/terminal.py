@@ -111,7 +111,7 @@ def _row(
         yield Text(f"{figure.n:,}")
         yield Text(wording.share(figure.coverage), style="" if figure.coverage == 1 else "yellow")
     if wording.is_reported_only(figure):
-        yield Text("reported, not scored", style="dim")
+        yield Text("not scored", style="dim")
     else:
         style = "red" if figure.status.get("error") else "yellow"
         yield Text(wording.not_ok(figure.status), style=style)
