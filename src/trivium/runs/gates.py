@@ -1,10 +1,12 @@
 """Gates: a suite's bars, answered pass, fail or inconclusive (spec: metrics, B.5)."""
 
 from collections.abc import Mapping
+from math import ceil
 
 from trivium.runs.columns import Column
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import Settings
+from trivium.trust.interval import Interval
 from trivium.trust.intervals import gate_answer, needs_groups
 
 
@@ -37,5 +39,11 @@ def _answer(text: str, column: Column | None, bar: float, level: float, *, at_le
         answer=answer,
         value=value,
         ci95=None if interval is None else (interval.low, interval.high),
-        needs_cases=needs_groups(interval, value, bar) if answer == "inconclusive" else 0,
+        needs_cases=_needs_cases(interval, value, bar) if answer == "inconclusive" else 0,
     )
+
+
+def _needs_cases(interval: Interval | None, value: float | None, bar: float) -> int | None:
+    """About how many further cases would settle it, coming in groups as large as those there are."""
+    groups = needs_groups(interval, value, bar)
+    return None if groups is None or interval is None else ceil(groups * interval.n / interval.groups)

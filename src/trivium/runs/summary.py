@@ -37,13 +37,14 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """A share of attempts, such as the pass rate."""
+    """A share of attempts, such as the pass rate. Its fields are those of :class:`Figure`."""
 
     value: float | None
     ci95: tuple[float, float] | None
     n: int
     groups: int
     method: str | None
+    coverage: float = 1.0
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +112,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             beyond the first hundred.
         gates: Answers of the suite's gates.
         warnings: What a reader must know before reading the numbers.
+        metadata: ``level``, ``resamples`` and ``seed`` of the intervals, and anything else.
     """
 
     run: str

@@ -171,7 +171,14 @@ def summarise(store: Store, run: RunRecord) -> Summary:
             "attempts": gathered.failed_attempts,
             "scores": sum(column.status["error"] for column in gathered.columns.values()),
         },
-        pass_rate=Rate(value=rate.mean, ci95=rate.ci95, n=rate.n, groups=rate.groups, method=rate.method),
+        pass_rate=Rate(
+            value=rate.mean,
+            ci95=rate.ci95,
+            n=rate.n,
+            groups=rate.groups,
+            method=rate.method,
+            coverage=rate.coverage,
+        ),
         metrics=table,
         dimension_averages={
             name: figure.mean
@@ -184,7 +191,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
         gates=(),
         warnings=(),
-        metadata={"seed": settings.seed},
+        metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
     every_column = gathered.columns | {"composite": gathered.composite, "pass_rate": gathered.verdicts}
     return msgspec.structs.replace(
