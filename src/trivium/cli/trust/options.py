@@ -59,7 +59,7 @@ labels = option(
 )
 confidence = option(
     "--confidence",
-    metavar="NAME|all|default",
+    metavar="NAME,…|all|default",
     help="Which confidence ranks the predictions. By default the one stated with the items, else llm.",
 )
 calibration = option(

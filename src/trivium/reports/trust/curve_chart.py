@@ -4,6 +4,7 @@ They are made for readers who never saw one: axes say in words what they count, 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from trivium.errors import InputError
@@ -64,7 +65,8 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
         entry = artifact["confidence_variants"][name]
         entries = list(entry.values()) if paired else [entry]
         labels = _side_names(artifact) if paired else ["measured"]
-        panels = [_risk(alt, name, entries, labels, artifact["loss"])]
+        title = name if paired else f"{_source_name(artifact['inputs'][0])} · {name}"
+        panels = [_risk(alt, title, entries, labels, artifact["loss"])]
         panels += [_reliability(alt, entries[0])] if not paired and entries[0]["reliability"] else []
         rows.append(alt.hconcat(*panels, spacing=36))
     chart = (
@@ -81,13 +83,17 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
 
 
 def _side_names(artifact: Mapping[str, Any]) -> list[str]:
-    names = [one_line(str(each["mode"] or each["path"]), at_most=24) for each in artifact["inputs"]]
+    names = [one_line(_source_name(each), at_most=24) for each in artifact["inputs"]]
     words = ("first", "second")
     return [f"{word}: {name}" for word, name in zip(words, names, strict=True)]
 
 
+def _source_name(source: Mapping[str, Any]) -> str:
+    return str(source["mode"] or PurePath(source["path"]).stem)
+
+
 def _risk(
-    alt: Any, name: str, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], loss: Mapping[str, Any]
+    alt: Any, title: str, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], loss: Mapping[str, Any]
 ) -> Any:
     """Selective risk against coverage, each predictor with its band."""
     x = alt.X(
@@ -148,7 +154,7 @@ def _risk(
         if 0 < entry["cmax"] < 1:
             layers += _end(alt, entry["cmax"], tint)
     return alt.layer(*layers).properties(
-        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(name, at_most=60), subtitle=_reading(entries))
+        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=60), subtitle=_reading(entries))
     )
 
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from trivium.runs.items.ranked import confidences
 from trivium.runs.items.table import ItemTable
+from trivium.trust.acceptance import certify
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.targets import EQUAL
-from trivium.trust.acceptance import certify
 from trivium.trust.groups import Groups
 
 

@@ -23,6 +23,9 @@ RESAMPLED = ("aurc_full", "augrc_full", "aurc_at_c", "augrc_at_c", "cmax", "aurc
 
 IDEALS = ("aurc_optimal", "augrc_optimal", "eaurc", "eaugrc", "aurc_achievable")
 
+MOST_POINTS = 10_000
+"""Working points that an artifact lists; it always says how many there are."""
+
 NEGLIGIBLE = 1e-15
 """Differences of areas below this are the rounding of two sums of the same numbers."""
 
@@ -85,12 +88,7 @@ def describe_variant(
             "std_error": {name: found.std_error for name, found in by_name.items()},
             "why_none": {name: found.why_none for name, found in by_name.items() if found.why_none},
         },
-        "curve": {
-            "coverage": curve.coverage.tolist(),
-            "selective_risk": curve.selective_risk.tolist(),
-            "generalized_risk": curve.generalized_risk.tolist(),
-            "threshold": curve.threshold.tolist(),
-        },
+        "curve": _thinned(curve),
         "reliability": _reliability(items, right),
         "reason": None if curve.coverage.size else "no item has a prediction",
     }
@@ -116,6 +114,19 @@ def _drop_rate(found: Estimate, plan: Plan) -> float:
 
 def _rounded(value: float | None) -> float | None:
     return 0.0 if value is not None and abs(value) < NEGLIGIBLE else value
+
+
+def _thinned(curve: Curve) -> dict[str, Any]:
+    """The working points; of very many some, and how many there are."""
+    points = curve.coverage.size
+    shown = np.unique(np.linspace(0, points - 1, min(points, MOST_POINTS)).astype(np.int64))
+    return {
+        "coverage": curve.coverage[shown].tolist(),
+        "selective_risk": curve.selective_risk[shown].tolist(),
+        "generalized_risk": curve.generalized_risk[shown].tolist(),
+        "threshold": curve.threshold[shown].tolist(),
+        "working_points": points,
+    }
 
 
 def _reading(curve: Curve, share: float) -> dict[str, float] | None:

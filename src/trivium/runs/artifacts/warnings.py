@@ -1,8 +1,9 @@
 """What a reader of an artifact is warned of (spec: metrics, B.3, S.10)."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from trivium.runs.items.ranked import Scale
 from trivium.runs.items.table import ItemTable
@@ -44,14 +45,12 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
 def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
     """What holds of one confidence: ties."""
     found = []
-    points, predicted = len(entry["curve"]["coverage"]), int(items.predicted.sum())
+    points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
     if points == 1 and predicted > 1:
         found.append("every prediction has the same confidence, which ranks nothing")
     elif points > 1:
-        shares = [0.0, *entry["curve"]["coverage"]]
-        widest = max(after - before for before, after in pairwise(shares))
-        tied = widest * items.n / predicted
-        if tied > MOST_TIED and predicted > points:
+        _, sizes = np.unique(items.confidence[items.predicted], return_counts=True)
+        if sizes.max() > MOST_TIED * predicted and predicted > points:
             found.append(
                 "more than a fifth of the predictions share one confidence; AUGRC bears ties better than AURC"
             )

@@ -1,0 +1,102 @@
+"""Items with a loss and a confidence: which confidence, which scale, and what cannot be ranked."""
+
+import json
+
+import numpy as np
+import pytest
+
+from trivium.errors import InputError
+from trivium.runs.items.ranked import confidences, ranked, scale_of, variants_of
+from trivium.runs.items.reading import read_items
+from trivium.trust.calibration.calibrator import calibrator_from_json
+from trivium.trust.confidence.columns import ABSENT, SignalColumns
+
+
+def table(tmp_path, *lines):
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps({"gt": 1, "pred": 1} | line) + "\n" for line in lines))
+    return read_items(path)
+
+
+def test_the_stated_confidence_is_the_default(tmp_path):
+    stated = table(tmp_path, {"group": "a", "item": "x", "confidence": 0.3})
+    assert variants_of([stated], None) == ("confidence",)
+    assert variants_of([stated], "token_msp, default,token_msp") == ("token_msp", "llm", "total_evidence")
+
+
+def test_without_one_the_default_of_the_original_tool_is(tmp_path):
+    signals = table(tmp_path, {"group": "a", "item": "x", "signals": {"llm_evidence_count": 1}})
+    assert variants_of([signals], None) == ("llm", "total_evidence")
+
+
+def test_a_prediction_without_confidence_is_named(tmp_path):
+    items = table(
+        tmp_path,
+        {"group": "a", "item": "x", "confidence": 0.3},
+        {"group": "a", "item": "y"},
+        {"group": "b", "item": "y", "pred": None},
+    )
+    with pytest.raises(InputError, match=r'line 2, group "a", item "y": a prediction without confidence$'):
+        confidences(items, "confidence")
+
+
+def test_a_signal_that_is_missing_is_named(tmp_path):
+    items = table(
+        tmp_path,
+        {"group": "a", "item": "x", "signals": {"token_msp": 0.9}},
+        {"group": "a", "item": "y", "signals": {"token_pe": 0.9}},
+        {"group": "b", "item": "x", "pred": None},
+    )
+    with pytest.raises(
+        InputError, match=r'group "a", item "y": confidence "token_msp" needs signal "token_msp"'
+    ):
+        confidences(items, "token_msp")
+
+
+def test_items_without_signals_say_what_to_use(tmp_path):
+    items = table(tmp_path, {"group": "a", "item": "x", "confidence": 0.3})
+    with pytest.raises(InputError, match="use --confidence confidence"):
+        confidences(items, "token_msp")
+
+
+def test_a_value_off_the_scale_is_named(tmp_path):
+    items = table(tmp_path, {"group": "a", "item": "x", "pred": 7, "confidence": 0.3})
+    with pytest.raises(InputError, match=r'line 1, group "a", item "x": pred is 7, outside the scale 0:3'):
+        ranked(items, "confidence", loss="abs", scale=scale_of([items], (0, 3)))
+
+
+def test_the_scale_is_stated_declared_or_seen(tmp_path):
+    items = table(tmp_path, {"group": "a", "item": "x", "pred": 3}, {"group": "b", "item": "x", "pred": None})
+    assert (scale_of([items], None).low, scale_of([items], None).high) == (1, 3)
+    assert scale_of([items], None).source == "observed"
+    assert scale_of([items], (0, 5)).width == 5
+    flat = table(tmp_path, {"group": "a", "item": "x"})
+    assert scale_of([flat], None).width == 1
+    assert scale_of([table(tmp_path)], None).width == 1
+
+
+def test_a_stated_confidence_can_be_calibrated(tmp_path):
+    items = table(
+        tmp_path,
+        {"group": "a", "item": "x", "confidence": 0.9},
+        {"group": "b", "item": "x", "pred": None},
+    )
+    half = calibrator_from_json({"method": "temperature_scaling", "temperature": 2.0})
+    values, notes = confidences(items, "calibrated:confidence", calibrator=half)
+    assert values[0] == pytest.approx(0.75)  # odds of 9 become odds of 3
+    assert np.isnan(values[1])
+    assert any("keeps the order" in note for note in notes)
+
+
+def test_columns_hold_what_mappings_hold():
+    rows = [{"a": 1, "b": "text"}, {}, {"a": None, "c": 10**400}, {"b": True, "a": 2.5}]
+    columns = SignalColumns()
+    for row in rows:
+        columns.append(row)
+    assert list(columns) == rows
+    assert columns[1:3] == rows[1:3]
+    assert len(columns) == 4
+    everywhere = np.arange(4)
+    for name in ("a", "b", "c", "d"):
+        assert columns.column(name, everywhere) == [row.get(name, ABSENT) for row in rows]
+    assert columns.names == ("a", "b", "c")
