@@ -17,6 +17,7 @@ from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
+from trivium.suites.door import clean
 from trivium.suites.selection import group_of
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Store:
         now = time.time()
         values = {
             "id": id,
-            "suite_name": suite_name,
+            "suite_name": clean(suite_name)[0],
             "suite": suite,
             "kind": kind,
             "state": "running",

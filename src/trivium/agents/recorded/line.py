@@ -60,6 +60,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         reward: A verdict that came with the recording.
         error: Why the attempt failed; an empty text says that it did not.
         metadata: Anything else.
+        flags: What was changed at the door before, in what Trivium itself exported.
     """
 
     case: Id
@@ -71,6 +72,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reward: float | None = None
     error: str | None = None
     metadata: dict[str, Any] | None = None
+    flags: tuple[str, ...] = ()
 
 
 class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,7 +175,7 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
         usage=None if output.usage is None else Usage(**msgspec.structs.asdict(output.usage)),
         reward=output.reward,
         error=output.error,
-        flags=flags,
+        flags=(*output.flags, *flags),
         metadata=output.metadata or {},
     )
 
