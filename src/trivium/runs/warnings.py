@@ -76,7 +76,7 @@ def _about_what_is_left_out(
 
 
 def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
-    groups = summary.pass_rate.groups or (summary.composite.groups if summary.composite else 0)
+    groups = max([summary.pass_rate.groups, *(figure.groups for figure in summary.metrics.values())])
     if groups == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
     elif 1 < groups < TOO_FEW_GROUPS:
