@@ -9,7 +9,7 @@ from scipy import stats
 import trivium as tv
 from tests.runs.suites import Says, told_suite, tv_composite
 from trivium.store.store import Store
-from trivium.suites.settings import Gate, PassRule, Thresholds
+from trivium.suites.settings import CompositeSettings, Gate, PassRule, Thresholds
 
 
 @pytest.fixture
@@ -187,12 +187,13 @@ def test_the_worst_failures_come_first_and_the_rest_is_counted(store):
 
 
 def test_metrics_that_apply_nowhere_are_left_out_and_named_unless_asked_for(store):
-    suite = told_suite(2, metrics=None)
+    as_usual = {"passed": None, "composite": CompositeSettings()}
+    suite = told_suite(2, metrics=None, **as_usual)
     summary = tv.evaluate(suite, agent=Says({"q0": "r", "q1": "s"}), store=store).summary()
     assert "tool_recall" not in summary.metrics
     assert any("left out" in warning and "tool_recall" in warning for warning in summary.warnings)
     assert "planning_rationality" in summary.metrics
-    named = told_suite(2, metrics=("tool_recall",))
+    named = told_suite(2, metrics=("tool_recall",), **as_usual)
     assert (
         "tool_recall" in tv.evaluate(named, agent=Says({"q0": "r", "q1": "s"}), store=store).summary().metrics
     )
