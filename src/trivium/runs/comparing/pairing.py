@@ -129,7 +129,7 @@ class Pairing:
         rows = rows[np.argsort(self._case_of[rows], kind="stable")]
         reduced = np.full(len(self.cases), np.nan)
         cases, starts = np.unique(self._case_of[rows], return_index=True)
-        for case, of_case in zip(cases, np.split(values[rows], starts[1:]), strict=True):
+        for case, of_case in zip(cases, np.split(values[rows], starts)[1:], strict=True):
             reduced[case] = reducer(of_case.tolist())
         return reduced
 

@@ -1,0 +1,182 @@
+"""Paired means against SciPy, small bootstraps enumerated, and what is decided about intervals."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from trivium.trust.interval import Interval
+from trivium.trust.paired import non_inferiority, overall, paired_means, settling_groups
+
+
+def compared(left, right, groups=None, **options):
+    left, right = np.asarray(left, float), np.asarray(right, float)
+    codes = np.arange(left.size) if groups is None else np.asarray(groups)
+    return paired_means(left[None], right[None], codes, **options)[0]
+
+
+def interval(low, high, *, groups=30, error=0.01):
+    return Interval(low=low, high=high, level=0.95, method="m", n=groups, groups=groups, std_error=error)
+
+
+def test_without_clusters_it_is_the_paired_t_test():
+    rng = np.random.default_rng(3)
+    left = rng.uniform(size=25)
+    right = np.clip(left + rng.normal(0.03, 0.1, 25), 0, 1)
+    found = compared(left, right)
+    expected = stats.ttest_rel(right, left).confidence_interval(0.95)
+    assert found.delta == pytest.approx((right - left).mean())
+    assert (found.interval.low, found.interval.high) == pytest.approx(
+        (expected.low, expected.high), abs=1e-12
+    )
+
+
+def test_with_clusters_of_equal_size_it_is_the_t_test_of_their_means_inside_the_range():
+    rng = np.random.default_rng(4)
+    left, right = rng.uniform(size=(2, 40))
+    found = compared(left, right, np.repeat(np.arange(8), 5))
+    means = (right - left).reshape(8, 5).mean(axis=1)
+    middle, reach = means.mean(), stats.t.ppf(0.975, 7) * stats.sem(means)
+
+    def excess(end):  # the error shrinks towards the ends of the range, -1 and 1
+        return (end - middle) ** 2 * (1 - middle**2) - reach**2 * (1 - end**2)
+
+    ends = optimize.brentq(excess, -1, middle), optimize.brentq(excess, middle, 1)
+    assert (found.interval.low, found.interval.high) == pytest.approx(ends, abs=1e-9)
+
+
+def test_the_shares_are_those_of_all_resamples_of_a_few_groups():
+    left, right = np.zeros(4), np.array([0.4, 0.1, 0.0, 0.3])
+    left[2] = 0.5
+    deltas, resamples = right - left, 40_000
+    means = np.array([np.mean([deltas[at] for at in drawn]) for drawn in product(range(4), repeat=4)])
+    means[np.abs(means) < 1e-12] = 0
+    found = compared(left, right, resamples=resamples)
+    assert found.signs.share_positive == pytest.approx((means > 0).mean(), abs=0.01)
+    assert found.signs.p == pytest.approx(2 * min((means <= 0).mean(), (means >= 0).mean()), abs=0.02)
+
+
+def test_one_is_added_to_each_count_so_that_p_is_never_0():
+    found = compared([0.0] * 30, np.linspace(0.4, 0.6, 30), resamples=199)
+    assert found.signs.share_positive == 1.0
+    assert found.signs.p == pytest.approx(2 / 200)
+
+
+def test_the_minimum_detectable_effect_is_what_a_z_test_finds_8_times_in_10():
+    rng = np.random.default_rng(5)
+    left, right = rng.uniform(size=(2, 50))
+    found = compared(left, right)
+    error = stats.sem(right - left)
+    power = stats.norm.sf(stats.norm.ppf(0.975) - found.mde / error)
+    assert power == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_pair_counts_where_both_sides_have_a_value():
+    nan = np.nan
+    found = compared([0.1, nan, 0.3, 0.2], [0.2, 0.9, nan, 0.1])
+    assert found.delta == pytest.approx(0.0)
+    assert (found.tally.wins, found.tally.losses, found.tally.ties) == (1, 1, 0)
+
+
+def test_without_pairs_there_is_nothing_and_one_group_gives_no_interval():
+    nothing = compared([np.nan], [0.5])
+    assert (nothing.delta, nothing.interval, nothing.signs, nothing.mde) == (None, None, None, None)
+    alone = compared([0.1, 0.2], [0.3, 0.6], [0, 0])
+    assert alone.delta == pytest.approx(0.3)
+    assert (alone.interval, alone.signs) == (None, None)
+
+
+def test_equal_sides_differ_by_nothing_and_by_no_more_than_unseen_groups_could():
+    found = compared([0.3] * 30, [0.3] * 30)
+    unseen = 1 - 0.05 ** (1 / 30)
+    assert (found.interval.low, found.interval.high) == pytest.approx((-unseen, unseen))
+    assert (found.signs.p, found.signs.share_positive, found.mde) == (1.0, 0.0, None)
+    assert found.tally.ties == 30
+
+
+def test_rounding_is_no_difference():
+    found = compared([0.1 + 0.2, 0.5], [0.3, 0.5])
+    assert found.tally.ties == 2
+
+
+def test_each_figure_is_the_same_alone_and_among_others():
+    rng = np.random.default_rng(6)
+    left, right = rng.uniform(size=(2, 3, 20))
+    left[1, :5] = np.nan
+    groups = np.arange(20) // 2
+    together = paired_means(left, right, groups, resamples=500)
+    for row in range(3):
+        assert paired_means(left[row : row + 1], right[row : row + 1], groups, resamples=500) == [
+            together[row]
+        ]
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=3, max_size=12))
+def test_swapping_the_sides_turns_the_difference_round(pairs):
+    left, right = np.array(pairs).T
+    there, back = compared(left, right, resamples=99), compared(right, left, resamples=99)
+    assert there.delta == pytest.approx(-back.delta)
+    assert there.interval.low == pytest.approx(-back.interval.high)
+    assert there.tally.wins == back.tally.losses
+    assert there.signs.p == pytest.approx(back.signs.p)
+
+
+def test_no_figure_at_all_is_no_answer():
+    assert paired_means(np.empty((0, 3)), np.empty((0, 3)), np.arange(3)) == []
+
+
+def test_unlike_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"expected \(figures, n\) twice"):
+        paired_means(np.zeros((1, 3)), np.zeros((1, 2)), np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [
+        (-0.019, 0.4, "pass"),
+        (0.01, 0.02, "pass"),
+        (-0.015, -0.005, "pass"),
+        (-0.02, 0.4, "inconclusive"),
+        (-0.3, 0.0, "inconclusive"),
+        (-0.3, -0.001, "fail"),
+        (-0.3, 0.3, "inconclusive"),
+    ],
+)
+def test_a_difference_passes_above_the_margin_and_fails_below_0(low, high, answer):
+    assert non_inferiority(interval(low, high), margin=0.02) == answer
+
+
+def test_no_interval_decides_nothing():
+    assert non_inferiority(None, margin=0.02) == "inconclusive"
+    assert settling_groups(None, 0.1, margin=0.02) is None
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.03, -0.015, -0.06])
+def test_so_many_further_groups_settle_it_and_one_fewer_does_not(delta):
+    groups, error, margin = 30, 0.1, 0.02
+
+    def answer(total):
+        reach = stats.t.ppf(0.975, total - 1) * error * np.sqrt(groups / total)
+        return non_inferiority(
+            interval(delta - reach, delta + reach, groups=total, error=error), margin=margin
+        )
+
+    reach = stats.t.ppf(0.975, groups - 1) * error
+    needed = settling_groups(interval(delta - reach, delta + reach, error=error), delta, margin=margin)
+    assert answer(groups) == answer(groups + needed - 1) == "inconclusive"
+    assert answer(groups + needed) != "inconclusive"
+
+
+def test_no_number_of_groups_settles_what_lies_on_the_margin():
+    assert settling_groups(interval(-0.1, 0.06), -0.02, margin=0.02) is not None  # it may come to fail
+    assert settling_groups(interval(-0.1, 0.1), 0.0, margin=0.0) is None
+
+
+def test_the_worst_answer_is_the_whole():
+    assert overall(["pass", "fail", "inconclusive"]) == "fail"
+    assert overall(["pass", "inconclusive"]) == "inconclusive"
+    assert overall(["pass", "pass"]) == "pass"
+    assert overall([]) == "inconclusive"
