@@ -14,7 +14,7 @@ def row(**changes):
 
 
 def test_a_run_shows_when_it_started_and_how_it_did():
-    text = as_text(RunsTable([row()]))
+    text = as_text(RunsTable([row()]), width=120)
     # 1,770,000,000 s after the epoch by any calendar.
     assert "2026-02-02 02:40" in text
     assert "50 %" in text
@@ -26,12 +26,18 @@ def test_an_unfinished_run_shows_how_much_of_it_is_there():
 
 
 def test_what_is_unknown_is_a_dash_not_a_zero():
-    text = as_text(RunsTable([row(started=None, pass_rate=None, composite=None)]))
+    text = as_text(RunsTable([row(started=None, pass_rate=None, composite=None)]), width=120)
     assert text.splitlines()[1].split() == ["r1", "papers", "–", "done", "4", "–", "–"]
 
 
 def test_a_moment_no_calendar_has_is_a_dash():
-    assert "–" in as_text(RunsTable([row(started=1e300)]))
+    assert "–" in as_text(RunsTable([row(started=1e300)]), width=120)
+
+
+def test_a_run_of_usual_names_is_whole_in_80_columns():
+    text = as_text(RunsTable([row(run="20261121-155032-8b5c", suite="gpt-4o-airline", state="interrupted")]))
+    for shown in ("20261121-155032-8b5c", "gpt-4o-airline", "interrupted", "50 %", "composite", "0.610"):
+        assert shown in text
 
 
 def test_hostile_rows_fit_80_columns():

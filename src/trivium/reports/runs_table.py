@@ -10,6 +10,9 @@ from rich.text import Text
 from trivium.reports import wording
 from trivium.reports.untrusted import one_line
 
+_WIDE = 100
+"""Columns from which on there is room for everything."""
+
 STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
 
 
@@ -48,7 +51,10 @@ class RunsTable:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         table.add_column("run", no_wrap=True)
         table.add_column("suite", overflow="fold", min_width=8)
-        table.add_column("started (UTC)", no_wrap=True)
+        # The id of a run begins with the moment as well: where it is narrow, that has to do.
+        wide = options.max_width >= _WIDE
+        if wide:
+            table.add_column("started (UTC)", no_wrap=True)
         table.add_column("state", overflow="fold")
         table.add_column("attempts", justify="right", no_wrap=True)
         table.add_column("passed", justify="right", no_wrap=True)
@@ -58,7 +64,7 @@ class RunsTable:
             table.add_row(
                 Text(one_line(row.run), style="bold"),
                 Text(one_line(row.suite)),
-                Text(_moment(row.started)),
+                *([Text(_moment(row.started))] if wide else []),
                 Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
                 Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
                 Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),

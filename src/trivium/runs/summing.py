@@ -2,10 +2,9 @@
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -157,7 +156,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     table |= _figures_of_the_run(gathered, level)
     rate = gathered.verdicts.figure(level=level, missing=missing)
     composite = _composite(gathered, level=level, missing=missing)
-    human = store.human_run(run.suite) if run.kind != "human" else None
+    ceiling, unlike = _human_ceiling(store, run, gathered.columns)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
@@ -186,7 +185,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
             if figure.tier == "judge" and figure.mean is not None
         },
         composite=composite,
-        human_ceiling=_ceiling(human),
+        human_ceiling=ceiling,
         failures=tuple(failure for _, _, failure in sorted(gathered.failures)[:_FAILURES_SHOWN]),
         failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
         gates=(),
@@ -197,7 +196,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     return msgspec.structs.replace(
         summary,
         gates=gate_answers(settings, every_column),
-        warnings=warnings_of(summary, settings, gathered.columns, shown=set(columns)),
+        warnings=(*warnings_of(summary, settings, gathered.columns, shown=set(columns)), *unlike),
     )
 
 
@@ -304,11 +303,50 @@ def _composite(gathered: _Gathering, *, level: float, missing: int) -> Composite
     )
 
 
-def _ceiling(human: RunRecord | None) -> dict[str, Figure] | None:
+def _human_ceiling(
+    store: Store, run: RunRecord, columns: Mapping[str, Column]
+) -> tuple[dict[str, Figure] | None, tuple[str, ...]]:
+    """Figures of people's own outputs, and warnings of those that are left out.
+
+    Scores made in unlike ways (another encoder, other parts of ``similarity``) are not compared, so a figure
+    of people's that was made in another way than the run's is left out (spec: metrics, T1.3).
+
+    Args:
+        store: Where the runs are.
+        run: The run that is summed up; people's own runs have no ceiling.
+        columns: Its figures.
+    """
+    human = store.human_run(run.suite) if run.kind != "human" else None
     if human is None or human.summary is None:
-        return None
-    metrics: dict[str, Any] = human.summary["metrics"]
-    figures = msgspec.convert(metrics, dict[str, Figure])
-    return {
-        name: figure for name, figure in figures.items() if figure.tier == "text" and figure.mean is not None
-    }
+        return None, ()
+    figures = msgspec.convert(human.summary["metrics"], dict[str, Figure])
+    theirs = _methods(store, human)
+    ours = {name: set(column.methods) for name, column in columns.items()}
+    kept, warnings = {}, []
+    for name, figure in figures.items():
+        if figure.tier != "text" or figure.mean is None:
+            continue
+        if name in columns and columns[name].mean is not None and _how(name, ours) != _how(name, theirs):
+            warnings.append(
+                f"the human ceiling of {name} is left out: run {human.id} scored people by "
+                f"{', '.join(sorted(_how(name, theirs)))}"
+            )
+        else:
+            kept[name] = figure
+    return kept, tuple(warnings)
+
+
+def _methods(store: Store, run: RunRecord) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for stored in store.evaluations(run):
+        for name, score in stored.evaluation.scores.items():
+            if score.method is not None:
+                found.setdefault(name, set()).add(score.method)
+    return found
+
+
+def _how(name: str, methods: dict[str, set[str]]) -> set[str]:
+    """How a metric was made, the encoder included where it has a part in it."""
+    own = methods.get(name, set())
+    leaning = any("semantic" in method for method in own)
+    return own | methods.get("semantic", set()) if leaning else own

@@ -30,6 +30,9 @@ def _warnings(
     yield from _about_attempts(summary, settings)
     if settings.judge is not None:
         yield "judge: its settings are read, but this version of Trivium asks no language model"
+    for name in settings.gates:
+        if name not in columns and name not in {"pass_rate", "composite"}:
+            yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
     for column in columns.values():
         if column.status["error"]:
             yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
