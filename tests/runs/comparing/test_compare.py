@@ -158,7 +158,10 @@ class TestTheAnswer:
         assert compared(store, [0.5, 0.6], [0.5, 0.6], settings=groups).answer == "pass"
 
     def test_rests_on_all_figures_where_there_is_neither_composite_nor_verdict(self, store):
-        settings = {"composite": tv_composite({"time": 1.0}), "passed": PassRule(metric="jaccard", at_least=0.5)}
+        settings = {
+            "composite": tv_composite({"time": 1.0}),
+            "passed": PassRule(metric="jaccard", at_least=0.5),
+        }
         comparison = compared(store, *drawn(30, shift=-0.2), settings=settings)
         assert comparison.decided_by == ("told",)
         assert comparison.answer == "fail"

@@ -32,14 +32,13 @@ class ComparisonTable:
         yield Text()
         yield _marked(
             phrases.MARKS[comparison.answer],
-            f"{comparison.answer}. {comparison.reason}",
+            f"{comparison.answer}. {one_line(comparison.reason, at_most=2000)}",
             STYLES[comparison.answer],
         )
         yield Text()
         yield _figures(comparison, wide=options.max_width >= WIDE)
         yield Text()
-        outlook = phrases.outlook(comparison)
-        yield from (Text(line) for line in outlook)
+        yield from (Text(line) for line in phrases.outlook(comparison))
         if comparison.moves:
             yield Text(f"\nmoved most, by {one_line(comparison.moves_of)}", style="bold")
             yield _moves(comparison)
@@ -66,8 +65,8 @@ def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
     table.add_column("delta", justify="right", no_wrap=True)
     table.add_column("interval", no_wrap=True)
     table.add_column("p (Holm)", justify="right", no_wrap=True)
-    table.add_column("+ / − / =", justify="right", overflow="fold")
-    table.add_column("needs", justify="right", overflow="fold")
+    table.add_column("+/−/=", justify="right", overflow="fold")
+    table.add_column("needs", justify="right", no_wrap=True)
     for name, figure in comparison.metrics.items():
         table.add_row(*_row(name, figure, decides=name in comparison.decided_by, wide=wide))
     return table
@@ -82,7 +81,7 @@ def _row(name: str, figure: MetricDelta, *, decides: bool, wide: bool) -> list[T
         Text(phrases.signed(figure.delta), style="bold"),
         Text(phrases.ends(figure.ci95)),
         Text(phrases.probability(figure.p_holm)),
-        Text(phrases.record(figure)),
+        Text(phrases.record(figure).replace(" ", "")),
         Text(phrases.further(figure)),
     ]
 

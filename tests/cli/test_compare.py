@@ -1,0 +1,144 @@
+"""``trivium compare`` as a user types it: what it prints, what it writes, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trivium.cli.main import run_command
+
+# files.md: compare --json
+KEYS = {"base", "head", "answer", "metrics", "only_base", "only_head", "moved"}
+FIGURE_KEYS = {"delta", "ci95", "p", "p_holm", "share_positive", "mde", "wins", "losses", "ties"}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [f"word{i}" for i in range(20)]
+    cases = [{"id": f"c{i}", "input": "x", "references": [" ".join(words)]} for i in range(30)]
+    suite = {
+        "name": "small",
+        "metrics": ["jaccard", "similarity", "success"],
+        "similarity": {"jaccard": 1},
+        "cases": cases,
+    }
+    Path("suite.json").write_text(json.dumps(suite))
+
+
+@pytest.fixture
+def outcome(capsys):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run_command(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def run(outcome):
+    """Scores outputs that hold so many of the twenty words in turn, and gives the run's id."""
+
+    def score(*counts: int, suite: str = "suite.json") -> str:
+        lines = [
+            {"case": f"c{i}", "output": " ".join(f"word{w}" for w in range(counts[i % len(counts)]))}
+            for i in range(30)
+        ]
+        Path("outputs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        _, out, err = outcome("score", suite, "--outputs", "outputs.jsonl", "--json")
+        assert out, err
+        return json.loads(out)["run"]
+
+    return score
+
+
+def test_unchanged_outputs_end_with_0(run, outcome):
+    code, out, err = outcome("compare", run(15, 18), run(15, 18))
+    assert (code, err) == (0, "")
+    assert "✓ pass. The outputs are the same." in out
+
+
+def test_a_surely_worse_run_ends_with_1(run, outcome):
+    code, out, _ = outcome("compare", run(15, 18, 12), run(8, 9, 7))
+    assert code == 1
+    assert "✗ fail" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_what_cannot_be_told_ends_with_4_unless_told_what_that_counts_as(run, outcome):
+    runs = run(15, 18, 12), run(18, 12, 15)
+    assert outcome("compare", *runs)[0] == 4
+    assert outcome("compare", *runs, "--inconclusive", "pass")[0] == 0
+    assert outcome("compare", *runs, "--inconclusive", "fail")[0] == 1
+
+
+def test_a_run_that_is_not_there_ends_with_2(run, outcome):
+    code, out, err = outcome("compare", run(15), "nothing")
+    assert (code, out) == (2, "")
+    assert 'no run is called "nothing"' in err
+
+
+def test_unlike_runs_end_with_2_unless_forced(run, outcome):
+    base = run(15, 18)
+    suite = json.loads(Path("suite.json").read_text()) | {
+        "success": {"metric": "similarity", "at_least": 0.5}
+    }
+    Path("other.json").write_text(json.dumps(suite))
+    head = run(15, 18, suite="other.json")
+    code, out, err = outcome("compare", base, head)
+    assert (code, out) == (2, "")
+    assert 'success: {"metric":"similarity","at_least":0.8} in base, {"metric"' in err
+    code, out, _ = outcome("compare", base, head, "--force")
+    assert code in {0, 1, 4}
+    assert "compared although unlike: success" in " ".join(out.split())
+
+
+def test_json_is_one_document_with_the_keys_of_the_specification(run, outcome):
+    base, head = run(15, 18, 12), run(12, 19, 10)
+    code, out, err = outcome(
+        "compare", base, head, "--json", "--margin", "0.5", "--seed", "7", "--resamples", "500"
+    )
+    assert err == ""
+    document = json.loads(out)
+    assert set(document) >= KEYS
+    assert (document["base"], document["head"]) == (base, head)
+    assert (document["margin"], document["seed"], document["resamples"]) == (0.5, 7, 500)
+    assert set(document["metrics"]) >= {"composite", "pass_rate", "jaccard", "similarity", "success"}
+    for figure in document["metrics"].values():
+        assert set(figure) >= FIGURE_KEYS
+        assert figure["wins"] + figure["losses"] + figure["ties"] == figure["n"] == 30
+    assert document["answer"] == {0: "pass", 1: "fail", 4: "inconclusive"}[code]
+    assert set(document["moved"]) <= {f"c{i}" for i in range(30)}
+    assert "NaN" not in out
+
+
+def test_a_wider_level_makes_wider_intervals(run, outcome):
+    runs = run(15, 18, 12), run(12, 19, 10)
+    narrow, wide = (
+        json.loads(outcome("compare", *runs, "--json", "--level", level)[1])["metrics"]["jaccard"]["ci95"]
+        for level in ("0.8", "0.99")
+    )
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_reports_are_written_where_they_are_asked_for(run, outcome):
+    names = ("out/a.html", "out/a.md", "out/a.svg")
+    options = [part for pair in zip(("--html", "--markdown", "--chart"), names, strict=True) for part in pair]
+    code, out, err = outcome("compare", run(15), run(15), "--quiet", *options)
+    assert (code, out) == (0, "")
+    assert err.splitlines() == [f"wrote {name}" for name in names]
+    assert all(Path(name).stat().st_size for name in names)
+
+
+def test_a_report_that_cannot_be_written_ends_with_2(run, outcome):
+    base = run(15)
+    code, _, err = outcome("compare", base, base, "--quiet", "--markdown", "suite.json/a.md")
+    assert code == 2
+    assert "suite.json/a.md: cannot be written" in err
+
+
+def test_an_option_out_of_range_ends_with_2(run, outcome):
+    base = run(15)
+    assert outcome("compare", base, base, "--margin", "7")[0] == 2
