@@ -133,6 +133,29 @@ def test_unlike_shapes_are_refused():
         paired_means(np.zeros((1, 3)), np.zeros((1, 2)), np.arange(3))
 
 
+def test_the_promised_error_rate_is_kept_where_other_tests_err_or_see_nothing():
+    rng = np.random.default_rng(7)
+    rounds, count, size = 1_500, 20, 8
+    groups = np.repeat(np.arange(count), size)
+
+    def sure(loss):
+        """Shares called sure: paired by group, paired without groups, unpaired."""
+        left = rng.normal(0.5, 0.2, (rounds, groups.size))
+        change = rng.normal(-loss, 0.05, (rounds, count))[:, groups]
+        right = left + change + rng.normal(0, 0.08, left.shape)
+        ours = [found.interval for found in paired_means(left, right, groups, resamples=1)]
+        found = np.mean([each.low > 0 or each.high < 0 for each in ours])
+        alone = np.mean(stats.ttest_rel(right, left, axis=1).pvalue < 0.05)
+        return found, alone, np.mean(stats.ttest_ind(right, left, axis=1, equal_var=False).pvalue < 0.05)
+
+    error = np.sqrt(0.05 * 0.95 / rounds)
+    ours, without_groups, _ = sure(0.0)
+    assert ours == pytest.approx(0.05, abs=3 * error)
+    assert without_groups > 0.1
+    ours, _, unpaired = sure(0.05)
+    assert ours > 0.9 > 0.7 > unpaired
+
+
 @pytest.mark.parametrize(
     ("low", "high", "answer"),
     [
