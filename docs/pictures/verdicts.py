@@ -34,9 +34,9 @@ def main(verdicts: Path) -> None:
             _draw(f"{name}.svg", str(files[name]))
         pair = [part for name in reversed(list(files)[:2]) for part in ("--input", str(files[name]))]
         _draw("two-prompts.svg", *pair)
-        for name in files:
-            run_command(["trust", "agree", str(files[name])])
-            run_command(["trust", "certify", str(files[name]), "--epsilon", "0.2"])
+        for file in files.values():
+            run_command(["trust", "agree", str(file)])
+            run_command(["trust", "certify", str(file), "--epsilon", "0.2"])
 
 
 def _item(row: dict) -> dict:

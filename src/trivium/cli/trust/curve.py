@@ -85,6 +85,10 @@ def curve(items: str | None, **given: Any) -> int:
     """
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 
+    if given["chart"] is not None:
+        from trivium.reports.trust.curve_chart import check_format
+
+        check_format(given["chart"].suffix)
     artifact = curve_artifact(
         _tables(items, given),
         CurveOptions(

@@ -38,8 +38,7 @@ def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
         InputError: If the suffix is another one.
         MissingExtra: If ``trivium[report]`` is not installed.
     """
-    if suffix.lower() not in {".png", ".svg"}:
-        raise InputError("--chart", f'cannot draw "{suffix}": expected a file that ends in .png or .svg')
+    check_format(suffix)
     described = describe_curves(artifact)
     import vl_convert
 
@@ -48,6 +47,12 @@ def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
         return svg.encode()
     png: bytes = vl_convert.vegalite_to_png(described, scale=PIXELS)
     return png
+
+
+def check_format(suffix: str) -> None:
+    """Raise InputError unless pictures can be written to a file that ends so."""
+    if suffix.lower() not in {".png", ".svg"}:
+        raise InputError("", f'cannot draw "{suffix}": expected a file that ends in .png or .svg')
 
 
 def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None = None) -> dict[str, Any]:

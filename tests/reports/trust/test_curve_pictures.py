@@ -1,0 +1,149 @@
+"""Tables, charts and the page of a risk-coverage artifact, held against the artifact they show."""
+
+import base64
+import re
+from html import unescape
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from trivium.errors import InputError
+from trivium.reports.as_text import as_text
+from trivium.reports.trust.curve_chart import draw_curves
+from trivium.reports.trust.curve_table import CurveTable
+from trivium.reports.trust.page import curve_page
+from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+from trivium.runs.items.item import Item
+from trivium.runs.items.table import ItemTable, Origin, TableBuilder
+from trivium.trust.selective.resampled import Plan
+
+
+def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 100) -> ItemTable:
+    draw = np.random.default_rng(seed)
+    builder = TableBuilder(Origin(path=name), word="line", scale=(0.0, 1.0))
+    for group in range(30):
+        for place in range(3):
+            sure = float(round(draw.random() * steps) / steps)
+            builder.add(
+                Item(
+                    group=str(group),
+                    item=f"i{place}",
+                    pred=None if sure < abstain else float(draw.random() < sure),
+                    gt=1.0,
+                    confidence=sure,
+                ),
+                group,
+            )
+    return builder.table()
+
+
+def artifact(*tables: ItemTable) -> dict:
+    return curve_artifact(tables, CurveOptions(plan=Plan(resamples=300), drawn=True, created_at="now"))
+
+
+def words(svg: bytes | str) -> str:
+    root = ElementTree.fromstring(svg)
+    return " ".join(text for node in root.iter() if (text := (node.text or "").strip()))
+
+
+@pytest.fixture(scope="module")
+def one() -> dict:
+    return artifact(table(abstain=0.2))
+
+
+@pytest.fixture(scope="module")
+def two() -> dict:
+    return artifact(table(abstain=0.5), table(abstain=0.1, name="b.jsonl"))
+
+
+def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
+    said = words(draw_curves(one, ".svg"))
+    for piece in (
+        "coverage",
+        "risk: mean loss",
+        "measured",
+        "best ranking possible",
+        "lower hull",
+        "abstains beyond",
+    ):
+        assert piece in said
+    assert "achievable" not in said
+    assert "Is the confidence true?" in said
+    assert "ECE" in said
+    assert "30 groups" in said
+
+
+def test_the_reliability_diagram_counts_all_predictions(one):
+    entry = one["confidence_variants"]["confidence"]
+    said = words(draw_curves(one, ".svg"))
+    counts = [count for count in entry["reliability"]["count"] if count]
+    assert sum(counts) == one["population"]["items_predicted"]
+    assert all(re.search(rf"\b{count}\b", said) for count in counts)
+
+
+def test_the_curve_runs_inside_its_band(one):
+    entry = one["confidence_variants"]["confidence"]
+    band = entry["picture"]["band"]
+    drawn = np.interp(band["coverage"], entry["curve"]["coverage"], entry["curve"]["selective_risk"])
+    assert (np.array(band["low"]) <= drawn + 1e-9).all()
+    assert (np.array(band["high"]) >= drawn - 1e-9).all()
+    assert len(band["coverage"]) > 10
+
+
+def test_the_best_ranking_ends_where_the_curve_ends_and_is_never_worse(one):
+    entry = one["confidence_variants"]["confidence"]
+    best, curve = entry["picture"]["optimal"], entry["curve"]
+    assert best["selective_risk"][-1] == pytest.approx(curve["selective_risk"][-1])
+    there = np.interp(curve["coverage"], best["coverage"], best["selective_risk"])
+    assert (there <= np.array(curve["selective_risk"]) + 1e-9).all()
+
+
+def test_two_inputs_stand_in_one_chart(two):
+    said = words(draw_curves(two, ".svg"))
+    assert "first: a" in said
+    assert "second: b" in said
+    assert said.count("abstains beyond") == 2
+
+
+def test_a_chart_of_nothing_is_still_a_chart():
+    empty = artifact(table(abstain=2.0))
+    assert "llm" in words(draw_curves(empty, ".svg"))
+
+
+def test_png_is_png_and_nothing_else_is_drawn(one):
+    assert draw_curves(one, ".PNG").startswith(b"\x89PNG")
+    with pytest.raises(InputError, match=r"\.png or \.svg"):
+        draw_curves(one, ".gif")
+
+
+def test_names_of_strangers_are_text_in_a_chart():
+    hostile = artifact(table(abstain=0.2, name="<script>alert(1)</script>.jsonl"))
+    svg = draw_curves(hostile, ".svg").decode()
+    assert "<script" not in svg
+
+
+def test_the_table_of_two_says_both_areas_and_which_counts(two):
+    text = as_text(CurveTable(two), width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    deltas = two["comparison"]["deltas"]["confidence"]
+    for label, name in (("AURC ", "aurc_full"), ("AURC common", "aurc_common"), ("coverage", "cmax")):
+        row = next(line for line in text.splitlines() if label in line and "[" in line)
+        assert f"{deltas[name]['delta']:+.3f}" in row
+    assert "Judge by the common coverage" in text or "in all and up to the common coverage" in text
+
+
+def test_a_page_holds_its_pictures_and_allows_nothing_else(one):
+    page = curve_page(one)
+    assert "default-src 'none'" in unescape(page)
+    assert "<script" not in page
+    pictures = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    assert len(pictures) == 1
+    assert "best ranking possible" in words(base64.b64decode(pictures[0]))
+    assert "AUGRC" in page
+
+
+def test_a_page_escapes_what_items_are_called():
+    page = curve_page(artifact(table(abstain=0.2, name="<img src=x>.jsonl")))
+    assert "<img src=x>" not in page
+    assert "&lt;img src=x&gt;" in page
