@@ -74,6 +74,24 @@ def test_what_cannot_be_told_ends_with_4_unless_told_what_that_counts_as(run, ou
     assert outcome("compare", *runs, "--inconclusive", "fail")[0] == 1
 
 
+def test_the_newest_run_is_compared_with_the_one_before_it_of_its_suite(run, outcome):
+    base = run(15, 18)
+    Path("else.json").write_text(Path("suite.json").read_text().replace("small", "else"))
+    other = run(4, 5, suite="else.json")
+    head = run(15, 18)
+    document = json.loads(outcome("compare", "--json")[1])
+    assert (document["base"], document["head"]) == (base, head)
+    code, _, err = outcome("compare", other, other)
+    assert code == 0, err
+
+
+def test_the_first_run_of_a_suite_has_none_before_it(run, outcome):
+    run(15)
+    code, _, err = outcome("compare")
+    assert code == 2
+    assert "is the first of small: there is none to compare it with" in err
+
+
 def test_a_run_that_is_not_there_ends_with_2(run, outcome):
     code, out, err = outcome("compare", run(15), "nothing")
     assert (code, out) == (2, "")

@@ -9,13 +9,14 @@ from trivium.cli import options
 
 if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison
+    from trivium.runs.run import Run
 
 _PATH = click.Path(dir_okay=False)
 
 
 @click.command()
-@click.argument("base")
-@click.argument("head")
+@click.argument("base", required=False)
+@click.argument("head", required=False)
 @options.option("--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02).")
 @options.option("--level", type=float, help="Of the intervals (default: the suite's, 0.95).")
 @options.option("--resamples", type=int, help="Of the bootstrap (default: the suite's, 10000).")
@@ -32,8 +33,10 @@ _PATH = click.Path(dir_okay=False)
 @options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")
 @options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
 @options.option("--chart", type=_PATH, metavar="FILE", help="Write the forest plot, as .svg or .png.")
-def compare(base: str, head: str, **given: Any) -> int:
+def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: pass, fail or inconclusive.
+
+    Without HEAD the newest run is meant, without BASE the one before it of the same suite.
 
     Ends with 0 for pass, 1 for fail, 4 for inconclusive, and 2 where the runs cannot be compared.
     """
@@ -42,9 +45,10 @@ def compare(base: str, head: str, **given: Any) -> int:
     from trivium.store.store import Store
 
     store = Store(given["store"], create=False)
+    newer = Run.load(head, store=store)
     comparison = compare_runs(
-        Run.load(base, store=store),
-        Run.load(head, store=store),
+        _before(newer) if base is None else Run.load(base, store=store),
+        newer,
         **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force")},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"])
@@ -55,6 +59,20 @@ def compare(base: str, head: str, **given: Any) -> int:
     if answer == "inconclusive" and given["inconclusive"] is not None:
         answer = given["inconclusive"]
     return _EXIT_CODES[answer]
+
+
+def _before(run: "Run") -> "Run":
+    """The newest run of the same suite that is older."""
+    from trivium.errors import StoreError
+    from trivium.runs.run import Run
+
+    for record in run.store.runs():
+        same = record.suite_name == run.record.suite_name and record.kind == run.record.kind
+        if same and record.number < run.record.number:
+            return Run(run.store, record)
+    raise StoreError(
+        f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
+    )
 
 
 _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}

@@ -117,6 +117,21 @@ class TestTheAnswer:
         ).answer == ("inconclusive")  # the pass rate, 1 in both, could still have fallen among unseen cases
         assert compared(store, base, head, margin=0.3).answer == "pass"
 
+    @pytest.mark.parametrize(
+        ("shift", "words"),
+        [
+            (0.1, "composite got better; pass_rate lost less than 0.9, if anything."),
+            (-0.1, "composite got worse, but by less than 0.9; pass_rate lost less than 0.9, if anything."),
+            (0.0, "composite and pass_rate lost less than 0.9, if anything."),
+        ],
+    )
+    def test_says_how_what_passes_came_out(self, store, shift, words):
+        base = np.linspace(0.2, 0.8, 30)
+        head = base + shift + 0.01 * np.tile([1, -1], 15)
+        settings = {"passed": PassRule(metric="told", at_least=0.0)}
+        comparison = compared(store, base, head, margin=0.9, settings=settings)
+        assert (comparison.answer, comparison.reason) == ("pass", words)
+
     def test_is_inconclusive_in_between_and_says_what_would_settle_it(self, store):
         comparison = compared(store, *drawn(20, spread=0.2))
         figure = comparison.metrics["composite"]

@@ -127,13 +127,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def _complaint(self) -> str:
         lines = [f"{self.head} against {self.base}: {self.answer}. {self.reason}"]
+        listed: set[str] = set()
         for name, figure in self.metrics.items():
             if figure.answer == "fail" or (name in self.decided_by and figure.answer == "inconclusive"):
                 lines.append(f"  {name}: {_sentence(figure)}")
                 lines += [
                     f"    {move.case}: {move.base:.3f} → {move.head:.3f} ({move.delta:+.3f})"
                     for move in figure.worst
+                    if move.case not in listed
                 ]
+                listed |= {move.case for move in figure.worst}
         return "\n".join(lines)
 
 

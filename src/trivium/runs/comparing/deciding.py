@@ -107,9 +107,22 @@ def overall_answer(
     if same:
         return answer, f"The outputs are the same.{aside}"
     if answer == "pass":
-        return answer, f"{listed(decided_by)} lost less than {options.margin:g}, if anything.{aside}"
+        return answer, f"{_no_loss({name: deltas[name] for name in decided_by}, options.margin)}{aside}"
     open_ = [name for name in decided_by if deltas[name].answer == "inconclusive"]
     return answer, f"{listed(open_)} may have lost {options.margin:g} or more, or nothing.{aside}"
+
+
+def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:
+    """How figures that pass came out: better, worse by little, or not to be told apart."""
+    better = [name for name, one in figures.items() if one.ci95 and one.ci95[0] > 0]
+    worse = [name for name, one in figures.items() if one.ci95 and one.ci95[1] < 0]
+    level = [name for name in figures if name not in {*better, *worse}]
+    parts = [
+        (better, "got better"),
+        (worse, f"got worse, but by less than {margin:g}"),
+        (level, f"lost less than {margin:g}, if anything"),
+    ]
+    return "; ".join(f"{listed(names)} {what}" for names, what in parts if names) + "."
 
 
 def listed(names: Sequence[str]) -> str:
