@@ -111,6 +111,9 @@ WRONG = {
         'composite.weights.succes: no metric is called "succes". Did you mean "success"?',
         composite={"weights": {"succes": 1}},
     ),
+    "unknown part of similarity": of_suite(
+        'similarity.cosin: no metric is called "cosin". Did you mean "cosine"?', similarity={"cosin": 1}
+    ),
     "no metric": Row({}, "score cases.jsonl --outputs good.jsonl --metrics ,", ("metrics: names no metric",)),
     "unknown metric on the line": Row(
         {},

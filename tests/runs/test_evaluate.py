@@ -165,10 +165,21 @@ def test_a_store_that_fails_ends_the_run_with_what_was_stored(tmp_path):
     store = Store(str(tmp_path / "store.db"))
     suite = told_suite(40, limits=Limits(attempts_at_once=2))
 
+    inserted, kept = threading.Event(), threading.Event()
+
     def agent(question):
-        return "1" if question == "q0" else "1" + " " * 2_000_000
+        if question == "q0":
+            return "1"
+        kept.wait()  # or both would be in flight together
+        return "1" + " " * 2_000_000
+
+    def note(connection, cursor, statement, *_):
+        if statement.startswith("INSERT INTO attempts"):
+            inserted.set()
 
     store.keep_cases(suite.digest, suite)
+    event.listen(store._engine, "after_cursor_execute", note)
+    event.listen(store._engine, "commit", lambda _: kept.set() if inserted.is_set() else None)
     event.listen(store._engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=400"))
     store._engine.dispose()
     with pytest.raises(StoreError, match="the disk is full"):

@@ -183,6 +183,15 @@ def test_a_process_number_used_again_by_another_process_is_no_owner():
     assert not is_surely_gone(f"elsewhere:{pid}:{started}")
 
 
+def test_a_process_that_may_not_be_asked_is_not_taken_for_gone(monkeypatch):
+    def refuse(pid, signal):
+        raise PermissionError
+
+    monkeypatch.setattr("os.kill", refuse)
+    host, pid, _ = this_process().rsplit(":", 2)
+    assert not is_surely_gone(f"{host}:{pid}:0")
+
+
 class TestABadStore:
     def test_of_another_program(self, tmp_path):
         file = tmp_path / "other.db"

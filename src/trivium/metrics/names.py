@@ -11,7 +11,7 @@ _FOLDED = ("composite", "pass_rate")
 
 
 def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
-    """Look at each name in ``metrics``, ``success``, ``pass``, ``gates`` and ``composite.weights``.
+    """Look at each name in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
 
     A suite with judges may also name the dimensions of their rubrics, which only the rubric knows: outside
     ``metrics`` its names are not looked at.
@@ -33,7 +33,8 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     if settings.judge is None:
         known = {*known_metrics(), *own}
         for where, name, others in _spoken_of(settings):
-            if name not in known and name not in others:
+            # A path is followed where the metric is built, which says what is wrong with it.
+            if ":" not in name and name not in known and name not in others:
                 problems.append(Problem(where, no_metric(name, [*known, *others])))
     if problems:
         raise SuiteError(source, problems)
@@ -58,6 +59,8 @@ def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]
         yield "success.metric", settings.success.metric, ()
     if settings.passed is not None:
         yield "pass.metric", settings.passed.metric, _FOLDED[:1]
+    for name in settings.similarity:
+        yield f"similarity.{name}", name, ()
     for name in settings.gates:
         yield f"gates.{name}", name, _FOLDED
     for name in settings.composite.weights:
