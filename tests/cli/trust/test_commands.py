@@ -350,3 +350,38 @@ def test_pictures_and_a_page_are_written(capsys):
     assert (code, err) == (0, "wrote c.svg\nwrote p.html\n")
     assert say(capsys, "curve", name, "--chart", "c.png")[0] == 0
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("artifact", "said"),
+    [
+        (
+            {"method": "temperature_scaling", "temperature": 0},
+            "temperature must be a number above 0; found 0",
+        ),
+        ({"method": "temperature_scaling", "temperature": "hot"}, "calibrator.model"),
+        ({"method": "isotonic", "features": [], "target": "correctness"}, "calibrator."),
+        (
+            {
+                "method": "logistic",
+                "features": ["token_mps"],
+                "target": "correctness",
+                "model": {
+                    "coefficients": [1.0],
+                    "intercept": 0.0,
+                    "link": "sigmoid",
+                    "scaler": {"mean": [0.0], "std": [1.0]},
+                },
+            },
+            'no item has a signal "token_mps". Did you mean "token_msp"?',
+        ),
+    ],
+)
+def test_a_calibrator_that_cannot_be_used_is_refused(capsys, artifact, said):
+    items(20, confidence=None, signals={"token_msp": 0.5})
+    Path("c.json").write_text(json.dumps(artifact))
+    code, _, err = say(
+        capsys, "curve", "items.jsonl", "--confidence", "calibrated", "--calibration", "c.json"
+    )
+    assert code == 2
+    assert said in err

@@ -121,7 +121,12 @@ def confidences(
         values = np.full(plain.shape, np.nan)
         values[table.predicted] = calibrator.apply(plain[table.predicted])
         return values, (*notes, *_of_calibrator(calibrator, variant, table), *calibrator.doubts(STATED))
-    if table.n and not table.signals.names and table.states_confidence:
+    if table.predicted.any() and not table.signals.names:
+        if not table.states_confidence:
+            raise TrustError(
+                f"{table.origin.path}: the items carry neither a confidence nor signals to compute one from: "
+                "there is nothing to rank them by"
+            )
         hint = suggest(variant, REGISTERED)
         raise TrustError(
             f'{table.origin.path}: the items state a confidence and have no signals to compute "{variant}" '
