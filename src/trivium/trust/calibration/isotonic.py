@@ -3,7 +3,6 @@
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,6 +43,9 @@ def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike) -> Isotonic:
     Returns:
         The model; thresholds inside a flat piece are left out.
     """
+    # Only a fit needs it, and it is slow to import.
+    from scipy.optimize import isotonic_regression
+
     levels, at, count = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True)
     means = np.bincount(at, weights=np.asarray(y, dtype=np.float64)) / count
     steps = isotonic_regression(means, weights=count).x

@@ -5,7 +5,6 @@ from math import isfinite
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError
@@ -59,6 +58,9 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     Raises:
         TrustError: If the data are not like that, or there are none.
     """
+    # Only a fit needs it, and it is slow to import.
+    from scipy.optimize import brentq
+
     probability, right = checked(p, y)
     if not right.size:
         raise TrustError("a temperature needs at least one prediction to fit on; found none")

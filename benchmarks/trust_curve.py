@@ -1,0 +1,91 @@
+"""How long ``trivium trust curve`` takes, as a whole process, and how much memory it needs.
+
+    python benchmarks/trust_curve.py [RUN.json [MODE]]
+
+With a run artifact of the PHQ-8 form: all sixteen confidences with 10,000 resamples. Then files of items of
+growing length, without resamples: time and memory of reading and ranking.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SIXTEEN = "all,verbalized_calibrated,calibrated:token_msp,secondary:verbalized+token_msp:average"
+SIZES = (10_000, 100_000, 1_000_000)
+REPEATS = 3
+
+
+def main(arguments: list[str]) -> None:
+    """Print one table."""
+    print(f"{'what':<52}{'seconds':>9}{'MB':>7}")
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments:
+            run, mode = arguments[0], arguments[1] if len(arguments) > 1 else "few_shot"
+            calibrator = Path(folder) / "calibrator.json"
+            fit = (
+                "calibrate",
+                run,
+                "--mode",
+                mode,
+                "--confidence",
+                "verbalized",
+                "--output",
+                str(calibrator),
+            )
+            measured(*fit)
+            curve = (
+                "curve",
+                run,
+                "--mode",
+                mode,
+                "--confidence",
+                SIXTEEN,
+                "--calibration",
+                str(calibrator),
+                "--json",
+            )
+            row("16 confidences, 10,000 resamples, whole process", *curve)
+        for size in SIZES:
+            path = Path(folder) / "items.jsonl"
+            write(path, size)
+            row(f"{size:,} items, no resamples", "curve", str(path), "--bootstrap-resamples", "0", "--json")
+
+
+def row(what: str, *command: str) -> None:
+    """The best of a few runs."""
+    seconds, megabytes = min(measured(*command) for _ in range(REPEATS))
+    print(f"{what:<52}{seconds:>9.2f}{megabytes:>7.0f}", flush=True)
+
+
+def measured(*command: str) -> tuple[float, float]:
+    """Wall time in seconds and peak memory in MB of one process."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trivium", "trust", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return time.perf_counter() - start, used.ru_maxrss / 1024
+
+
+def write(path: Path, size: int) -> None:
+    """Items of eight a group."""
+    draw = random.Random(0)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(size):
+            item = {"group": str(number // 8), "item": f"i{number % 8}", "pred": draw.randrange(4)}
+            item |= {"gt": draw.randrange(4), "confidence": round(draw.random(), 6)}
+            file.write(json.dumps(item) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
