@@ -74,6 +74,20 @@ def test_the_minimum_detectable_effect_is_what_a_z_test_finds_8_times_in_10():
     assert power == pytest.approx(0.8, abs=1e-6)
 
 
+def test_with_many_groups_the_p_value_is_that_of_the_normal_test():
+    rng = np.random.default_rng(8)
+    left = rng.uniform(size=(3, 1_200))
+    right = np.clip(left + rng.normal(0.004, 0.1, left.shape), 0, 1)
+    right[1] = left[1]
+    right[2] = np.nan
+    found, same, nothing = paired_means(left, right, np.arange(1_200), resamples=100_000)
+    deltas = right[0] - left[0]
+    expected = 2 * stats.norm.sf(abs(deltas.mean()) / stats.sem(deltas))
+    assert found.signs.p == pytest.approx(expected, abs=0.01)
+    assert (same.signs.p, same.signs.share_positive) == (1.0, 0.0)
+    assert nothing.signs is None
+
+
 def test_a_pair_counts_where_both_sides_have_a_value():
     nan = np.nan
     found = compared([0.1, nan, 0.3, 0.2], [0.2, 0.9, nan, 0.1])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from trivium.trust.differences import Signs, Tally, minimum_detectable_effect, signs, tally
 from trivium.trust.interval import Interval
-from trivium.trust.intervals import mean_interval, needs_groups
+from trivium.trust.intervals import MANY_GROUPS, mean_interval, needs_groups
 from trivium.trust.resampling import Counts, over_resamples
 
 Floats = npt.NDArray[np.float64]
@@ -57,7 +57,8 @@ def paired_means(
         right: Alike. A pair counts where both sides have a value.
         groups: Code 0 … G - 1 of the cluster of each pair, shape (n,).
         level: Of the intervals, in (0, 1).
-        resamples: Of the bootstrap, at least 1.
+        resamples: Of the bootstrap, at least 1. Above ``MANY_GROUPS`` groups they are drawn from the normal
+            distribution that the resampled mean then has.
         seed: Of the bootstrap.
 
     Returns:
@@ -95,6 +96,8 @@ def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples
     figures, count = len(deltas), int(groups.max(initial=-1)) + 1
     if not figures or not count:
         return np.full((figures, resamples), np.nan)
+    if count > MANY_GROUPS:
+        return _normal_limit(deltas, groups, resamples=resamples, seed=seed)
     there = ~np.isnan(deltas)
     sums, sizes = (
         np.stack([np.bincount(groups, weights=own, minlength=count) for own in weights])
@@ -110,6 +113,18 @@ def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples
         return found
 
     return over_resamples(means, count, resamples=resamples, seed=seed, rng="pcg64")
+
+
+def _normal_limit(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
+    """What the resampled means come to with many groups, from one set of normal draws."""
+    drawn = np.random.default_rng(seed).standard_normal(resamples)
+    rows = []
+    for own in deltas:
+        known = ~np.isnan(own)
+        interval = mean_interval(own[known], groups[known], low=-1.0, high=1.0)
+        spread = np.nan if interval is None else interval.std_error
+        rows.append(own[known].mean() + spread * drawn if known.any() else np.full(resamples, np.nan))
+    return np.array(rows)
 
 
 def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:

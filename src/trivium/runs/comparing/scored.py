@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Hashable
+from functools import cached_property
 from math import isnan, nan
 
 import msgspec
@@ -61,7 +62,7 @@ class Scored:
                 self._put(name, score.tier, score.value, self._make(score))
         self._even()
 
-    @property
+    @cached_property
     def cases(self) -> dict[str, None]:
         """Cases with an attempt, in the order of the suite."""
         return dict.fromkeys(self.positions.values())
