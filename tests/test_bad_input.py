@@ -221,6 +221,9 @@ WRONG = {
         "score cases.jsonl --outputs good.jsonl --metrics cosine --resume RUN",
         ("its settings have changed",),
     ),
+    "run of something else": Row(
+        {}, "run cases.jsonl --agent json:dumps --metrics jaccard --resume RUN", ("is of good.jsonl",)
+    ),
     "no store of that kind": Row(
         {},
         "list --store mysql://u:secret@h/x",

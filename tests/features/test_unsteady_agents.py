@@ -77,6 +77,8 @@ def cut_short(world: World, count: int, done: int) -> None:
     run(world, "--at-once", "1")
     assert world.code == 130
     assert f"{done} attempts are kept" in world.err
+    (listed,) = world.ask("list")
+    assert (listed["state"], listed["attempts"], listed["due"]) == ("interrupted", done, count)
     Path("an_agent.py").write_text(whole)
 
 

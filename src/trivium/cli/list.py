@@ -25,7 +25,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             suite=record.suite_name,
             started=record.created,
             state=record.state,
-            attempts=summary.get("attempts", 0),
+            attempts=summary["attempts"] if summary else sum(1 for _ in opened.answered(record)),
             due=summary.get("total_tests", record.due or 0),
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),

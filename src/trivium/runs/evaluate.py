@@ -101,7 +101,9 @@ async def evaluate_async(
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     source = opened.run(attempts_of) if attempts_of is not None else None
     begin = _Beginning(opened, loaded, settings, built, kind, source)
-    run = begin.resumed(resume) if resume is not None else begin.new(_asked(adapter, outputs, source))
+    asked = _asked(adapter, outputs, source)
+    named = asked if isinstance(agent, str) else None
+    run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
     watch = progress or Quiet()
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
@@ -157,13 +159,19 @@ class _Beginning:
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
 
-    def resumed(self, id: str) -> RunRecord:  # noqa: A002
+    def resumed(self, id: str, named: str | None) -> RunRecord:  # noqa: A002
         """A run that was cut short, now owned by this process."""
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
         if msgspec.convert(run.settings, Settings) != self._settings:
             raise InputError(self._suite.name, f"its settings have changed since run {run.id} began")
+        # The name of a function in a notebook says little; what the command line names is what is meant.
+        other = named is not None and run.provenance["agent"] != named
+        if run.kind != self._kind or other:
+            raise InputError(
+                "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
+            )
         self._store.take(run)
         self.already = sum(1 for _ in self._store.answered(run))
         return run
