@@ -218,7 +218,7 @@ def test_reports_are_written_and_named(capsys):
     assert "<testsuite" in Path("out/r.xml").read_text()
 
 
-@pytest.mark.parametrize("what", ["suite", "case", "output"])
+@pytest.mark.parametrize("what", ["suite", "case", "output", "item", "label", "judgement"])
 def test_schemas_are_json_schemas(capsys, what):
     schema = json.loads(outcome(capsys, "schema", what)[1])
     assert "$ref" in schema or "properties" in schema

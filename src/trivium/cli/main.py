@@ -77,6 +77,8 @@ def run_command(arguments: list[str]) -> int:
 
         if not isinstance(error, TriviumError):
             raise
-        click.echo(f"Error: {error}", err=True)
+        from trivium.reports.untrusted import visible
+
+        click.echo(f"Error: {visible(str(error))}", err=True)
         return WRONG_INPUT
     return outcome if isinstance(outcome, int) else 0

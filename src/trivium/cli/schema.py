@@ -6,19 +6,35 @@ from trivium.cli import options
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["suite", "case", "output"]), default="suite")
+@click.argument(
+    "what", type=click.Choice(["suite", "case", "output", "item", "label", "judgement"]), default="suite"
+)
 @options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
 def schema(what: str, output: str | None) -> None:
-    """Print the JSON Schema of a suite file (default), of a case, or of a recorded output."""
+    """Print the JSON Schema of a suite file (default), or of one line of a file.
+
+    Lines are those of files of cases, outputs, items, labels and judgements.
+    """
     from pathlib import Path
 
     import msgspec
 
     from trivium.agents.recorded.outputs import output_schema
     from trivium.errors import InputError
-    from trivium.suites.schema import case_schema, suite_schema
+    from trivium.runs.items.item import Item, Judgement, Label
+    from trivium.suites.case import Case
+    from trivium.suites.schema import record_schema, suite_schema
 
-    made = {"suite": suite_schema, "case": case_schema, "output": output_schema}[what]()
+    lines: dict[str, type[msgspec.Struct]] = {
+        "case": Case,
+        "item": Item,
+        "label": Label,
+        "judgement": Judgement,
+    }
+    if what in lines:
+        made = record_schema(lines[what])
+    else:
+        made = suite_schema() if what == "suite" else output_schema()
     text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode()
     if output is None:
         click.echo(text)

@@ -16,7 +16,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def case_schema() -> dict[str, Any]:
     """Schema of a case: one line of a .jsonl file."""
-    (reference,), components = msgspec.json.schema_components([Case], ref_template="#/$defs/{name}")
+    return record_schema(Case)
+
+
+def record_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Schema of a record that is one line of a .jsonl file."""
+    (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     return {"$schema": DIALECT, **reference, "$defs": _described(components)}
 
 

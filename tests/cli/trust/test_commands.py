@@ -385,3 +385,28 @@ def test_a_calibrator_that_cannot_be_used_is_refused(capsys, artifact, said):
     )
     assert code == 2
     assert said in err
+
+
+def test_names_of_strangers_do_not_move_the_cursor(capsys):
+    Path("items.jsonl").write_text('{"group": "\\u001b[2J", "item": "x", "pred": 1}\n')
+    code, _, err = say(capsys, "curve", "items.jsonl")
+    assert code == 2
+    assert "\x1b" not in err
+    assert "␛[2J" in err
+
+
+@pytest.mark.parametrize(
+    ("what", "line", "wrong"),
+    [
+        ("item", {"group": 3, "item": "x", "pred": None, "gt": 1}, {"group": "a", "pred": "high"}),
+        ("label", {"case": "c", "dimension": "d", "value": 0.5}, {"case": "c", "dimension": "d", "value": 3}),
+        ("judgement", {"case": "c", "dimension": "d", "value": None}, {"case": "c", "dimension": "d"}),
+    ],
+)
+def test_schemas_take_what_the_files_take(capsys, what, line, wrong):
+    import jsonschema
+
+    assert run_command(["schema", what]) == 0
+    schema = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
+    assert schema.is_valid(line)
+    assert not schema.is_valid(wrong)
