@@ -13,7 +13,13 @@ NAME_COLUMNS = 27
 TOO_FEW_GROUPS = 10
 MOST_SHARES = 9
 
-FIGURES = {"cmax": "coverage", "aurc_full": "AURC", "augrc_full": "AUGRC", "aurc_common": "AURC common"}
+FIGURES = {
+    "cmax": "coverage",
+    "aurc_full": "AURC",
+    "augrc_full": "AUGRC",
+    "aurc_common": "AURC common",
+    "augrc_common": "AUGRC common",
+}
 
 
 class CurveTable:
@@ -110,8 +116,8 @@ class CurveTable:
                 )
                 called = ""
         table.caption = (
-            "second - first on the same groups; lower risk is better. AURC common: up to the coverage that "
-            "both reach, the fair comparison where one abstains more."
+            "second - first on the same groups; lower risk is better. common: up to the coverage that both "
+            "reach, the fair comparison where one abstains more."
         )
         return table
 

@@ -29,16 +29,23 @@ def describe_difference(left: Items, right: Items, *, plan: Plan) -> dict[str, A
 
 def in_words(described: dict[str, Any]) -> str | None:
     """What the areas say, and whether they still say it at equal coverage; None where nothing is known."""
-    said = [_verdict(described[name]["ci95"]) for name in ("aurc_full", "aurc_common")]
-    if said[0] is None or said[1] is None:
-        return None
     coverage = f"{100 * described['common_coverage']:.1f} %"
-    if said[0] == said[1]:
-        return f"AURC of the second input is {said[0]}, in all and up to the common coverage {coverage}"
+    said: dict[str, list[str]] = {}
+    for name in ("aurc", "augrc"):
+        full, common = (_verdict(described[f"{name}_{reach}"]["ci95"]) for reach in ("full", "common"))
+        if full is None or common is None:
+            continue
+        words = f"{full}, in all and up to the common coverage {coverage}"
+        if full != common:
+            words = (
+                f"{full} over all it predicts, but {common} up to the common coverage {coverage}: they "
+                "differ in how often they abstain, and abstaining alone lowers the area. Judge by the "
+                "common coverage"
+            )
+        said.setdefault(words, []).append(name.upper())
     return (
-        f"AURC of the second input is {said[0]} over all it predicts, but {said[1]} up to the common "
-        f"coverage {coverage}: they differ in how often they abstain, and abstaining alone lowers the area. "
-        "Judge by the common coverage"
+        ". ".join(f"{' and '.join(names)} of the second input: {words}" for words, names in said.items())
+        or None
     )
 
 
