@@ -1,0 +1,292 @@
+"""The server: HTTP/1.1 with keep-alive on loopback, on a thread of its own."""
+
+import asyncio
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import Any, Self
+
+import msgspec
+
+from tests.judge_server.answer import Answer
+from tests.judge_server.conditions import Bucket, Conditions
+from tests.judge_server.faults import ANSWER, Plan, Reaction
+from tests.judge_server.fill import fill
+from tests.judge_server.question import Api, Question, read
+from tests.judge_server.wire import envelope, error, events, said
+
+_APIS: dict[str, Api] = {"/chat/completions": "chat", "/responses": "responses", "/v1/messages": "messages"}
+
+Answerer = Callable[[Question], Any]
+
+
+class JudgeServer:
+    """Answers as OpenAI and Anthropic do, from entering the context to leaving it.
+
+    Args:
+        answer: What the model says to a question: a JSON value, a text, or an `Answer`. By default whatever
+            the schema allows, the same for the same prompt.
+        latency: Seconds until an answer, or a function of the question.
+        rate: Requests a second let through, beyond it 429; none for no limit.
+        plan: The reaction to each question, such as `faults(…)` or `at({3: RESET})`.
+        conditions: All of these and more in one; instead of them.
+        changes: Other conditions from a number of answers given on, so that a day turns half-way.
+        text: What the default answer says where no schema is given.
+        vary: Let the default answer differ each time the same prompt comes, as a model at a temperature.
+        record: Keep the questions in ``requests``; without, only counts are kept.
+        port: 0 for any free one.
+    """
+
+    def __init__(
+        self,
+        *,
+        answer: Answerer | None = None,
+        latency: float | Callable[[Question], float] = 0.0,
+        rate: float | None = None,
+        plan: Plan | None = None,
+        conditions: Conditions | None = None,
+        changes: dict[int, Conditions] | None = None,
+        text: str = "The text says what it sets out to say.",
+        vary: bool = False,
+        record: bool = True,
+        port: int = 0,
+    ) -> None:
+        self.answer, self.text = answer, text
+        self.conditions = conditions or Conditions(latency=latency, rate=rate, plan=plan)
+        """May be set at any time; holds for requests that arrive from then on."""
+        self.changes = dict(changes or {})
+        self.vary, self.record, self.port = vary, record, port
+        self.requests: list[Question] = []
+        self.counts: Counter[str] = Counter()
+        """Requests by what they met, and "requests", "answered", "abandoned" (the client left first)."""
+        self.in_flight = self.peak_in_flight = 0
+        self.connections = self.peak_connections = 0
+        self.problems: list[BaseException] = []
+        """What went wrong in the server itself; leaving the context raises it."""
+        self._seen: Counter[str] = Counter()
+        self._bucket = Bucket()
+        self._lines: set[_Line] = set()
+
+    @property
+    def openai_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=asyncio.run, args=[self._serve(ready)], name="judge-server", daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+        if self.problems:
+            raise self.problems[0]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        if self.problems and kind is None:
+            raise self.problems[0]
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            server = await self._loop.create_server(lambda: _Line(self), "127.0.0.1", self.port, backlog=1024)
+        except OSError as problem:
+            self.problems.append(problem)
+            ready.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await self._stop.wait()
+        server.close()
+        for line in list(self._lines):
+            line.transport.abort()
+        await server.wait_closed()
+
+    def take(
+        self, api: Api, path: str, headers: dict[str, str], body: dict[str, Any]
+    ) -> tuple[Question, Reaction]:
+        """Notes a question and decides what becomes of it."""
+        now = time.monotonic()
+        question = read(
+            api=api, number=self.counts["requests"], path=path, headers=headers, body=body, time=now
+        )
+        self.counts["requests"] += 1
+        if self.record:
+            self.requests.append(question)
+        conditions = self.conditions
+        wait = self._bucket.wait(conditions, now)
+        if wait:
+            question.reaction = "over_rate"
+            hint = None
+            if conditions.retry_after is not None:
+                hint = f"{wait:.3f}" if conditions.retry_after == "exact" else f"{int(wait) + 1}"
+            reaction = Reaction(kind="failure", status=429, retry_after=hint)
+        else:
+            reaction = conditions.plan(question) if conditions.plan else ANSWER
+            question.reaction = reaction.kind
+        self.counts[question.reaction] += 1
+        if reaction.latency is None:
+            given = conditions.latency if reaction.kind not in _QUICK else conditions.failure_latency
+            reaction = msgspec.structs.replace(
+                reaction, latency=given(question) if callable(given) else given
+            )
+        return question, reaction
+
+    def body(self, question: Question, reaction: Reaction) -> bytes:
+        """The bytes of an answer's body."""
+        if reaction.kind == "failure":
+            return msgspec.json.encode(error(question.api, reaction.status))
+        if reaction.kind == "garbled":
+            return b"<html><body>Bad gateway</body></html>"
+        self.counts["answered"] += 1
+        if (change := self.changes.pop(self.counts["answered"], None)) is not None:
+            self.conditions = change
+        answers = [self._answer(question, sample) for sample in range(question.samples)]
+        whole = envelope(question, answers, reaction.kind)
+        return (
+            events(whole, said(answers[0], reaction.kind)) if question.stream else msgspec.json.encode(whole)
+        )
+
+    def _answer(self, question: Question, sample: int) -> Answer:
+        if self.answer is not None:
+            given = self.answer(question)
+            return given if isinstance(given, Answer) else Answer(output=given)
+        if question.schema is None:
+            return Answer(output=self.text)
+        prompt = question.prompt
+        key = blake2b(prompt.encode(), digest_size=16).hexdigest()
+        self._seen[key] += self.vary
+        seed = f"{key}:{self._seen[key]}:{sample}"
+        return Answer(output=fill(question.schema, seed=seed, text=prompt))
+
+
+_QUICK = {"failure", "reset"}
+
+
+class _Line(asyncio.Protocol):
+    """One connection."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: JudgeServer) -> None:
+        self.server = server
+        self.received = bytearray()
+        self.timer: asyncio.TimerHandle | None = None
+        self.busy = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        server = self.server
+        server._lines.add(self)
+        server.connections += 1
+        server.peak_connections = max(server.peak_connections, server.connections)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server._lines.discard(self)
+        self.server.connections -= 1
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.busy:
+            self.server.in_flight -= 1
+            self.server.counts["abandoned"] += 1
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if not self.busy:
+            self.next()
+
+    def next(self) -> None:
+        """Takes up the next whole request, if there is one."""
+        end = self.received.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        first, *lines = self.received[:end].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        length = int(headers.get("content-length", 0))
+        if len(self.received) < end + 4 + length:
+            return
+        body = bytes(self.received[end + 4 : end + 4 + length])
+        del self.received[: end + 4 + length]
+        method, path, _ = first.split(" ", 2)
+        try:
+            self.take(method, path, headers, body)
+        except Exception as problem:
+            self.server.problems.append(problem)
+            self.send(500, b"{}")
+
+    def take(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        server = self.server
+        route = path.partition("?")[0]
+        api = next((api for ending, api in _APIS.items() if route.endswith(ending)), None)
+        if method == "GET" and route == "/stats":
+            usage = {
+                **server.counts,
+                "peak_in_flight": server.peak_in_flight,
+                "cpu_seconds": time.process_time(),
+            }
+            self.send(200, msgspec.json.encode(usage))
+            return
+        if api is None or method != "POST":
+            self.send(404, msgspec.json.encode(error("chat", 404)))
+            return
+        asked = msgspec.json.decode(body)
+        if asked.get("stream") and api != "messages":
+            raise ValueError(f"streams of {route} are not served")
+        question, reaction = server.take(api, path, headers, asked)
+        self.busy = True
+        server.in_flight += 1
+        server.peak_in_flight = max(server.peak_in_flight, server.in_flight)
+        if reaction.kind != "hang":
+            self.timer = server._loop.call_later(reaction.latency or 0.0, self.react, question, reaction)
+
+    def react(self, question: Question, reaction: Reaction) -> None:
+        """What the client sees, after the latency."""
+        self.busy, self.timer = False, None
+        self.server.in_flight -= 1
+        if reaction.kind == "reset":
+            self.reset()
+            return
+        try:
+            body = self.server.body(question, reaction)
+        except Exception as problem:
+            self.server.problems.append(problem)
+            self.send(500, b"{}")
+            return
+        question.status = reaction.status
+        if reaction.kind == "cut":
+            self.transport.write(_head(200, len(body), None, question.stream) + body[: len(body) // 2])
+            self.transport.close()
+            return
+        streamed = question.stream and reaction.status == 200
+        self.send(reaction.status, body, reaction.retry_after, streamed)
+        self.next()
+
+    def send(
+        self, status: int, body: bytes, retry_after: float | str | None = None, stream: bool = False
+    ) -> None:
+        self.transport.write(_head(status, len(body), retry_after, stream) + body)
+
+    def reset(self) -> None:
+        """Ends the connection with a RST, not an orderly end."""
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+
+def _head(status: int, length: int, retry_after: float | str | None, stream: bool) -> bytes:
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Overloaded"
+    hint = "" if retry_after is None else f"retry-after: {retry_after}\r\n"
+    kind = f"content-type: {'text/event-stream' if stream else 'application/json'}\r\n"
+    return f"HTTP/1.1 {status} {phrase}\r\n{kind}{hint}content-length: {length}\r\n\r\n".encode("latin-1")
