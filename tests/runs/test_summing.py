@@ -1,9 +1,11 @@
 """Summaries against figures worked out by hand, with NumPy, or by counting."""
 
+import io
 from math import comb
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 import trivium as tv
@@ -197,3 +199,14 @@ def test_metrics_that_apply_nowhere_are_left_out_and_named_unless_asked_for(stor
     assert (
         "tool_recall" in tv.evaluate(named, agent=Says({"q0": "r", "q1": "s"}), store=store).summary().metrics
     )
+
+
+def test_a_summary_shows_itself_as_a_table_at_a_prompt_and_in_a_notebook(store):
+    summary = summary_of(store, [0.2, 0.9])
+    assert "1 of 2 passed" in str(summary)
+    bundle = summary._repr_mimebundle_()
+    assert bundle["text/plain"] == str(summary)
+    assert bundle["text/html"].startswith("<pre>")
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(summary)
+    assert "1 of 2 passed" in console.export_text()

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from trivium.showing import Shown
+
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A mean or a rate over a run.
@@ -90,8 +92,8 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, float | None]
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run says.
+class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
+    """What a run says; shows itself as a table in a terminal and in a notebook.
 
     Attributes:
         run: Id of the run.
