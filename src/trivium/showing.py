@@ -7,7 +7,10 @@ import html
 from importlib import import_module
 from typing import Any
 
-RENDERABLES = {"Summary": "trivium.reports.terminal:SummaryTable"}
+RENDERABLES = {
+    "Comparison": "trivium.reports.comparing.table:ComparisonTable",
+    "Summary": "trivium.reports.terminal:SummaryTable",
+}
 """Rich renderable of each kind of record."""
 
 

@@ -470,3 +470,8 @@ def test_the_order_of_cases_does_not_matter(store):
     crossed = tv.compare(run_of(store, base), run_of(store, head, suite=turned)).metrics["told"]
     assert crossed.delta == pytest.approx(straight.delta)
     assert crossed.ci95 == pytest.approx(straight.ci95)
+
+
+def test_a_comparison_shows_itself_as_a_table(store):
+    comparison = compared(store, drawn(12), drawn(12, seed=1))
+    assert "12 cases in common" in str(comparison)

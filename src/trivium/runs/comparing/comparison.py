@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from trivium.errors import RegressionError
+from trivium.showing import Shown
 from trivium.trust.paired import Answer
 
 
@@ -66,7 +67,7 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None = None
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """What came of comparing two runs.
 
     Attributes:
