@@ -41,7 +41,8 @@ def _page(title: str, modules: list[ModuleType]) -> str:
 def _offered(module: ModuleType) -> list[tuple[str, Any]]:
     """The public classes and functions of a module, in the order of its source."""
     if module is trivium:
-        return [(name, getattr(trivium, name)) for name in trivium.__all__ if name not in {"__version__", "trust"}]
+        own = [name for name in trivium.__all__ if name not in {"__version__", "trust"}]
+        return [(name, getattr(trivium, name)) for name in own]
     tree = ast.parse(inspect.getsource(module))
     defined = [
         node.name
