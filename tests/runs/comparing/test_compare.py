@@ -473,5 +473,5 @@ def test_the_order_of_cases_does_not_matter(store):
 
 
 def test_a_comparison_shows_itself_as_a_table(store):
-    comparison = compared(store, drawn(12), drawn(12, seed=1))
+    comparison = compared(store, *drawn(12))
     assert "12 cases in common" in str(comparison)
