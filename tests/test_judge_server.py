@@ -1,21 +1,57 @@
 """The loopback provider is spoken to by the real clients, and keeps to the formats that they read."""
 
 import asyncio
-from typing import Any
+import itertools
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
 
+import anthropic
+import httpx
+import jsonschema
+import msgspec
+import openai
 import pytest
-from anthropic import Anthropic
+from anthropic import Anthropic, transform_schema
+from hypothesis import given
+from hypothesis import strategies as st
 from openai import OpenAI
 from pydantic import BaseModel, Field
-from pydantic_ai import Agent, NativeOutput
+from pydantic_ai import Agent, NativeOutput, ToolOutput
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tests.judge_server import JudgeServer
+from tests.judge_server import (
+    CUT,
+    DRIP,
+    GARBLED,
+    HANG,
+    MALFORMED,
+    REFUSAL,
+    RESET,
+    STALL,
+    TRUNCATED,
+    Answer,
+    Conditions,
+    JudgeServer,
+    Question,
+    at,
+    failure,
+    faults,
+    fill,
+)
+from tests.judge_server.conditions import Gate
 
+ROOT = Path(__file__).parents[1]
 CLAUDE = "claude-sonnet-5"
 
 
@@ -71,12 +107,13 @@ class Connected:
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
-@pytest.mark.parametrize("output", [Clarity, NativeOutput(Clarity)], ids=["tool", "native"])
+@pytest.mark.parametrize("output", [ToolOutput(Clarity), NativeOutput(Clarity)], ids=["tool", "native"])
 def test_each_format_gives_pydantic_ai_what_the_test_said(api, output):
     with JudgeServer(answer=lambda question: GOOD) as server:
         result = through(server, api, output)
     assert result.output == Clarity(**GOOD)
     assert [question.api for question in server.requests] == [api]
+    assert server.requests[0].tool == ("final_result" if isinstance(output, ToolOutput) else None)
     assert result.usage.input_tokens > 0
     assert result.usage.output_tokens > 0
 
@@ -98,3 +135,310 @@ def test_keys_are_seen_where_they_were_sent():
     assert ("sk-openai" in ours, "sk-anthropic" in ours) == (True, False)
     assert ("sk-openai" in theirs, "sk-anthropic" in theirs) == (False, True)
     assert server.requests[0].prompt == "Is this clear?"
+
+
+def test_log_probabilities_come_as_they_were_given_and_only_for_text():
+    odds = {"score": {"4": 0.7, "3": 0.2, "2": 0.1}}
+    native = {
+        "type": "json_schema",
+        "json_schema": {"name": "clarity", "schema": Clarity.model_json_schema()},
+    }
+    tool = {"type": "function", "function": {"name": "clarity", "parameters": Clarity.model_json_schema()}}
+    with JudgeServer(answer=lambda question: Answer(output=GOOD, odds=odds)) as server:
+        told = chat(server, response_format=native, logprobs=True, top_logprobs=2).choices[0]
+        unasked = chat(server, response_format=native).choices[0]
+        called = chat(server, tools=[tool], tool_choice="required", logprobs=True).choices[0]
+    tokens = told.logprobs.content
+    assert "".join(token.token for token in tokens) == told.message.content
+    [score] = [token for token in tokens if token.token == "4" and len(token.top_logprobs) == 2]
+    assert {each.token: math.exp(each.logprob) for each in score.top_logprobs} == pytest.approx(
+        {"4": 0.7, "3": 0.2}
+    )
+    assert math.exp(score.logprob) == pytest.approx(0.7)
+    assert unasked.logprobs is None
+    assert called.logprobs is None
+    assert called.message.tool_calls[0].function.name == "clarity"
+
+
+def test_the_responses_format_gives_log_probabilities_when_they_are_included():
+    with JudgeServer() as server, OpenAI(base_url=server.openai_url, api_key="k", max_retries=0) as client:
+        included = ["message.output_text.logprobs"]
+        said = client.responses.create(model="gpt-4o", input="Clear?", include=included, top_logprobs=1)
+        content = said.output[0].content[0]
+    assert "".join(token.token for token in content.logprobs) == said.output_text
+    assert all(len(token.top_logprobs) == 1 for token in content.logprobs)
+
+
+@pytest.mark.parametrize(
+    ("reaction", "raised"),
+    [
+        (failure(429, retry_after=3), openai.RateLimitError),
+        (failure(500), openai.InternalServerError),
+        (failure(401), openai.AuthenticationError),
+        (RESET, openai.APIConnectionError),
+        (CUT, openai.APIConnectionError),
+        (HANG, openai.APITimeoutError),
+        (STALL, openai.APITimeoutError),
+    ],
+)
+def test_a_fault_is_what_the_openai_client_takes_it_for(reaction, raised):
+    with JudgeServer(plan=at({0: reaction})) as server:
+        with pytest.raises(raised) as caught:
+            chat(server, timeout=0.05 if reaction in (HANG, STALL) else 5)
+        assert chat(server).choices[0].message.content
+    if reaction.retry_after is not None:
+        assert caught.value.response.headers["retry-after"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("reaction", "raised"),
+    [
+        (failure(429), anthropic.RateLimitError),
+        (failure(529), anthropic.InternalServerError),
+        (RESET, anthropic.APIConnectionError),
+        (HANG, anthropic.APITimeoutError),
+    ],
+)
+def test_a_fault_is_what_the_anthropic_client_takes_it_for(reaction, raised):
+    with JudgeServer(plan=at({0: reaction})) as server:
+        with pytest.raises(raised) as caught:
+            claude(server, timeout=0.05 if reaction is HANG else 5)
+        assert claude(server).content[0].text
+    if reaction.kind == "failure":
+        assert "retry-after" not in caught.value.response.headers
+
+
+@pytest.mark.parametrize("reaction", [MALFORMED, TRUNCATED])
+def test_a_broken_output_is_no_json_in_every_format(reaction):
+    form = {"type": "json_schema", "schema": Clarity.model_json_schema()}
+    with JudgeServer(plan=lambda question: reaction) as server:
+        first = chat(
+            server, response_format={"type": "json_schema", "json_schema": {"name": "c", **form}}
+        ).choices[0]
+        second = claude(server, output_config={"format": form})
+        with OpenAI(base_url=server.openai_url, api_key="k") as client:
+            third = client.responses.create(model="gpt-4o", input="?", text={"format": {"name": "c", **form}})
+    for text in (first.message.content, second.content[0].text, third.output_text):
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(text)
+    ended = (first.finish_reason, second.stop_reason, third.status)
+    whole = ("stop", "end_turn", "completed")
+    assert ended == (("length", "max_tokens", "incomplete") if reaction is TRUNCATED else whole)
+
+
+def test_an_answer_that_drips_comes_whole_though_no_read_waits_long():
+    with JudgeServer(
+        plan=at({0: msgspec.structs.replace(DRIP, pace=0.0)}), answer=lambda question: "y"
+    ) as server:
+        url = f"{server.openai_url}/chat/completions"
+        said = httpx.post(url, json={}, timeout=httpx.Timeout(60, read=5)).json()
+    assert said["choices"][0]["message"]["content"] == "y"
+
+
+def test_a_refusal_is_told_in_each_format():
+    with JudgeServer(plan=lambda question: REFUSAL) as server:
+        assert chat(server).choices[0].message.refusal
+        assert claude(server).stop_reason == "refusal"
+        with OpenAI(base_url=server.openai_url, api_key="k") as client:
+            said = client.responses.create(model="gpt-4o", input="Clear?")
+    assert said.output[0].content[0].type == "refusal"
+
+
+def test_a_body_that_is_no_json_reaches_the_client():
+    with JudgeServer(plan=at({0: GARBLED})) as server, pytest.raises(json.JSONDecodeError):
+        httpx.post(f"{server.openai_url}/chat/completions", json={}).raise_for_status().json()
+
+
+def test_an_anthropic_stream_says_the_same_as_the_whole_message():
+    tool = {"name": "clarity", "input_schema": Clarity.model_json_schema()}
+    asked = {"tools": [tool], "tool_choice": {"type": "tool", "name": "clarity"}}
+    with JudgeServer(answer=lambda question: GOOD) as server:
+        whole = claude(server, **asked)
+        with Anthropic(base_url=server.anthropic_url, api_key="k", max_retries=0) as client:
+            messages = [{"role": "user", "content": "Is this clear?"}]
+            with client.messages.stream(model=CLAUDE, max_tokens=500, messages=messages, **asked) as stream:
+                streamed = stream.get_final_message()
+    assert streamed.content[0].input == whole.content[0].input == GOOD
+    assert (streamed.stop_reason, streamed.usage.output_tokens) == ("tool_use", whole.usage.output_tokens)
+
+
+def test_samples_of_one_request_may_differ():
+    form = {"type": "json_schema", "json_schema": {"name": "c", "schema": {"type": "number"}}}
+    with JudgeServer() as server:
+        said = chat(server, response_format=form, n=5)
+    assert len(said.choices) == 5
+    assert len({choice.message.content for choice in said.choices}) > 1
+
+
+def test_answers_vary_between_calls_when_told_to():
+    form = {"type": "json_schema", "json_schema": {"name": "c", "schema": {"type": "number"}}}
+    with JudgeServer(vary=True) as server:
+        said = {chat(server, response_format=form).choices[0].message.content for _ in range(5)}
+    assert len(said) > 1
+
+
+def test_usage_is_what_the_test_said():
+    with JudgeServer(answer=lambda question: Answer(output="yes", usage=(1000, 20))) as server:
+        ours, theirs = chat(server).usage, claude(server).usage
+    assert (ours.prompt_tokens, ours.completion_tokens) == (1000, 20)
+    assert (theirs.input_tokens, theirs.output_tokens) == (1000, 20)
+
+
+def test_beyond_the_allowed_rate_requests_are_turned_away_and_told_when_to_come_back():
+    hourly = Conditions(rate=1 / 3600, burst=2, retry_after="whole")
+    with JudgeServer(conditions=hourly) as server:
+        met = [httpx.post(f"{server.openai_url}/chat/completions", json={}) for _ in range(4)]
+    assert [response.status_code for response in met] == [200, 200, 429, 429]
+    assert [3500 < int(response.headers["retry-after"]) <= 3600 for response in met[2:]] == [True, True]
+    assert server.counts == {"requests": 4, "answer": 2, "answered": 2, "over_rate": 2}
+
+
+@given(
+    st.lists(st.floats(0, 0.2), min_size=1, max_size=200),
+    st.integers(1, 30),
+    st.integers(1, 10),
+    st.sampled_from(["bucket", "window"]),
+)
+def test_no_second_lets_more_through_than_the_rate_and_the_burst(pauses, rate, burst, limit):
+    gate, conditions = Gate(), Conditions(rate=rate, burst=burst, limit=limit)
+    times = list(itertools.accumulate(pauses))
+    passed = [now for now in times if gate.wait(conditions, now) == 0.0]
+    allowed = rate + (burst if limit == "bucket" else 0)
+    assert all(sum(start <= now < start + 1 for now in passed) <= allowed + 1e-6 for start in passed)
+
+
+def test_a_request_passes_when_the_wait_it_was_told_is_over():
+    for limit in ("bucket", "window"):
+        gate, conditions = Gate(), Conditions(rate=2, limit=limit)
+        times = [gate.wait(conditions, 10.0) for _ in range(4)]
+        assert times[0] == 0.0
+        assert times[-1] > 0
+        assert gate.wait(conditions, 10.0 + times[-1] * 0.99) > 0
+        assert gate.wait(conditions, 10.0 + times[-1] + 1e-9) == 0.0
+
+
+def test_the_day_turns_after_as_many_answers_as_were_told():
+    bad = Conditions(plan=lambda question: failure(503))
+    with JudgeServer(changes={3: bad}) as server:
+        url = f"{server.openai_url}/chat/completions"
+        met = [httpx.post(url, json={}).status_code for _ in range(5)]
+        server.conditions = Conditions()
+        met.append(httpx.post(url, json={}).status_code)
+    assert met == [200, 200, 200, 503, 503, 200]
+
+
+def test_faults_come_in_their_shares_and_the_same_for_the_same_seed():
+    def drawn(seed, **options):
+        plan = faults(rate_limited=0.1, server_error=0.05, malformed=0.02, hang=0.01, seed=seed, **options)
+        return [plan(asked(number, f"prompt {number % 10}")) for number in range(4000)]
+
+    def asked(number, prompt):
+        body = {"messages": [{"role": "user", "content": prompt}]}
+        return Question(number=number, path="", headers={}, body=body, time=0.0, api="chat")
+
+    first = drawn(1)
+    assert first == drawn(1)
+    assert first != drawn(2)
+    share = Counter((reaction.kind, reaction.status) for reaction in first)
+    # Five standard errors of a share of 4,000.
+    for wanted, found in [
+        (0.1, share["failure", 429]),
+        (0.05, share["failure", 500]),
+        (0.02, share["malformed", 200]),
+        (0.01, share["hang", 200]),
+    ]:
+        assert abs(found / 4000 - wanted) < 5 * (wanted * (1 - wanted) / 4000) ** 0.5
+    by_prompt = drawn(5, by="prompt")
+    assert by_prompt == by_prompt[:10] * 400
+
+
+def test_many_are_served_at_once_and_those_who_leave_are_counted():
+    async def all_at_once(url):
+        limits = httpx.Limits(max_connections=50)
+        async with httpx.AsyncClient(limits=limits, timeout=30) as client:
+            return await asyncio.gather(*(client.post(url, json={}) for _ in range(50)))
+
+    with JudgeServer(latency=0.1, plan=at({50: HANG})) as server:
+        url = f"{server.openai_url}/chat/completions"
+        assert {response.status_code for response in asyncio.run(all_at_once(url))} == {200}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(url, json={}, timeout=httpx.Timeout(5, read=0.05))
+    assert server.peak_in_flight > 1
+    assert server.in_flight == 0
+    assert server.counts["abandoned"] == 1
+
+
+def test_what_goes_wrong_in_the_answer_of_a_test_fails_the_test():
+    def broken(question):
+        raise LookupError("the test's own mistake")
+
+    with pytest.raises(LookupError, match="own mistake"), JudgeServer(answer=broken) as server:
+        assert httpx.post(f"{server.openai_url}/chat/completions", json={}).status_code == 500
+
+
+def test_a_path_that_neither_provider_has_is_not_found():
+    with JudgeServer() as server:
+        assert httpx.post(f"{server.openai_url}/completions", json={}).status_code == 404
+
+
+def test_a_stream_of_a_chat_is_refused_loudly():
+    with pytest.raises(ValueError, match="streams of"), JudgeServer() as server:
+        httpx.post(f"{server.openai_url}/chat/completions", json={"stream": True})
+
+
+def test_it_runs_as_a_process_of_its_own():
+    command = [sys.executable, "-m", "tests.judge_server", "--server-error", "1"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        urls = json.loads(process.stdout.readline())
+        assert httpx.post(f"{urls['openai_url']}/chat/completions", json={}).status_code == 500
+        stats = httpx.get(f"{urls['anthropic_url']}/stats").json()
+        process.stdin.close()
+        assert process.wait(10) == 0
+    assert (stats["requests"], stats["failure"]) == (1, 1)
+
+
+class Kind(Enum):
+    GOOD = "good"
+    POOR = "poor"
+
+
+class Claim(BaseModel):
+    text: str = Field(min_length=3, max_length=12)
+    kind: Kind
+    holds: Literal["yes", "no"] | None
+    parts: list["Claim"] = Field(default_factory=list, max_length=2)
+
+
+class Everything(BaseModel):
+    claims: list[Claim] = Field(min_length=2, max_length=3)
+    share: float = Field(gt=0, lt=1)
+    even: int = Field(ge=10, le=20, multiple_of=2)
+    below: int = Field(lt=-3)
+    over: float = Field(gt=100)
+    day: date
+    pair: tuple[int, str]
+    either: int | str
+    anything_else: bool = False
+
+
+@given(st.integers())
+def test_a_filled_schema_is_valid(seed):
+    schema = Everything.model_json_schema()
+    value = fill(schema, seed=seed, text="shown to the model")
+    jsonschema.validate(value, schema)
+    Everything.model_validate(value)
+
+
+@given(st.integers(-50, 50), st.integers(0, 50), st.booleans(), st.integers())
+def test_bounds_told_in_the_description_hold(low, wide, whole, seed):
+    schema = {"type": "integer", "minimum": low, "maximum": low + wide}
+    if not whole:
+        schema["type"] = "number"
+    assert low <= fill(transform_schema(schema), seed=seed) <= low + wide
+
+
+def test_a_pattern_is_more_than_it_can_fill():
+    with pytest.raises(ValueError, match="pattern"):
+        fill({"type": "string", "pattern": "a+"})

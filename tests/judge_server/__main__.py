@@ -11,17 +11,7 @@ import msgspec
 
 from tests.judge_server import Conditions, JudgeServer, faults
 
-_SHARES = [
-    "rate_limited",
-    "server_error",
-    "reset",
-    "cut",
-    "hang",
-    "garbled",
-    "malformed",
-    "truncated",
-    "refusal",
-]
+_SHARES = [share for share, default in faults.__kwdefaults__.items() if isinstance(default, float)]
 
 
 def _arguments() -> argparse.Namespace:
@@ -29,7 +19,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--rate", type=float, help="requests a second let through")
-    parser.add_argument("--burst", type=float, default=1.0)
+    parser.add_argument(
+        "--limit", choices=["bucket", "window"], default="bucket", help="how the rate is held"
+    )
+    parser.add_argument("--burst", type=float, default=1.0, help="size of the bucket, in requests")
     parser.add_argument("--rate-retry-after", choices=["exact", "whole"], help="what a 429 for the rate says")
     for share in _SHARES:
         parser.add_argument(f"--{share.replace('_', '-')}", type=float, default=0.0, help="share of requests")
@@ -51,6 +44,7 @@ def main() -> None:
     conditions = Conditions(
         latency=given.latency,
         rate=given.rate,
+        limit=given.limit,
         burst=given.burst,
         retry_after=given.rate_retry_after,
         plan=faults(**shares, retry_after=given.retry_after, seed=given.seed, by=given.by),

@@ -4,6 +4,7 @@ import math
 import random
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -27,39 +28,37 @@ def written(output: Any) -> str:
     return output if isinstance(output, str) else written_json(output)
 
 
-def tokens(
-    output: Any, *, top: int, odds: Mapping[str, Mapping[str, float]], seed: int | str
-) -> list[dict[str, Any]]:
+def tokens(output: Any, *, top: int, odds: Mapping[str, Mapping[str, float]], seed: str) -> list[msgspec.Raw]:
     """The tokens of the output with their log-probabilities and ``top`` alternatives, surest first.
 
     Numbers are tokens of their own, up to three digits each, as in the tokenizers of the providers.
     A token without odds given for it is sure to between 0.5 and 0.99, by the seed.
     """
-    draw = random.Random(seed)
     text = written(output)
-    starts = (
-        {start: odds[path] for path, start in _starts(output)} if odds and not isinstance(output, str) else {}
-    )
-    found = []
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        chances = starts.get(match.start()) or _chances(token, draw)
-        ranked = sorted(chances.items(), key=lambda item: -item[1])[:top]
-        found.append(
-            {
-                **_logprob(token, chances.get(token, 1e-9)),
-                "top_logprobs": [_logprob(*each) for each in ranked],
-            }
-        )
-    return found
+    starts = {start: odds[path] for path, start in _starts(output) if path in odds} if odds else {}
+    found = list(_TOKEN.finditer(text))
+    draws = random.Random(seed).randbytes(len(found))
+    return [
+        _record(match.group(), tuple(starts[match.start()].items()), top)
+        if match.start() in starts
+        else _usual(match.group(), 0.5 + draw % 50 / 100, top)
+        for match, draw in zip(found, draws, strict=True)
+    ]
 
 
-def _chances(token: str, draw: random.Random) -> dict[str, float]:
-    sure = draw.uniform(0.5, 0.99)
-    if not token.isdecimal():
-        return {token: sure, token + "s": 1 - sure}
-    near = [str(int(token) + step) for step in (1, -1, 2) if int(token) + step >= 0]
-    return {token: sure, **{other: (1 - sure) / len(near) for other in near}}
+@lru_cache(maxsize=100_000)  # 2,000 answers with log-probabilities are mostly the same tokens again
+def _usual(token: str, sure: float, top: int) -> msgspec.Raw:
+    others = [token + "s"]
+    if token.isdecimal():
+        others = [str(int(token) + step) for step in (1, -1, 2) if int(token) + step >= 0]
+    return _record(token, ((token, sure), *((other, (1 - sure) / len(others)) for other in others)), top)
+
+
+def _record(token: str, chances: tuple[tuple[str, float], ...], top: int) -> msgspec.Raw:
+    ranked = sorted(chances, key=lambda item: -item[1])[:top]
+    own = dict(chances).get(token, 1e-9)
+    record = {**_logprob(token, own), "top_logprobs": [_logprob(*each) for each in ranked]}
+    return msgspec.Raw(msgspec.json.encode(record))
 
 
 def _logprob(token: str, chance: float) -> dict[str, Any]:

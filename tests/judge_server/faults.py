@@ -8,7 +8,19 @@ import msgspec
 
 from tests.judge_server.question import Question
 
-Kind = Literal["answer", "failure", "reset", "cut", "hang", "garbled", "malformed", "truncated", "refusal"]
+Kind = Literal[
+    "answer",
+    "failure",
+    "reset",
+    "cut",
+    "hang",
+    "stall",
+    "drip",
+    "garbled",
+    "malformed",
+    "truncated",
+    "refusal",
+]
 
 
 class Reaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +32,8 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     """The Retry-After header: seconds, or text such as an HTTP date."""
     latency: float | None = None
     """Seconds until it comes about; none for the server's own."""
+    pace: float = 0.01
+    """Seconds between the bytes of an answer that drips."""
 
 
 Plan = Callable[[Question], Reaction]
@@ -27,6 +41,10 @@ Plan = Callable[[Question], Reaction]
 ANSWER = Reaction()
 HANG = Reaction(kind="hang")
 """No byte ever comes, and the connection stays open."""
+STALL = Reaction(kind="stall")
+"""Half of the answer comes and no more, and the connection stays open."""
+DRIP = Reaction(kind="drip")
+"""The answer comes byte by byte, so that no single read waits long."""
 RESET = Reaction(kind="reset")
 """The connection is reset instead of an answer."""
 CUT = Reaction(kind="cut")
@@ -57,6 +75,8 @@ def faults(
     reset: float = 0.0,
     cut: float = 0.0,
     hang: float = 0.0,
+    stall: float = 0.0,
+    drip: float = 0.0,
     garbled: float = 0.0,
     malformed: float = 0.0,
     truncated: float = 0.0,
@@ -79,6 +99,8 @@ def faults(
         (reset, RESET),
         (cut, CUT),
         (hang, HANG),
+        (stall, STALL),
+        (drip, DRIP),
         (garbled, GARBLED),
         (malformed, MALFORMED),
         (truncated, TRUNCATED),

@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from tests.judge_server.answer import Answer
-from tests.judge_server.conditions import Bucket, Conditions
+from tests.judge_server.conditions import Conditions, Gate
 from tests.judge_server.faults import ANSWER, Plan, Reaction
 from tests.judge_server.fill import fill
 from tests.judge_server.question import Api, Question, read
@@ -69,7 +69,7 @@ class JudgeServer:
         self.problems: list[BaseException] = []
         """What went wrong in the server itself; leaving the context raises it."""
         self._seen: Counter[str] = Counter()
-        self._bucket = Bucket()
+        self._gate = Gate()
         self._lines: set[_Line] = set()
 
     @property
@@ -111,6 +111,7 @@ class JudgeServer:
         server.close()
         for line in list(self._lines):
             line.transport.abort()
+        await asyncio.sleep(0)  # lets the connections notice
         await server.wait_closed()
 
     def take(
@@ -125,7 +126,7 @@ class JudgeServer:
         if self.record:
             self.requests.append(question)
         conditions = self.conditions
-        wait = self._bucket.wait(conditions, now)
+        wait = self._gate.wait(conditions, now)
         if wait:
             question.reaction = "over_rate"
             hint = None
@@ -149,7 +150,7 @@ class JudgeServer:
             return msgspec.json.encode(error(question.api, reaction.status))
         if reaction.kind == "garbled":
             return b"<html><body>Bad gateway</body></html>"
-        self.counts["answered"] += 1
+        self.counts["answered"] += reaction.kind not in _UNHEARD
         if (change := self.changes.pop(self.counts["answered"], None)) is not None:
             self.conditions = change
         answers = [self._answer(question, sample) for sample in range(question.samples)]
@@ -172,6 +173,7 @@ class JudgeServer:
 
 
 _QUICK = {"failure", "reset"}
+_UNHEARD = {"cut", "stall"}
 
 
 class _Line(asyncio.Protocol):
@@ -253,30 +255,48 @@ class _Line(asyncio.Protocol):
 
     def react(self, question: Question, reaction: Reaction) -> None:
         """What the client sees, after the latency."""
-        self.busy, self.timer = False, None
-        self.server.in_flight -= 1
         if reaction.kind == "reset":
+            self.done()
             self.reset()
             return
         try:
             body = self.server.body(question, reaction)
         except Exception as problem:
             self.server.problems.append(problem)
+            self.done()
             self.send(500, b"{}")
             return
-        question.status = reaction.status
-        if reaction.kind == "cut":
-            self.transport.write(_head(200, len(body), None, question.stream) + body[: len(body) // 2])
-            self.transport.close()
-            return
         streamed = question.stream and reaction.status == 200
-        self.send(reaction.status, body, reaction.retry_after, streamed)
+        whole = _head(reaction.status, len(body), reaction.retry_after, streamed) + body
+        if reaction.kind in ("cut", "stall"):
+            self.transport.write(whole[: -len(body) // 2])
+            if reaction.kind == "cut":
+                self.done()
+                self.transport.close()
+        elif reaction.kind == "drip":
+            self.drip(question, whole, reaction.pace)
+        else:
+            self.finish(question, reaction.status, whole)
+
+    def drip(self, question: Question, left: bytes, pace: float) -> None:
+        if len(left) == 1:
+            self.finish(question, 200, left)
+        else:
+            self.transport.write(left[:1])
+            self.timer = self.server._loop.call_later(pace, self.drip, question, left[1:], pace)
+
+    def finish(self, question: Question, status: int, last: bytes) -> None:
+        question.status = status
+        self.done()
+        self.transport.write(last)
         self.next()
 
-    def send(
-        self, status: int, body: bytes, retry_after: float | str | None = None, stream: bool = False
-    ) -> None:
-        self.transport.write(_head(status, len(body), retry_after, stream) + body)
+    def done(self) -> None:
+        self.busy, self.timer = False, None
+        self.server.in_flight -= 1
+
+    def send(self, status: int, body: bytes) -> None:
+        self.transport.write(_head(status, len(body), None, False) + body)
 
     def reset(self) -> None:
         """Ends the connection with a RST, not an orderly end."""

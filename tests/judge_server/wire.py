@@ -118,7 +118,7 @@ def _choice(question: Question, index: int, answer: Answer, kind: str) -> dict[s
     return {"index": index, "message": message, "finish_reason": finish, "logprobs": logprobs}
 
 
-def _tokens(question: Question, answer: Answer, text: str) -> list[dict[str, Any]]:
+def _tokens(question: Question, answer: Answer, text: str) -> list[msgspec.Raw]:
     whole = text == written(answer.output)
     return tokens(
         answer.output if whole else text, top=question.logprobs or 0, odds=answer.odds, seed=question.prompt
