@@ -3,10 +3,10 @@
     python benchmarks/interval_coverage.py [data sets a row, default 1000]
 
 Groups are drawn with 1 to 8 values each. Rates are beta-binomial with the intra-group correlation given;
-means are of scores in [0, 1] (a beta distribution by the same rule, in twentieths, so with ties); composites
-are half a rate, half a score; deltas are paired. The truth is known for all but AURC and the like, where it
-is that of a very large sample. The Monte Carlo error is printed; an interval keeps its promise where the column
-says 95.
+means are of scores in [0, 1] (a beta distribution by the same rule, in twentieths, so with ties);
+composites are half a rate, half a score; deltas are paired. The truth is known for all but AURC and the
+like, where it is that of a very large sample. The Monte Carlo error is printed; an interval keeps its
+promise where the column says 95.
 """
 
 import sys
