@@ -6,6 +6,7 @@ Each comes as a folder of safetensors and as a folder with an ONNX export of the
 import shutil
 import string
 import warnings
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,14 @@ class _reproducible:  # noqa: N801 - read as a phrase
         torch.random.set_rng_state(self._state)
 
 
-def onnx_export(weights: Path, folder: Path, *, inside: str = ".", layers: bool = False) -> Path:
+def onnx_export(
+    weights: Path,
+    folder: Path,
+    *,
+    inside: str = ".",
+    layers: bool = False,
+    inputs: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids"),
+) -> Path:
     """Export an encoder to ONNX.
 
     Args:
@@ -86,6 +94,7 @@ def onnx_export(weights: Path, folder: Path, *, inside: str = ".", layers: bool 
         folder: Folder to write to; its ``model.onnx`` stands ``inside``.
         inside: Folder within it for the model.
         layers: Whether the hidden layers are given too, as ``hidden_states.0`` and so on.
+        inputs: What its inputs are called.
 
     Returns:
         The folder.
@@ -108,7 +117,7 @@ def onnx_export(weights: Path, folder: Path, *, inside: str = ".", layers: bool 
             )
             return (made.last_hidden_state, *(made.hidden_states or ()))
 
-    names = ["input_ids", "attention_mask", "token_type_ids"]
+    names = list(inputs)
     outputs = ["last_hidden_state", *(f"hidden_states.{index}" for index in range(count))]
     sample = torch.ones((2, 8), dtype=torch.long)
     (folder / inside).mkdir(parents=True, exist_ok=True)

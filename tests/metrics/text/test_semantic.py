@@ -176,6 +176,12 @@ def test_without_encoder_the_score_is_skipped_and_says_why():
     assert "/no/such/folder is no folder here" in str(score.reason)
 
 
+def test_one_subject_scores_as_in_a_batch(tiny_onnx_folder: Path):
+    metric = Semantic(encoder=str(tiny_onnx_folder))
+    subject = Subject(tv.Case(id="1", input=None, references=("bead",)), tv.Attempt(case="1", output="fad"))
+    assert [metric.score(subject)] == metric.score_many([subject])
+
+
 def test_comparing_alone_is_one_line(minilm_folder: Path):
     metric = Semantic(encoder=str(minilm_folder))
     assert metric.compare(REVIEW, OTHER_REVIEW) > metric.compare(REVIEW, RECIPE)

@@ -55,6 +55,11 @@ class Semantic(TextMetric):
         pair = (output, reference)
         return compare_pairs(load(self.encoder, layer=self.layer), [pair])[pair].match.f1
 
+    def score(self, subject: Subject) -> Score:
+        """The score of one attempt; skipped without an encoder."""
+        (score,) = self.score_many([subject])
+        return score
+
     def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
         """Scores of several attempts, their texts encoded together."""
         pairs = [[(each.attempt.text, text) for text in each.case.references] for each in subjects]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.encoders import onnx_export
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders import loading
 from trivium.metrics.text.encoders.loading import encoder_name, forget, installed_backends, load
@@ -120,6 +121,12 @@ def test_an_export_without_tokeniser_is_a_reason(tiny_onnx_folder: Path, tmp_pat
     shutil.copytree(tiny_onnx_folder, folder)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(EncoderUnavailable, match="mute has no tokenizer.json"):
+        load(str(folder))
+
+
+def test_an_export_that_asks_for_more_than_tokens_is_a_reason(tiny_folder: Path, tmp_path: Path):
+    folder = onnx_export(tiny_folder, tmp_path, inputs=("input_ids", "attention_mask", "pixel_values"))
+    with pytest.raises(EncoderUnavailable, match="asks for pixel_values"):
         load(str(folder))
 
 

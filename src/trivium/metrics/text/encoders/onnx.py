@@ -10,6 +10,7 @@ from trivium.metrics.text.encoders.limits import max_tokens
 from trivium.metrics.text.encoders.sources import Source
 from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
 
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _LAST_HIDDEN = ("last_hidden_state", "token_embeddings")
 
 
@@ -50,6 +51,11 @@ class OnnxEncoder:
         config = source.config("config.json")
         self._pad = config.get("pad_token_id") or 0
         self._inputs = {each.name for each in self._session.get_inputs()}
+        if unknown := self._inputs - _INPUTS:
+            raise EncoderUnavailable(
+                f"the ONNX export of {source.name} asks for {', '.join(sorted(unknown))}; "
+                "expected an encoder that reads input_ids and attention_mask"
+            )
         self._output = _output(source.name, self._session.get_outputs(), layer)
         self.max_tokens = max_tokens(config, source.config("tokenizer_config.json"))
         self._tokeniser = Tokeniser(tokeniser, self.max_tokens)
