@@ -35,7 +35,7 @@ def mean_interval(
     G - 1 degrees of freedom. The interval is m ± t · SE without a range, and for independent values (one a
     group) if it lies inside the range. Else the error shrinks towards the ends of the range: in [0, 1] the
     interval holds every q with (q - m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as Wilson's does for a rate.
-    In ``benchmarks/interval_coverage.py`` that keeps its promise with correlated values and near an end of
+    In ``benchmarks/coverage.py`` that keeps its promise with correlated values and near an end of
     the range, where m ± t · SE covers too little.
 
     Where all values (or all groups) are equal there is no spread to go by: with a share p of unseen groups,
@@ -91,7 +91,7 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
     The effective number is n / design effect; the design effect is the cluster-robust variance of the rate
     over the one it would have if outcomes were independent, never below 1. Where it is above 1, and so rests
     on the spread of few groups, Student's t with G - 1 degrees of freedom takes the place of z: in
-    ``benchmarks/interval_coverage.py`` that covers as promised down to ten groups where z falls short. Where
+    ``benchmarks/coverage.py`` that covers as promised down to ten groups where z falls short. Where
     all outcomes are equal the design effect cannot be told, and each group counts as one outcome.
 
     Args:

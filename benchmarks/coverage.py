@@ -1,17 +1,25 @@
 """How often nominal 95 % intervals hold the truth, by simulation: ours beside the usual ones.
 
-    python benchmarks/interval_coverage.py [data sets a row, default 1000]
+    python benchmarks/coverage.py [data sets a row, default 1000]
 
 Groups are drawn with 1 to 8 values each. Rates are beta-binomial with the intra-group correlation given;
 means are of scores in [0, 1] (a beta distribution by the same rule, in twentieths, so with ties);
 composites are half a rate, half a score; deltas are paired. The truth is known for all but AURC and the
 like, where it is that of a very large sample. The Monte Carlo error is printed; an interval keeps its
 promise where the column says 95.
+
+Beside ours stand the plain ways (mean ± 1.96 cluster-robust errors, the percentile bootstrap over groups,
+Jeffreys) and, where they are installed, what statsmodels and Inspect AI give: a regression on a constant
+with the covariance robust to groups and Student's t, Wilson's interval that knows no groups, Inspect AI's
+``stderr(cluster=…)`` ± 1.96 and its ``ci(cluster=…)``.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +30,9 @@ from trivium.trust.selective.items import Items
 from trivium.trust.selective.resampled import Plan, bootstrap_figures, figures
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ends = tuple[float, float]
+Way = Callable[[Floats, Ints, str], Ends | None]
 
 GROUPS = (5, 10, 20, 50, 200, 1_000)
 CORRELATIONS = (0.0, 0.1, 0.5)
@@ -40,46 +51,124 @@ def group_rates(rng: np.random.Generator, mean: float, correlation: float, group
     return rng.beta(mean * room, (1 - mean) * room, size=groups)
 
 
-def outcomes(
-    rng: np.random.Generator, codes: npt.NDArray[np.int64], mean: float, correlation: float
-) -> Floats:
+def outcomes(rng: np.random.Generator, codes: Ints, mean: float, correlation: float) -> Floats:
     rates = group_rates(rng, mean, correlation, int(codes.max()) + 1)
     return (rng.uniform(size=codes.size) < rates[codes]).astype(np.float64)
 
 
-def scores(rng: np.random.Generator, codes: npt.NDArray[np.int64], mean: float, correlation: float) -> Floats:
+def scores(rng: np.random.Generator, codes: Ints, mean: float, correlation: float) -> Floats:
     # A group's own mean, and values around it whose mean is just that.
     rates = group_rates(rng, mean, correlation, int(codes.max()) + 1)[codes]
     clipped = np.clip(rates, 1e-9, 1 - 1e-9)
     return rng.binomial(20, rng.beta(4 * clipped, 4 * (1 - clipped))) / 20
 
 
-def normal(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> tuple[float, float]:
+def normal(values: Floats, codes: Ints, _kind: str) -> Ends:
     """Mean ± 1.96 cluster-robust standard errors."""
-    mean = values.mean()
+    mean, groups = values.mean(), int(codes.max()) + 1
     strays = np.bincount(codes, weights=values - mean, minlength=groups)
     error = np.sqrt(groups / (groups - 1) * (strays @ strays)) / values.size
     return mean - Z * error, mean + Z * error
 
 
-def percentile(values: Floats, codes: npt.NDArray[np.int64], weights: Floats) -> tuple[float, float]:
+@cache
+def resamples(groups: int) -> Floats:
+    """How often each group was drawn in each resample."""
+    rng = np.random.default_rng(groups)
+    return rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
+
+
+def percentile(values: Floats, codes: Ints, _kind: str) -> Ends:
     """Plain percentile bootstrap over groups."""
     sums, sizes = np.bincount(codes, weights=values), np.bincount(codes)
+    weights = resamples(sizes.size)
     low, high = np.quantile((weights @ sums) / (weights @ sizes), [0.025, 0.975])
     return float(low), float(high)
 
 
-def jeffreys_clustered(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> tuple[float, float]:
+def ours(values: Floats, codes: Ints, kind: str) -> Ends:
+    """As summaries and comparisons have it."""
+    if kind == "rate":
+        found = rate_interval(values, codes)
+    else:
+        found = mean_interval(values, codes, low=-1.0 if kind == "delta" else 0.0)
+    return found.low, found.high
+
+
+def jeffreys_clustered(values: Floats, codes: Ints, kind: str) -> Ends | None:
     """Jeffreys on the same effective number as ours."""
+    if kind != "rate":
+        return None
     rate = float(values.mean())
     if rate in {0.0, 1.0}:
-        return jeffreys(rate, groups)
-    low, high = normal(values, codes, groups)
+        return jeffreys(rate, int(codes.max()) + 1)
+    low, high = normal(values, codes, kind)
     error, independent = (high - low) / (2 * Z), rate * (1 - rate) / (values.size - 1)
     return jeffreys(rate, values.size / max(1.0, error**2 / independent))
 
 
-Draw = Callable[[np.random.Generator, npt.NDArray[np.int64], float], tuple[Floats, float, str]]
+def regressed(values: Floats, codes: Ints, _kind: str) -> Ends:
+    """statsmodels: least squares on a constant, errors robust to groups, Student's t."""
+    from statsmodels.api import OLS
+
+    if np.ptp(values) == 0:
+        return values[0], values[0]  # what it says too, after a warning for each division by 0
+    fitted = OLS(values, np.ones(values.size)).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
+    low, high = fitted.conf_int()[0]
+    return low, high
+
+
+def counted(values: Floats, _codes: Ints, kind: str) -> Ends | None:
+    """statsmodels: Wilson's interval of a proportion, which knows no groups."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    if kind != "rate":
+        return None
+    low, high = proportion_confint(values.sum(), values.size, method="wilson")
+    return low, high
+
+
+def sampled(values: Floats, codes: Ints) -> list[Any]:
+    """Values as Inspect AI has them, each with its group."""
+    from inspect_ai.scorer import SampleScore, Score
+
+    return [
+        SampleScore(score=Score(value=value), sample_metadata={"group": group})
+        for value, group in zip(values.tolist(), codes.tolist(), strict=True)
+    ]
+
+
+def inspected(values: Floats, codes: Ints, _kind: str) -> Ends:
+    """Inspect AI: mean ± 1.96 of its clustered standard errors."""
+    from inspect_ai.scorer import stderr
+
+    mean, error = float(values.mean()), stderr(cluster="group")(sampled(values, codes))
+    return mean - Z * error, mean + Z * error
+
+
+def inspected_ci(values: Floats, codes: Ints, _kind: str) -> Ends:
+    """Inspect AI: its interval with Student's t, clustered."""
+    from inspect_ai.scorer import ci
+
+    found = ci(cluster="group")(sampled(values, codes))
+    return found["lower"], found["upper"]
+
+
+PEERS: dict[str, dict[str, Way]] = {
+    "statsmodels": {"sm cluster t": regressed, "sm Wilson": counted},
+    "inspect_ai": {"Inspect ±1.96": inspected, "Inspect ci": inspected_ci},
+}
+
+
+@cache
+def ways() -> dict[str, Way]:
+    """Every way to an interval that is installed, by the name of its column."""
+    plain = {"ours": ours, "normal": normal, "percentile": percentile, "jeffreys": jeffreys_clustered}
+    found = [columns for package, columns in PEERS.items() if find_spec(package)]
+    return plain | {name: way for columns in found for name, way in columns.items()}
+
+
+Draw = Callable[[np.random.Generator, Ints, float], tuple[Floats, float, str]]
 
 
 def of_rate(rate: float) -> Draw:
@@ -90,9 +179,7 @@ def of_mean(mean: float) -> Draw:
     return lambda rng, codes, correlation: (scores(rng, codes, mean, correlation), mean, "mean")
 
 
-def of_composite(
-    rng: np.random.Generator, codes: npt.NDArray[np.int64], correlation: float
-) -> tuple[Floats, float, str]:
+def of_composite(rng: np.random.Generator, codes: Ints, correlation: float) -> tuple[Floats, float, str]:
     both = outcomes(rng, codes, 0.8, correlation), scores(rng, codes, 0.7, correlation)
     return 0.5 * both[0] + 0.5 * both[1], 0.75, "mean"
 
@@ -100,9 +187,7 @@ def of_composite(
 def of_delta(rate: float, share_changed: float) -> Draw:
     """Right minus left of paired outcomes: most are kept, some are drawn anew with another rate."""
 
-    def draw(
-        rng: np.random.Generator, codes: npt.NDArray[np.int64], correlation: float
-    ) -> tuple[Floats, float, str]:
+    def draw(rng: np.random.Generator, codes: Ints, correlation: float) -> tuple[Floats, float, str]:
         left, fresh = outcomes(rng, codes, rate, correlation), outcomes(rng, codes, rate + 0.05, correlation)
         changed = rng.uniform(size=codes.size) < share_changed
         return np.where(changed, fresh - left, 0.0), 0.05 * share_changed, "delta"
@@ -111,25 +196,15 @@ def of_delta(rate: float, share_changed: float) -> Draw:
 
 
 def coverage(draw: Draw, groups: int, correlation: float, rounds: int) -> dict[str, float]:
-    rng = np.random.default_rng(groups)
-    weights = rng.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES).astype(np.float64)
-    hits = {"ours": 0, "normal": 0, "percentile": 0, "jeffreys": 0}
+    """Share of data sets whose interval holds the truth, in percent; NaN where a way has no interval."""
+    rng, hits = np.random.default_rng(groups), dict.fromkeys(ways(), 0.0)
     for _ in range(rounds):
         codes = np.repeat(np.arange(groups), rng.integers(1, LARGEST_GROUP + 1, size=groups))
         values, truth, kind = draw(rng, codes, correlation)
-        if kind == "rate":
-            ours = rate_interval(values, codes)
-        else:
-            ours = mean_interval(values, codes, low=-1.0 if kind == "delta" else 0.0)
-        found = {
-            "ours": (ours.low, ours.high),
-            "normal": normal(values, codes, groups),
-            "percentile": percentile(values, codes, weights),
-            "jeffreys": jeffreys_clustered(values, codes, groups) if kind == "rate" else (np.nan, np.nan),
-        }
-        for name, (low, high) in found.items():
-            hits[name] += bool(low - 1e-12 <= truth <= high + 1e-12)
-    return {name: 100 * hit / rounds for name, hit in hits.items() if kind == "rate" or name != "jeffreys"}
+        for name, way in ways().items():
+            ends = way(values, codes, kind)
+            hits[name] += np.nan if ends is None else ends[0] - 1e-12 <= truth <= ends[1] + 1e-12
+    return {name: 100 * hit / rounds for name, hit in hits.items()}
 
 
 def aurc_items(rng: np.random.Generator, groups: int) -> Items:
@@ -159,7 +234,7 @@ def table(title: str, draw: Draw, rounds: int) -> None:
     for correlation in CORRELATIONS:
         for groups in GROUPS:
             found = coverage(draw, groups, correlation, rounds)
-            cells = "".join(f"{value:12.1f}" for value in found.values())
+            cells = "".join(f"{'–':>15}" if np.isnan(v) else f"{v:15.1f}" for v in found.values())
             print(f"{title:28}{correlation:6.1f}{groups:8,}{cells}", flush=True)
 
 
@@ -171,7 +246,10 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     started = time.perf_counter()
     print(f"{rounds:,} data sets a row, Monte Carlo error {noise(rounds)}")
-    head = "".join(f"{name:>12}" for name in ("ours", "normal", "percentile", "jeffreys"))
+    for package in PEERS:
+        if not find_spec(package):
+            print(f"{package} is not installed: its columns are left out")
+    head = "".join(f"{name:>15}" for name in ways())
     print(f"{'figure':28}{'corr':>6}{'groups':>8}{head}")
     for rate in RATES:
         table(f"rate {rate}", of_rate(rate), rounds)
