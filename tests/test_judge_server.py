@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import math
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -31,6 +32,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from tests.judge_server import (
+    ANSWER,
     CUT,
     DRIP,
     GARBLED,
@@ -353,19 +355,19 @@ def test_faults_come_in_their_shares_and_the_same_for_the_same_seed():
 
 
 def test_many_are_served_at_once_and_those_who_leave_are_counted():
-    async def all_at_once(url):
-        limits = httpx.Limits(max_connections=50)
-        async with httpx.AsyncClient(limits=limits, timeout=30) as client:
-            return await asyncio.gather(*(client.post(url, json={}) for _ in range(50)))
+    def hang_where_told(question):
+        return HANG if "x-hang" in question.headers else ANSWER
 
-    with JudgeServer(latency=0.1, plan=at({50: HANG})) as server:
-        url = f"{server.openai_url}/chat/completions"
-        assert {response.status_code for response in asyncio.run(all_at_once(url))} == {200}
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(url, json={}, timeout=httpx.Timeout(5, read=0.05))
-    assert server.peak_in_flight > 1
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nx-hang: 1\r\ncontent-length: 2\r\n\r\n{}"
+    with JudgeServer(latency=0.05, plan=hang_where_told) as server:
+        address = ("127.0.0.1", server.port)
+        with socket.create_connection(address) as first, socket.create_connection(address) as second:
+            first.sendall(request)
+            second.sendall(request)
+            assert httpx.post(f"{server.openai_url}/chat/completions", json={}).status_code == 200
+        assert server.peak_in_flight == 3
     assert server.in_flight == 0
-    assert server.counts["abandoned"] == 1
+    assert server.counts["abandoned"] == 2
 
 
 def test_what_goes_wrong_in_the_answer_of_a_test_fails_the_test():

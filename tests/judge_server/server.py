@@ -105,6 +105,8 @@ class JudgeServer:
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stop.wait()
+        for _ in range(3):
+            await asyncio.sleep(0)  # takes note of clients that left before the end
         self.stopping = True
         server.close()
         for line in list(self.lines):
