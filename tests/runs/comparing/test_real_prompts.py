@@ -1,0 +1,90 @@
+"""Real prompts on the same papers: a comparison answers as a statistician does with SciPy."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import trivium as tv
+from tests.goldens import data
+from tests.runs.suites import Says
+from trivium.store.store import Store
+from trivium.suites.case import Expect
+from trivium.suites.settings import Settings, SuccessRule
+
+NEUTRAL = "zero_shot/neutral/no_reviews/set226"
+MARGIN = 0.02
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    """For each model and prompt, verdict and decision by paper."""
+    found: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+    for line in data("paper_verdicts.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        of = found.setdefault((row["model"], row["prompt"]), {})
+        of[row["paper_id"]] = row["prediction"], row["ground_truth"]
+    return found
+
+
+def evaluated(papers, store):
+    cases = [
+        tv.Case(id=paper, input=paper, expect=Expect(output=decision))
+        for paper, (_, decision) in papers.items()
+    ]
+    rule = Settings(metrics=("success",), success=SuccessRule(exact=True))
+    agent = Says({paper: verdict for paper, (verdict, _) in papers.items()})
+    return tv.evaluate(tv.Suite(name="papers", cases=cases, settings=rule), agent=agent, store=store)
+
+
+def exact_bootstrap_p(gained, lost, n):
+    """Two-sided p of the bootstrap of a mean of gains (1), losses (-1) and ties, from all resamples."""
+    chances = np.ones(1)
+    for _ in range(n):
+        chances = np.convolve(chances, np.array([lost, n - gained - lost, gained]) / n)
+    return 2 * min(chances[: n + 1].sum(), chances[n:].sum())
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "head", "answer"),
+    [
+        # Reviews help: ten papers more are judged rightly, none is lost.
+        ("llama-3.3-70b-instruct", NEUTRAL, "zero_shot/neutral/with_reviews/set226", "pass"),
+        # Turned round the same is a loss.
+        ("llama-3.3-70b-instruct", "zero_shot/neutral/with_reviews/set226", NEUTRAL, "fail"),
+        # Sure to lose less than the margin, though not sure to win.
+        ("gemma-3-12b-it", NEUTRAL, "zero_shot/neutral/with_reviews/set226", "pass"),
+        # A mean that is 0.07 better proves nothing on 148 papers, nor does one that is 0.13 worse.
+        ("deepseek-v3.2", NEUTRAL, "zero_shot/neutral/with_reviews/set226", "inconclusive"),
+        ("deepseek-v3.2", NEUTRAL, "zero_shot/severe_conservative/no_reviews/set226", "inconclusive"),
+        # Nearly every verdict changes, and as many for the better as for the worse.
+        ("gemma-3-12b-it", NEUTRAL, "zero_shot/conservative/no_reviews/set226", "inconclusive"),
+    ],
+)
+def test_two_prompts_on_the_same_papers(verdicts, store, model, base, head, answer):
+    left, right = verdicts[model, base], verdicts[model, head]
+    assert left.keys() == right.keys()
+    found = tv.compare(evaluated(left, store), evaluated(right, store), margin=MARGIN)
+    rate = found.metrics["pass_rate"]
+
+    was = [float(verdict == decision) for verdict, decision in left.values()]
+    now = [float(verdict == decision) for verdict, decision in (right[paper] for paper in left)]
+    gained = sum(b > a for a, b in zip(was, now, strict=True))
+    lost = sum(b < a for a, b in zip(was, now, strict=True))
+    ends = stats.ttest_rel(now, was).confidence_interval(0.95)
+    mcnemar = stats.binomtest(gained, gained + lost).pvalue
+
+    assert (rate.wins, rate.losses, rate.n) == (gained, lost, len(left))
+    assert rate.delta == pytest.approx((gained - lost) / len(left))
+    assert rate.ci95 == pytest.approx((ends.low, ends.high), abs=1e-9)
+    assert rate.p == pytest.approx(exact_bootstrap_p(gained, lost, len(left)), abs=0.02)
+    assert (rate.p < 0.05) == (mcnemar < 0.05)
+    expected = "pass" if ends.low > -MARGIN else "fail" if ends.high < 0 else "inconclusive"
+    assert found.answer == rate.answer == expected == answer
