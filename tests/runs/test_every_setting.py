@@ -22,8 +22,8 @@ AGENT_KEYS = {
     "repeats",
     "seed",
 }
-NOT_YET = {"judge", "margin"}
-"""Read and checked; a judge and the comparison of runs are to come. ``judge`` is warned of."""
+ELSEWHERE = {"judge", "margin"}
+"""Shown in tests/metrics/judge, and in tests/runs/comparing."""
 
 CHANGES: list[dict[str, Any]] = [
     {"metrics": ["jaccard"]},
@@ -145,12 +145,17 @@ def test_a_match_by_arguments_looks_at_them(tmp_path):
     assert names != arguments
 
 
-def test_judge_settings_are_warned_of(tmp_path):
-    assert "this version of Trivium asks no language model" in seen(tmp_path, judge={"models": "openai:x"})
+@pytest.mark.parametrize(
+    "key",
+    [{"panel": True}, {"evidence_similarity": "encoder"}, {"prices": {"m": {"input": 1}}}, {"cache": False}],
+)
+def test_a_key_of_the_judge_that_does_nothing_yet_says_so(tmp_path, key):
+    (name,) = key
+    assert f"judge: {name}: read, but without effect" in seen(tmp_path, judge={"models": ["openai:x"]} | key)
 
 
 def test_this_table_holds_every_key():
-    covered = {path for change in CHANGES for path in _paths(change)} | AGENT_KEYS | NOT_YET
+    covered = {path for change in CHANGES for path in _paths(change)} | AGENT_KEYS | ELSEWHERE
     assert _keys(Settings) <= covered
 
 

@@ -11,7 +11,7 @@ import msgspec
 from trivium.cli import options
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "judge": (("pydantic_ai", "opentelemetry.sdk"), "PydanticAI agents, the demo's among them"),
+    "judge": (("pydantic_ai", "opentelemetry.sdk"), "judges, and PydanticAI agents"),
     "semantic": (("onnxruntime", "tokenizers", "huggingface_hub"), "the semantic score, light"),
     "semantic-torch": (("torch", "transformers"), "the semantic score with any encoder, or on a GPU"),
     "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),
@@ -20,6 +20,10 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "postgres": (("psycopg",), "a PostgreSQL store"),
 }
 """Modules of each extra, and what it is for."""
+
+
+JUDGES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-haiku-4-5"}
+"""Providers whose models may judge, each with a model to name in a suite."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 @options.as_json
 def doctor(encoder: str | None, store: str, as_json: bool) -> None:
     """Say what is installed, which extras and encoders can be used, and what to do for the rest."""
-    findings = [_trivium(), *map(_extra, EXTRAS), _encoder(encoder), _store(store)]
+    findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), _store(store)]
     if as_json:
         from trivium.cli.outcome import print_json
 
@@ -78,6 +82,17 @@ def _extra(name: str) -> Finding:
         found=f"{purpose}: not installed ({', '.join(missing)})",
         to_do=f'pip install "trivium[{name}]"',
     )
+
+
+def _judge(provider: str) -> Finding:
+    from trivium.metrics.judge.models.opening import where, why_off
+
+    model = JUDGES[provider]
+    off = why_off(model)
+    what = f"judge {provider}"
+    if off is None:
+        return Finding(what=what, ok=True, found=f"can be asked at {where(model)}, as {model}")
+    return Finding(what=what, ok=False, found="cannot be asked", to_do=off)
 
 
 def _installed(module: str) -> bool:

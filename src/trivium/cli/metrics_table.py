@@ -3,7 +3,7 @@
 import click
 
 from trivium.cli.outcome import print_json
-from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, known_metrics, metric_class
+from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, known_metrics, metric_class
 
 
 def show_metrics(*, as_json: bool) -> int:
@@ -17,7 +17,8 @@ def show_metrics(*, as_json: bool) -> int:
             continue
         cls = metric_class(name)
         what = (cls.__doc__ or "").strip().splitlines()[0]
-        rows.append({"metric": name, "tier": cls.tier, "default": name not in OFF_BY_DEFAULT, "what": what})
+        default = name not in OFF_BY_DEFAULT and (cls.tier != "judge" or name == PLANNING)
+        rows.append({"metric": name, "tier": cls.tier, "default": default, "what": what})
     if as_json:
         print_json(rows)
         return 0

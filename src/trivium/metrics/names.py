@@ -13,9 +13,6 @@ _FOLDED = ("composite", "pass_rate")
 def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
     """Look at each name in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
 
-    A suite with judges may also name the dimensions of their rubrics, which only the rubric knows: outside
-    ``metrics`` its names are not looked at.
-
     Args:
         settings: The suite's.
         source: What messages call it.
@@ -30,12 +27,11 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     problems: list[Problem] = []
     own = _loaded(named, problems)
     own |= _loaded(also, [])
-    if settings.judge is None:
-        known = {*known_metrics(), *own}
-        for where, name, others in _spoken_of(settings):
-            # A path is followed where the metric is built, which says what is wrong with it.
-            if ":" not in name and name not in known and name not in others:
-                problems.append(Problem(where, no_metric(name, [*known, *others])))
+    known = {*known_metrics(), *own}
+    for where, name, others in _spoken_of(settings):
+        # A path is followed where the metric is built, which says what is wrong with it.
+        if ":" not in name and name not in known and name not in others:
+            problems.append(Problem(where, no_metric(name, [*known, *others])))
     if problems:
         raise SuiteError(source, problems)
 

@@ -4,7 +4,7 @@ Other packages add theirs through the entry-point group ``trivium.metrics``; a s
 directly as ``package.module:Class``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -36,11 +36,16 @@ BUILT_IN = {
     "centrality": "trivium.metrics.graph.centrality:Centrality",
     "coordination_quality": "trivium.metrics.graph.coordination:CoordinationQuality",
     "task_balance": "trivium.metrics.graph.balance:TaskBalance",
-    "planning_rationality": "trivium.metrics.judge.dimensions:PlanningRationality",
 }
 
 CASE_FIGURES = ("path_agreement",)
 """Figures of a case, not of an attempt (spec: metrics, T3.14); a suite may name them too."""
+
+PLANNING = "planning_rationality"
+"""The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
+
+_JUDGED = "trivium.metrics.judge.dimensions"
+"""Holds the judged dimensions; named, not imported, so that the tiers know nothing of each other."""
 
 OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit"})
 
@@ -50,9 +55,20 @@ def _from_packages() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group="trivium.metrics")}
 
 
+def _judged() -> Mapping[str, type[Metric]]:
+    judged: Mapping[str, type[Metric]] = import_module(_JUDGED).JUDGED
+    return judged
+
+
+def whole_rubric(name: str) -> tuple[str, ...]:
+    """The metrics that a rubric stands for; none if there is no such rubric."""
+    found: tuple[str, ...] = import_module(_JUDGED).WHOLE.get(name, ())
+    return found
+
+
 def known_metrics() -> tuple[str, ...]:
     """Every name that a suite may use now, built-in ones first."""
-    return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *_from_packages(), *REGISTERED]))
+    return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *_judged(), *_from_packages(), *REGISTERED]))
 
 
 def no_metric(name: str, known: Iterable[str]) -> str:
@@ -72,6 +88,9 @@ def metric_class(name: str) -> type[Metric]:
     name = renamed(name)
     if name in REGISTERED:
         return REGISTERED[name]
+    judged = _judged()
+    if name not in BUILT_IN and (name := import_module(_JUDGED).LONG_NAMES.get(name, name)) in judged:
+        return judged[name]
     target = BUILT_IN.get(name) or _from_packages().get(name) or (name if ":" in name else None)
     if target is None:
         raise SuiteError("", Problem("metrics", no_metric(name, known_metrics())))
@@ -86,10 +105,20 @@ def metric_class(name: str) -> type[Metric]:
 
 
 def default_metrics(settings: Settings) -> tuple[str, ...]:
-    """The metrics that a suite names, or else every built-in one that is not off by default."""
+    """The metrics that a suite names, or else every one that is not off by default, and its rubrics.
+
+    The name of a rubric stands for its dimensions.
+    """
     if settings.metrics is not None:
-        return settings.metrics
-    return tuple(name for name in known_metrics() if name not in OFF_BY_DEFAULT)
+        return tuple(
+            dict.fromkeys(each for name in settings.metrics for each in whole_rubric(name) or (name,))
+        )
+    rubrics = settings.judge.rubric if settings.judge is not None else ()
+    off = OFF_BY_DEFAULT | _judged().keys()
+    computed = [name for name in known_metrics() if name not in off]
+    return tuple(
+        dict.fromkeys([*computed, PLANNING, *(each for name in rubrics for each in whole_rubric(name))])
+    )
 
 
 def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
@@ -116,4 +145,5 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
     for name in names:
         if name not in CASE_FIGURES:
             add(name, ())
-    return list(ordered.values())
+    seated: list[Metric] = import_module(_JUDGED).seat(list(ordered.values()), settings)
+    return seated

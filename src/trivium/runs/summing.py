@@ -182,7 +182,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         dimension_averages={
             name: figure.mean
             for name, figure in table.items()
-            if figure.tier == "judge" and figure.mean is not None
+            if figure.tier == "judge" and figure.mean is not None and not name.endswith(".overall")
         },
         composite=composite,
         human_ceiling=ceiling,

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from trivium.runs.columns import Column
 from trivium.runs.summary import Summary
-from trivium.suites.settings import Settings
+from trivium.suites.settings import JudgeSettings, Settings
+
+_IDLE = ("panel", "evidence_similarity", "prices", "cache")
+"""Keys of ``judge`` that change nothing yet."""
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
@@ -29,7 +32,9 @@ def _warnings(
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
     yield from _about_attempts(summary, settings)
     if settings.judge is not None:
-        yield "judge: its settings are read, but this version of Trivium asks no language model"
+        idle = [name for name in _IDLE if getattr(settings.judge, name) != getattr(JudgeSettings(), name)]
+        if idle:
+            yield f"judge: {', '.join(idle)}: read, but without effect in this version"
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"}:
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"

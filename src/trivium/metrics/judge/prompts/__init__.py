@@ -1,0 +1,1 @@
+"""Prompts: what a judge is shown, and the answer it has to give."""

@@ -1,0 +1,203 @@
+"""Answer: the JSON that a judge has to give, its schema made from the rubric and its bounds checked."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.metrics.judge.rubrics.rubric import Dimension
+
+MOST_CLAIMS = 100
+MOST_EVIDENCE = 20
+MOST_CHARS = 4000
+"""Bounds of what is kept of an answer; what goes beyond is cut, not refused."""
+
+VERDICTS = ("supported", "partly", "contradicted", "unverifiable")
+IMPORTANCE = ("major", "minor")
+CONFIDENCE = (1, 2, 3, 4, 5)
+
+Schema = dict[str, Any]
+
+
+class MalformedAnswer(Exception):
+    """An answer is not what was asked for; the text says where and what."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim of an output, and what became of it."""
+
+    claim: str
+    importance: str
+    verdict: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge answered about one dimension.
+
+    Attributes:
+        reason: In its words.
+        evidence: What it quotes.
+        confidence: 1 to 5, in its own words.
+        criteria: Value of each criterion, None where the judge cannot tell.
+        explanations: Why, by criterion.
+        level: The level of a dimension without criteria, None where the judge cannot tell.
+        claims: The claims of the output, of a dimension that is scored by them.
+    """
+
+    reason: str
+    evidence: tuple[str, ...]
+    confidence: int
+    criteria: dict[str, float | None] = {}
+    explanations: dict[str, str] = {}
+    level: str | None = None
+    claims: tuple[Claim, ...] = ()
+
+
+def schema(dimensions: Sequence[Dimension], scores: Sequence[float]) -> Schema:
+    """The JSON schema of an answer, within what providers allow in their strict modes."""
+    return _object({dimension.name: _of_dimension(dimension, scores) for dimension in dimensions})
+
+
+def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
+    text = {"type": "string"}
+    fields: dict[str, Schema] = {"evidence": {"type": "array", "items": text}}
+    if dimension.claims:
+        claim = _object({"claim": text, "importance": _one_of(IMPORTANCE), "verdict": _one_of(VERDICTS)})
+        fields["claims"] = {"type": "array", "items": claim}
+    elif dimension.criteria:
+        score = {"anyOf": [_one_of(scores), {"type": "null"}]}
+        criterion = _object({"explanation": text, "score": score})
+        fields["criteria"] = _object({each.name: criterion for each in dimension.criteria})
+    fields["reason"] = text
+    if not dimension.claims and not dimension.criteria:
+        fields["level"] = {"anyOf": [_one_of(tuple(dimension.levels)), {"type": "null"}]}
+    return _object(fields | {"confidence": _one_of(CONFIDENCE)})
+
+
+def _one_of(values: Sequence[float] | Sequence[str]) -> Schema:
+    kinds = {str: "string", int: "integer", float: "number"}
+    return {"type": kinds[type(values[0])], "enum": list(values)}
+
+
+def _object(fields: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def parse(text: str, dimensions: Sequence[Dimension], scores: Sequence[float]) -> dict[str, Answer]:
+    """The answer to every dimension, out of a text that may be anything.
+
+    Raises:
+        MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed.
+    """
+    bare = text.strip()
+    if bare.startswith("```"):  # models that have no structured output like to dress it up
+        bare = bare.removeprefix("```json").removeprefix("```").removesuffix("```")
+    try:
+        raw = json.loads(bare)
+    except (ValueError, RecursionError) as wrong:
+        raise MalformedAnswer(f"it is no JSON: {wrong}") from None
+    answers = _mapping(raw, "the answer")
+    return {each.name: _answer(_field(answers, each.name, ""), each, scores) for each in dimensions}
+
+
+def _answer(raw: Any, dimension: Dimension, scores: Sequence[float]) -> Answer:
+    where = dimension.name
+    fields = _mapping(raw, where)
+    quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MOST_EVIDENCE]
+    criteria: dict[str, float | None] = {}
+    explanations: dict[str, str] = {}
+    if dimension.criteria and not dimension.claims:
+        given = _mapping(_field(fields, "criteria", where), f"{where}.criteria")
+        for each in dimension.criteria:
+            place = f"{where}.criteria.{each.name}"
+            criterion = _mapping(_field(given, each.name, f"{where}.criteria"), place)
+            explanations[each.name] = _text(criterion, "explanation", place)
+            criteria[each.name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
+    return Answer(
+        reason=_text(fields, "reason", where),
+        evidence=tuple(quote[:MOST_CHARS] for quote in quotes if isinstance(quote, str)),
+        confidence=_confidence(_field(fields, "confidence", where), f"{where}.confidence"),
+        criteria=criteria,
+        explanations=explanations,
+        level=None if dimension.criteria or dimension.claims else _level(fields, dimension),
+        claims=_claims(fields, where) if dimension.claims else (),
+    )
+
+
+def _level(fields: Mapping[str, Any], dimension: Dimension) -> str | None:
+    level = _field(fields, "level", dimension.name)
+    if level is None:
+        return None
+    return _word(level, tuple(dimension.levels), f"{dimension.name}.level")
+
+
+def _claims(fields: Mapping[str, Any], where: str) -> tuple[Claim, ...]:
+    raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MOST_CLAIMS]
+    claims = []
+    for index, each in enumerate(raw):
+        place = f"{where}.claims[{index}]"
+        claim = _mapping(each, place)
+        claims.append(
+            Claim(
+                claim=_text(claim, "claim", place),
+                importance=_word(_field(claim, "importance", place), IMPORTANCE, f"{place}.importance"),
+                verdict=_word(_field(claim, "verdict", place), VERDICTS, f"{place}.verdict"),
+            )
+        )
+    return tuple(claims)
+
+
+def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
+    if value is None:
+        return None
+    # true is an int in Python, and no score.
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
+        raise MalformedAnswer(f"{where} is {_told(value)}, expected one of {_listed(allowed)} or null")
+    return float(value)
+
+
+def _confidence(value: Any, where: str) -> int:
+    number = _number(value, CONFIDENCE, where)
+    if number is None:
+        raise MalformedAnswer(f"{where} is null, expected one of {_listed(CONFIDENCE)}")
+    return int(number)
+
+
+def _word(value: Any, allowed: Sequence[str], where: str) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise MalformedAnswer(f"{where} is {_told(value)}, expected one of {', '.join(allowed)}")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
+    value = _field(fields, name, where)
+    if not isinstance(value, str):
+        raise MalformedAnswer(f"{where}.{name} is {_told(value)}, expected a text")
+    return value[:MOST_CHARS]
+
+
+def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:
+    if name not in fields:
+        raise MalformedAnswer(f"{where}.{name} is missing" if where else f"{name} is missing")
+    return fields[name]
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedAnswer(f"{where} is {_told(value)}, expected an object")
+    return value
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise MalformedAnswer(f"{where} is {_told(value)}, expected a list")
+    return value
+
+
+def _told(value: Any) -> str:
+    return json.dumps(value)[:60]
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

@@ -1,0 +1,59 @@
+"""From what a judge answered to a score in [0, 1] (spec: metrics, T2.1 and T2.4)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from trivium.metrics.judge.prompts.answer import Answer, Claim
+from trivium.metrics.judge.rubrics.rubric import LIKERT_MOST, Dimension
+
+Scale = Literal["ratio", "minmax"]
+
+VERDICT_VALUES = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "unverifiable": 0.0}
+IMPORTANCE_WEIGHTS = {"major": 2.0, "minor": 1.0}
+
+
+def likert_values(step: float) -> tuple[float, ...]:
+    """The values of a criterion, 1 to 5; whole numbers stay whole, as a schema wants them."""
+    count = round((LIKERT_MOST - 1) / step)
+    values = [1 + index * step for index in range(count + 1)]
+    return tuple(int(value) for value in values) if step == 1 else tuple(float(value) for value in values)
+
+
+def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | None:
+    """The score of an answer in [0, 1]; None when the judge abstains, or found no claim."""
+    if dimension.claims:
+        return _of_claims(answer.claims)
+    if dimension.criteria:
+        return _of_criteria(answer, dimension, scale)
+    return None if answer.level is None else dimension.levels[answer.level]
+
+
+def raw_of(answer: Answer, dimension: Dimension) -> object:
+    """The answer in its natural unit: values 1 to 5, a level, or verdicts counted."""
+    if dimension.claims:
+        return {
+            verdict: sum(claim.verdict == verdict for claim in answer.claims) for verdict in VERDICT_VALUES
+        }
+    return answer.criteria or answer.level
+
+
+def _of_criteria(answer: Answer, dimension: Dimension, scale: Scale) -> float | None:
+    total = sum(criterion.weight for criterion in dimension.criteria)
+    mean = 0.0
+    for criterion in dimension.criteria:
+        value = answer.criteria[criterion.name]
+        if value is None:
+            return None
+        mean += criterion.weight / total * value
+    score = mean / LIKERT_MOST if scale == "ratio" else (mean - 1) / (LIKERT_MOST - 1)
+    # A weighted mean of values in bounds may round to a hair outside them.
+    return min(1.0, max(0.0, score))
+
+
+def _of_claims(claims: Sequence[Claim]) -> float | None:
+    total = sum(IMPORTANCE_WEIGHTS[claim.importance] for claim in claims)
+    if not claims:
+        return None
+    return (
+        sum(IMPORTANCE_WEIGHTS[claim.importance] * VERDICT_VALUES[claim.verdict] for claim in claims) / total
+    )

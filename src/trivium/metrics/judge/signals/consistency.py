@@ -1,0 +1,28 @@
+"""Consistency: what several samples of one judgement say together (spec: metrics, T2.5)."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+
+def modal(values: Sequence[float | None]) -> float | None:
+    """The most frequent value; None is an abstention. A tie goes to abstention, then to the smaller score."""
+    counts = Counter(values)
+    most = max(counts.values())
+    tied = [value for value, count in counts.items() if count == most]
+    numbers = [value for value in tied if value is not None]
+    return None if len(numbers) < len(tied) else min(numbers)
+
+
+def consistency(values: Sequence[float | None]) -> dict[str, float]:
+    """The three signals of the samples of one judgement.
+
+    Args:
+        values: The score of each sample, None where it abstained; one at least.
+    """
+    numbers = [value for value in values if value is not None]
+    return {
+        "consistency_modal_confidence": Counter(values)[modal(values)] / len(values),
+        "consistency_score_std": statistics.pstdev(numbers) if len(numbers) > 1 else 0.0,
+        "consistency_na_rate": (len(values) - len(numbers)) / len(values),
+    }

@@ -1,0 +1,73 @@
+"""Evidence: whether a judge's quotes are there, and what in the source they rest on (spec: metrics, T2.5)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trivium.metrics.metric import TextMetric
+from trivium.metrics.registry import metric_class
+
+PASSAGE_CHARS = 500
+_WORDS = re.compile(r"\w+")
+
+
+def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[bool]:
+    """Whether each quote occurs in a text that the judge was shown, whitespace and case folded."""
+    texts = [_folded(text) for text in shown]
+    folded = [_folded(quote) for quote in quotes]
+    return [bool(quote) and any(quote in text for text in texts) for quote in folded]
+
+
+def retrieval(quotes: Sequence[str], source: str | None) -> dict[str, Any]:
+    """How the quotes are backed by passages of the source.
+
+    For each quote the passage that shares most words with it is retrieved; similarity is cosine (T1.1).
+
+    Returns:
+        ``retrieval_reference_count``, the distinct passages retrieved, and the mean and the largest
+        similarity between quote and passage; null without a source, similarities also without a passage.
+    """
+    if source is None:
+        return {
+            "retrieval_reference_count": None,
+            "retrieval_similarity_mean": None,
+            "retrieval_similarity_max": None,
+        }
+    cosine = metric_class("cosine")()
+    if not isinstance(cosine, TextMetric):
+        raise TypeError("cosine compares texts")
+    parts = [(passage, set(_WORDS.findall(passage.casefold()))) for passage in passages(source)]
+    retrieved: set[int] = set()
+    similarities: list[float] = []
+    for quote in quotes:
+        words = set(_WORDS.findall(quote.casefold()))
+        shared = [len(words & own) for _, own in parts]
+        if not any(shared):
+            continue
+        best = shared.index(max(shared))
+        retrieved.add(best)
+        similarities.append(cosine.compare(quote, parts[best][0]))
+    return {
+        "retrieval_reference_count": len(retrieved),
+        "retrieval_similarity_mean": sum(similarities) / len(similarities) if similarities else None,
+        "retrieval_similarity_max": max(similarities, default=None),
+    }
+
+
+def passages(source: str) -> list[str]:
+    """A document in passages: its paragraphs, long ones cut between words."""
+    found: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", source):
+        passage = ""
+        for word in paragraph.split():
+            if passage and len(passage) + 1 + len(word) > PASSAGE_CHARS:
+                found.append(passage)
+                passage = ""
+            passage = f"{passage} {word}" if passage else word
+        if passage:
+            found.append(passage)
+    return found
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

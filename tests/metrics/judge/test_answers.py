@@ -1,0 +1,124 @@
+"""An answer is what was asked for, or is refused with its place."""
+
+import json
+import math
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.judge_server import fill
+from trivium.metrics.judge.judging import nearest_level
+from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
+from trivium.metrics.judge.rubrics.built_in import AGENT, REVIEW
+from trivium.metrics.judge.rubrics.rubric import LEVELS
+from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
+from trivium.metrics.judge.signals.consistency import consistency, modal
+from trivium.metrics.judge.signals.evidence import passages, quotes_found, retrieval
+from trivium.metrics.judge.signals.tokens import score_spans, token_signals
+
+WHOLE = likert_values(1)
+
+
+@pytest.mark.parametrize("rubric", [REVIEW, AGENT], ids=lambda each: each.name)
+@given(seed=st.integers())
+def test_whatever_the_schema_allows_is_understood_and_in_bounds(rubric, seed):
+    form = schema(rubric.dimensions, WHOLE)
+    raw = fill(form, seed=seed)
+    jsonschema.validate(raw, form)
+    answers = parse(json.dumps(raw), rubric.dimensions, WHOLE)
+    for dimension in rubric.dimensions:
+        value = value_of(answers[dimension.name], dimension, scale="minmax")
+        assert value is None or 0 <= value <= 1
+
+
+@given(st.text())
+def test_any_other_text_is_malformed(text):
+    with pytest.raises(MalformedAnswer):
+        parse(text, REVIEW.dimensions, WHOLE)
+
+
+@pytest.mark.parametrize("step", [1, 0.5, 0.25])
+def test_likert_values_run_from_one_to_five(step):
+    values = likert_values(step)
+    assert (values[0], values[-1], len(values)) == (1, 5, 4 / step + 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("evidence",), "quote", 'clarity.evidence is "quote", expected a list'),
+        (("criteria", "structure", "score"), True, "clarity.criteria.structure.score is true"),
+        (("criteria", "structure", "score"), "4", 'clarity.criteria.structure.score is "4"'),
+        (("criteria", "structure"), None, "clarity.criteria.structure is null, expected an object"),
+        (("confidence",), None, "clarity.confidence is null"),
+        (("reason",), 3, "clarity.reason is 3, expected a text"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(path, value, said):
+    (dimension,) = (each for each in REVIEW.dimensions if each.name == "clarity")
+    raw = fill(schema([dimension], WHOLE))
+    at = raw["clarity"]
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    with pytest.raises(MalformedAnswer) as refused:
+        parse(json.dumps(raw), [dimension], WHOLE)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "level"), [(0.9, "good"), (0.95, "excellent"), (0.15, "failed"), (0.7, "acceptable")]
+)
+def test_the_nearest_level_is_shown_and_ties_go_down(value, level):
+    assert nearest_level(value, LEVELS) == level
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.8, 0.8, 0.4], 0.8), ([0.8, 0.4], 0.4), ([0.8, None], None), ([None, 0.2, 0.2], 0.2)],
+)
+def test_the_modal_score_settles_ties_by_abstaining_then_downwards(values, expected):
+    assert modal(values) == expected
+
+
+def test_one_sample_has_no_spread():
+    assert consistency([0.6]) == {
+        "consistency_modal_confidence": 1.0,
+        "consistency_score_std": 0.0,
+        "consistency_na_rate": 0.0,
+    }
+
+
+def test_a_quote_counts_when_it_is_there_but_for_case_and_spaces():
+    assert quotes_found(["A  b", "x", " "], ["a\nB c"]) == [True, False, False]
+
+
+def test_quotes_are_backed_by_passages_of_the_source():
+    source = "Birds fly south.\n\nFish swim in water."
+    found = retrieval(["fish swim in water.", "fish swim", "nowhere"], source)
+    assert found["retrieval_reference_count"] == 1
+    assert found["retrieval_similarity_max"] == pytest.approx(1.0)
+    assert 0 < found["retrieval_similarity_mean"] < 1
+    assert retrieval(["x"], None)["retrieval_reference_count"] is None
+    assert retrieval([], source)["retrieval_similarity_mean"] is None
+
+
+@given(st.text())
+def test_passages_hold_every_word_of_the_source(source):
+    assert " ".join(passages(source)).split() == source.split()
+
+
+def test_spans_of_scores_are_those_of_the_dimension():
+    criteria = {"x": {"explanation": "score: 5", "score": 4}}
+    text = json.dumps({"a": {"criteria": criteria, "level": "good"}, "b": {"score": 1}})
+    assert [text[start:end] for start, end in score_spans(text, "a")] == ["4", "good"]
+    assert [text[start:end] for start, end in score_spans(text, "b")] == ["1"]
+
+
+def test_all_tokens_count_when_asked_for():
+    half = {"token": "x", "logprob": math.log(0.5), "top_logprobs": [{"logprob": math.log(0.5)}] * 2}
+    signals = token_signals([half, half], "a", tokens="all")
+    assert signals == pytest.approx({"token_msp": 0.5, "token_pe": math.log(2), "token_energy": 0.0})
+    assert token_signals([half], "a", tokens="score") == dict.fromkeys(signals)
