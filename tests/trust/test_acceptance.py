@@ -137,7 +137,19 @@ def test_nothing_labelled_certifies_nothing():
 def test_too_few_groups_say_so():
     found = certify([0] * 40, [0.5] * 40, [n // 2 for n in range(40)])
     assert found.threshold is None
-    assert "more than 21 groups" in found.reason
+    assert found.reason == (
+        "40 labelled verdicts (groups: 20) are too few: a group can have 2, and it takes more than 21 groups "
+        "that have as many, all of them right"
+    )
+
+
+def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():
+    def certified(groups, size):
+        return certify([0] * groups * size, [0.5] * groups * size, [n // size for n in range(groups * size)])
+
+    for size in (2, 5):
+        assert certified(21, size).threshold is None
+        assert certified(40, size).threshold == 0.5
 
 
 @given(st.integers(1, 60), st.floats(0.02, 0.5), st.data())

@@ -115,18 +115,24 @@ def certify(
         n=lost.size,
         groups=clusters.count,
         tested=tested,
-        reason=None if certified else _why_not(tested, lost[:start], epsilon, delta, evidence.method),
+        reason=None
+        if certified
+        else _why_not(tested, lost[:start], epsilon, delta, groups=clusters.count, size=size),
     )
 
 
-def _why_not(tested: int, lost: Floats, epsilon: float, delta: float, method: str) -> str:
+def _why_not(tested: int, lost: Floats, epsilon: float, delta: float, *, groups: int, size: int) -> str:
     if tested:
         return (
             f"{lost.sum():,.0f} of the {lost.size:,} surest verdicts are wrong, and so few must all be right"
         )
     fewest = ceil(log(delta) / log1p(-epsilon))
-    enough = f"{fewest:,}" if method == ExactBinomial.method else f"more than {fewest - 1:,} groups of them"
-    return f"{lost.size:,} labelled verdicts are too few: it takes {enough}, all of them right"
+    if size == 1:
+        return f"{lost.size:,} labelled verdicts are too few: it takes {fewest:,}, all of them right"
+    return (
+        f"{lost.size:,} labelled verdicts (groups: {groups:,}) are too few: a group can have {size:,}, and "
+        f"it takes more than {fewest - 1:,} groups that have as many, all of them right"
+    )
 
 
 def _evidence(bound: str, epsilon: float, clusters: Groups, size: int) -> Evidence:
