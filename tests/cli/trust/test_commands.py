@@ -146,6 +146,25 @@ def test_losses_are_named_with_their_unit(capsys, loss):
     assert mean == pytest.approx({"abs": 2.0, "abs_norm": 2 / 3, "zero_one": 1.0}[loss])
 
 
+def test_groups_that_failed_are_told_with_the_coverage_they_would_leave(capsys):
+    name = items(30, pred=1)
+    with Path(name).open("a") as file:
+        file.writelines(json.dumps({"group": f"f{i}", "success": False}) + "\n" for i in range(10))
+    found = answer(capsys, "curve", name, "--range", "0:1")
+    assert found["population"]["cmax"] == 1.0
+    assert found["population"]["cmax_failed_abstained"] == 30 / 40
+    assert any("10 of 40 groups failed" in line and "75.0 %" in line for line in found["warnings"])
+    found = answer(capsys, "curve", "--input", name, "--input", name, "--range", "0:1")
+    assert found["population"]["cmax_failed_abstained"] == [30 / 40] * 2
+
+
+@pytest.mark.parametrize("command", ["curve", "agree", "calibrate"])
+def test_no_command_takes_a_value_off_the_scale(capsys, command):
+    code, _, err = say(capsys, command, items(5, pred=7), "--range", "0:1")
+    assert code == 2
+    assert 'line 1, group "g0", item "x": pred is 7, outside the scale 0:1' in err
+
+
 def test_two_inputs_must_have_the_same_groups_unless_told(capsys):
     first, second = items(20), items(25, "more.jsonl")
     code, _, err = say(capsys, "curve", "--input", first, "--input", second)
@@ -270,6 +289,18 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
     _, out, _ = say(capsys, "certify", items(5))
     assert "Nothing can be certified" in out
     assert "too few: it takes 22" in " ".join(out.split())
+
+
+def test_json_answers_have_the_keys_of_the_specification(capsys):
+    name = items(40)
+    certified = {"threshold", "n_accepted", "coverage", "error_bound", "epsilon", "delta", "method"}
+    assert answer(capsys, "certify", name).keys() >= certified
+    found = answer(capsys, "agree", name)
+    assert found["n"] == 40
+    for figure in ("exact", "within_one", "kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "kendall"):
+        assert found[figure].keys() >= {"value", "ci95"}
+    fitted = {"schema_version", "method", "features", "target", "training_metadata", "model", "metrics"}
+    assert answer(capsys, "calibrate", name).keys() >= fitted
 
 
 def test_agreement_counts_what_anyone_can_count(capsys):

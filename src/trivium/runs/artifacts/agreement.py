@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trivium.runs.items.ranked import scale_of
+from trivium.runs.items.ranked import kept_scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.agreeing import RANKED, RATES, agreement
 from trivium.trust.correction import Corrected, corrected_mean, corrected_rate
@@ -33,12 +33,12 @@ def agreement_answer(
         seed: Of the resamples.
 
     Raises:
-        TrustError: If there are too many different labels, or an option is wrong.
+        TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
     """
     kept = np.flatnonzero(table.predicted)
     judge, people = table.pred[kept], table.gt[kept]
     groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]])
-    ends = scale_of([table], scale)
+    ends = kept_scale(table, scale)
     apart = step or _step(judge, people, ends.width)
     found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed)
     answer: dict[str, Any] = {

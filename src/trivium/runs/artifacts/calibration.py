@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from trivium.errors import TrustError
-from trivium.runs.items.ranked import confidences, scale_of
+from trivium.runs.items.ranked import confidences, kept_scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.features import feature_matrix
@@ -41,7 +41,8 @@ def calibrate(
         seed: Of the split into folds.
 
     Raises:
-        TrustError: If there is nothing to fit on, or the options do not go together.
+        TrustError: If a value is off the scale, there is nothing to fit on, or the options do not go
+            together.
     """
     if bool(features) == (confidence is not None):
         raise TrustError(
@@ -64,7 +65,7 @@ def calibrate(
             wanted_by=f'calibrator "{method}"',
         )
         x, notes = matrix[kept], tuple(filled)
-    ends = scale_of([table], scale)
+    ends = kept_scale(table, scale)
     y = target_values(table.pred[kept], table.gt[kept], target, span=ends.width)
     training: dict[str, Any] = {
         key: value for key, value in msgspec.structs.asdict(table.origin).items() if value is not None

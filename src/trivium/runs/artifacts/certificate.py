@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from trivium.runs.items.ranked import confidences
+from trivium.runs.items.ranked import confidences, kept_scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.acceptance import certify
 from trivium.trust.calibration.calibrator import Calibrator
@@ -37,8 +37,10 @@ def certificate(
         calibrator: For calibrated confidences.
 
     Raises:
-        TrustError: If an option or a confidence is not like that.
+        TrustError: If a value is off the scale that the table declares, or an option or a confidence is not
+            like that.
     """
+    kept_scale(table, None)
     values, notes = confidences(table, variant, calibrator=calibrator)
     kept = np.flatnonzero(table.predicted)
     wrong = np.abs(table.pred[kept] - table.gt[kept]) > tolerance + EQUAL

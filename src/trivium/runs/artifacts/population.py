@@ -44,10 +44,16 @@ def included_groups(tables: Sequence[ItemTable], *, intersection_only: bool) -> 
 
 
 def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, Any]:
-    """Counts of groups and items; of two sides the items of each."""
+    """Counts of groups and items; of two sides the items of each.
+
+    ``cmax_failed_abstained`` is the coverage there would be had failed groups abstained from all their items.
+    """
     everyone = set.intersection(*(_all_ids(table) for table in tables))
     total, predicted = zip(*(_counts(table, included) for table in tables), strict=True)
+    # A group that failed has no items to count: it is taken to have as many as the others on average.
+    answered = len(included) / len(everyone) if everyone else 0.0
     shares = [part / whole if whole else 0.0 for part, whole in zip(predicted, total, strict=True)]
+    worst = [share * answered for share in shares]
     return {
         "participants_total": len(everyone),
         "participants_included": len(included),
@@ -55,6 +61,7 @@ def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str
         "items_total": total[0],
         "items_predicted": predicted[0] if len(tables) == 1 else list(predicted),
         "cmax": shares[0] if len(tables) == 1 else shares,
+        "cmax_failed_abstained": worst[0] if len(tables) == 1 else worst,
     }
 
 

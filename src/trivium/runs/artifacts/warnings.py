@@ -33,9 +33,12 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
         found.append(f"{included} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow")
     for table in tables:
         if table.failed:
+            everyone = table.groups.count + len(table.failed)
+            share = float(table.predicted.mean()) * table.groups.count / everyone if table.n else 0.0
             found.append(
-                f"{_which(table, tables)}{len(table.failed)} of {table.groups.count + len(table.failed)} "
-                "groups failed and are left out: the figures speak of those that succeeded"
+                f"{_which(table, tables)}{len(table.failed)} of {everyone} groups failed and are left out: "
+                "the figures speak of those that succeeded. Had the failed ones abstained from as many items "
+                f"each, {100 * share:.1f} % would be predicted"
             )
         if table.n and not table.predicted.any():
             found.append(f"{_which(table, tables)}no item has a prediction: there is no risk to speak of")

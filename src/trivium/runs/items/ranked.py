@@ -59,6 +59,17 @@ def scale_of(tables: Sequence[ItemTable], stated: tuple[float, float] | None) ->
     return Scale(low=low, high=high if high > low else low + 1, source="observed")
 
 
+def kept_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
+    """The scale of a table, with every prediction and truth on it.
+
+    Raises:
+        TrustError: If a value is off the scale; names group and item.
+    """
+    scale = scale_of([table], stated)
+    _losses(table, "abs", scale)
+    return scale
+
+
 def variants_of(tables: Sequence[ItemTable], word: str | None) -> tuple[str, ...]:
     """The confidences that are asked for: by default what the items state, else the default of S.9.
 
@@ -87,16 +98,14 @@ def ranked(
         TrustError: If a value is off the scale, or a confidence cannot be computed; names group and item.
     """
     values, notes = confidences(table, variant, calibrator=calibrator)
-    wrong = losses(
-        table.pred,
-        table.gt,
-        kind=loss,
-        scale=(scale.low, scale.high),
-        predicted=table.predicted,
-        name=table.name,
-    )
+    wrong = _losses(table, loss, scale)
     items = Items.of(table.groups, wrong, values, predicted=table.predicted, name=table.name, variant=variant)
     return items, notes
+
+
+def _losses(table: ItemTable, kind: str, scale: Scale) -> Floats:
+    ends = scale.low, scale.high
+    return losses(table.pred, table.gt, kind=kind, scale=ends, predicted=table.predicted, name=table.name)
 
 
 def confidences(
