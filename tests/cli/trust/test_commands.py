@@ -117,6 +117,17 @@ def test_no_error_at_all_has_no_gap_to_speak_of(capsys):
     assert found["confidence_variants"]["confidence"]["interpretation"]["aurc_gap_pct"] is None
 
 
+def test_a_coverage_far_beyond_the_one_asked_for_is_told(capsys):
+    lines = [
+        {"group": f"g{i}", "item": "x", "pred": 1, "gt": i % 2, "confidence": i // 13} for i in range(30)
+    ]
+    Path("ties.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = answer(capsys, "curve", "ties.jsonl", "--range", "0:1", "--coverage-grid", "0.1,0.2,0.9")
+    # 4 of 30 are surest, then 17, then all: 20 % asked for is 56.7 % answered.
+    assert any("of the surest 20 % is that of the surest 56.7 %" in line for line in found["warnings"])
+    assert "ties make" not in say(capsys, "curve", items(), "--range", "0:1")[1]
+
+
 def test_coverages_that_round_alike_are_kept_apart(capsys):
     found = answer(capsys, "curve", items(), "--range", "0:1", "--coverage-grid", "0.12,0.125,0.5")
     assert list(found["confidence_variants"]["confidence"]["mae_at_coverage"]) == ["0.12", "0.125", "0.50"]

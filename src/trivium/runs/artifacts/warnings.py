@@ -14,6 +14,9 @@ FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 MOST_TIED = 0.2
 """Share of the predictions in one plateau above which a reader is told of ties."""
 
+WIDEST_JUMP = 0.05
+"""Coverage beyond the one asked for from which on a reader is told of it."""
+
 
 def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:
     """What holds of the items, whatever the confidence."""
@@ -46,7 +49,7 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
 
 
 def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
-    """What holds of one confidence: ties."""
+    """What holds of one confidence: ties, and how far they make coverage jump."""
     found = []
     points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
     if points == 1 and predicted > 1:
@@ -57,6 +60,13 @@ def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
             found.append(
                 "more than a fifth of the predictions share one confidence; AUGRC bears ties better than AURC"
             )
+    readings = [reading for reading in entry["mae_at_coverage"].values() if reading]
+    widest = max(readings, key=lambda reading: reading["achieved"] - reading["requested"], default=None)
+    if points < predicted and widest and widest["achieved"] - widest["requested"] > WIDEST_JUMP:
+        found.append(
+            f"ties make coverage jump: the risk of the surest {100 * widest['requested']:g} % is that of the "
+            f"surest {100 * widest['achieved']:.1f} %"
+        )
     return found
 
 
