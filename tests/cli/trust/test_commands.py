@@ -176,6 +176,20 @@ def test_no_command_takes_a_value_off_the_scale(capsys, command):
     assert 'line 1, group "g0", item "x": pred is 7, outside the scale 0:1' in err
 
 
+def test_a_certificate_takes_no_value_off_the_scale_that_an_artifact_declares(capsys):
+    result = {
+        "participant_id": 1,
+        "success": True,
+        "predicted_items": {"Sleep": 7},
+        "ground_truth_items": {"Sleep": 1},
+        "item_signals": {"Sleep": {"llm_evidence_count": 2}},
+    }
+    Path("run.json").write_text(json.dumps({"experiments": [{"results": {"results": [result]}}]}))
+    code, _, err = say(capsys, "certify", "run.json", "--confidence", "llm")
+    assert code == 2
+    assert 'group "1", item "Sleep": pred is 7, outside the scale 0:3' in err
+
+
 def test_two_inputs_must_have_the_same_groups_unless_told(capsys):
     first, second = items(20), items(25, "more.jsonl")
     code, _, err = say(capsys, "curve", "--input", first, "--input", second)
