@@ -57,7 +57,7 @@ def test_a_file_is_a_place_too_and_finds_what_lies_beside_it(folder):
         ("reviewers", 'names no agent; expected "package.module:name", "file.py:name"'),
         ("reviewers.simple:", "names no agent"),
         (":name", "names no agent"),
-        ("reviewers/simple:write_review", '"reviewers/simple" is no module name'),
+        ("reviewers/plain:write_review", '"reviewers/plain" is no module name'),
         (
             "reviewrs.simple:x",
             'there is no module "reviewrs" here or in this Python. Did you mean "reviewers"?',
