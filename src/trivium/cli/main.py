@@ -1,5 +1,6 @@
 """The command ``trivium``. Each command is one file, imported when it is called, and one line here."""
 
+import os
 import sys
 from typing import Any
 
@@ -21,6 +22,18 @@ COMMANDS = {
     "completion": ("trivium.cli.completion:completion", "Print the lines that complete commands in a shell."),
 }
 
+WIDEST = 100
+"""Columns of a help text, however wide the terminal."""
+
+
+def _columns() -> int:
+    """Columns of the terminal. Click would import shutil and its archivers to ask."""
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (OSError, ValueError):
+        return 80
+
+
 INTERRUPTED = 130
 WRONG_INPUT = 2
 
@@ -28,7 +41,10 @@ WRONG_INPUT = 2
 @click.group(
     cls=LazyCommands,
     table=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "terminal_width": max(50, min(_columns(), WIDEST) - 2),
+    },
 )
 @click.version_option(package_name="trivium", message="trivium %(version)s")
 @click.option(
