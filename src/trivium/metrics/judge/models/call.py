@@ -1,0 +1,72 @@
+"""Call and Reply: one request to a model, and what came back (spec: metrics, T2.5)."""
+
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+KEY_VERSION = "1"
+"""Changes when the same call would have to be asked anew."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: everything that could change its answer, and nothing else.
+
+    No secret is in it and no time limit: neither changes what a model says.
+
+    Attributes:
+        provider: How it is spoken to: ``openai-chat``, ``anthropic``, …
+        address: Base URL, without what could be a secret.
+        model: The provider's name of it.
+        instructions: Of the judge.
+        turns: What the user said, the model, the user, …: one text, or three when a malformed answer is
+            sent back.
+        schema: JSON schema of the answer.
+        output: Whether the provider is asked for that schema, or for a call of a tool that takes it.
+        temperature: 0 or more.
+        seed: For providers that take one.
+        max_tokens: Most tokens of the answer.
+        top_logprobs: Alternatives of each token that are asked for, where they can be had; 0 for none.
+        sample: Index of the answer among several to the same question, so that they stay independent.
+    """
+
+    provider: str
+    address: str
+    model: str
+    instructions: str
+    turns: tuple[str, ...]
+    schema: dict[str, Any]
+    output: Literal["native", "tool"]
+    temperature: float
+    seed: int | None
+    max_tokens: int
+    top_logprobs: int
+    sample: int
+
+    def key(self) -> str:
+        """What its answer is kept under: a hash of every field, 64 hexadecimal digits."""
+        canonical = msgspec.json.encode([KEY_VERSION, self], order="sorted")
+        return blake2b(canonical, digest_size=32).hexdigest()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back.
+
+    Attributes:
+        text: The JSON of the answer, or whatever stood in its place.
+        finish: Why it ended: ``stop``, ``length``, ``content_filter``, ``tool_call``, or None where the
+            provider does not say.
+        model: Who answered, as the provider names it.
+        logprobs: Of its tokens, each ``{token, logprob, top_logprobs: [{logprob}]}``, or None.
+        input_tokens: Read, those from the provider's cache included.
+        output_tokens: Written, those of its reasoning included.
+        cost_usd: Or None where no price is known.
+    """
+
+    text: str
+    finish: str | None
+    model: str
+    logprobs: list[dict[str, Any]] | None
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None

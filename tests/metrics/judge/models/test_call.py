@@ -1,0 +1,46 @@
+"""Calls are told apart by everything that could change their answer."""
+
+import msgspec
+import pytest
+
+from trivium.metrics.judge.models.call import Call
+
+CALL = Call(
+    provider="openai-chat",
+    address="http://127.0.0.1/v1",
+    model="m",
+    instructions="Judge.",
+    turns=("text",),
+    schema={"type": "object", "properties": {"a": {}, "b": {}}},
+    output="native",
+    temperature=0.0,
+    seed=1,
+    max_tokens=100,
+    top_logprobs=5,
+    sample=0,
+)
+OTHERS = {
+    "provider": "anthropic",
+    "address": "http://127.0.0.1/v2",
+    "model": "n",
+    "instructions": "Judge!",
+    "turns": ("text", "answer", "again"),
+    "schema": {"type": "object", "properties": {"a": {}, "b": {"type": "null"}}},
+    "output": "tool",
+    "temperature": 0.7,
+    "seed": None,
+    "max_tokens": 101,
+    "top_logprobs": 0,
+    "sample": 1,
+}
+
+
+@pytest.mark.parametrize("field", Call.__struct_fields__)
+def test_every_field_is_in_the_key(field):
+    assert msgspec.structs.replace(CALL, **{field: OTHERS[field]}).key() != CALL.key()
+
+
+def test_equal_calls_have_the_same_key_whatever_the_order_of_their_schema():
+    other = {"properties": {"b": {}, "a": {}}, "type": "object"}
+    assert msgspec.structs.replace(CALL, schema=other).key() == CALL.key()
+    assert len(CALL.key()) == 64
