@@ -2,6 +2,9 @@
 
 A reader is a module with ``sniff(document) -> bool``, which says whether a JSON value is of its format,
 and ``read(documents, source) -> list[Trace]``, which reads the documents of a file (one, or one a line).
+A format that is no JSON, or that has a quicker way than through JSON values, has (instead, or besides)
+``opens(path, head) -> bool``, which says so from the first ``HEAD_BYTES`` of a file (un-gzipped), and
+``read_file(path) -> list[Trace]``. Those are asked first.
 """
 
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.traces.readers.documents import documents_of
+from trivium.traces.readers.documents import documents_of, head_of
 from trivium.traces.trace import Trace
 
 FORMATS = {
@@ -42,7 +45,18 @@ def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Tr
         from trivium.traces.readers.agents_eval import read_run
 
         return "agents-eval", [read_run(path)]
-    return read_documents(documents_of(path), source=str(path), format=format)
+    source = str(path)
+    if format is not None:
+        reader = _reader(format, source)
+        if hasattr(reader, "read_file"):
+            return format, reader.read_file(path)
+        return read_documents(documents_of(path), source=source, format=format)
+    head = head_of(path)
+    for name in FORMATS:
+        reader = _reader(name, source)
+        if hasattr(reader, "opens") and reader.opens(path, head):
+            return name, reader.read_file(path)
+    return read_documents(documents_of(path), source=source)
 
 
 def read_trace(value: Any, format: str | None = None, *, source: str = "") -> Trace:  # noqa: A002
@@ -79,7 +93,8 @@ def sniff_format(documents: Sequence[Any], *, source: str) -> str:
     if not documents:
         raise TraceError(source, "the file is empty")
     for name in FORMATS:
-        if _reader(name, source).sniff(documents[0]):
+        reader = _reader(name, source)
+        if hasattr(reader, "sniff") and reader.sniff(documents[0]):
             return name
     first = documents[0][0] if isinstance(documents[0], list) and documents[0] else documents[0]
     keys = f"with the keys {', '.join(list(first)[:8])}" if isinstance(first, dict) else ""

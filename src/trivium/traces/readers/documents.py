@@ -1,8 +1,14 @@
 """Documents: the JSON values of a trace file, one, or one a line."""
 
+import gzip
 import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import msgspec
 
@@ -12,24 +18,72 @@ MAX_BYTES = 512 * 2**20
 """Largest trace file read: a trace of 50,000 spans has about 30 MB."""
 
 
+HEAD_BYTES = 2**16
+"""How much of a file is looked at to find out its format."""
+
+_GZIP = b"\x1f\x8b"
+
+
 def documents_of(path: Path, *, max_bytes: int = MAX_BYTES) -> list[Any]:
     """The JSON values of a file.
 
     Args:
-        path: The file.
+        path: The file; one that is gzipped is read as what it holds.
         max_bytes: Largest file read.
 
     Raises:
         TraceError: If it is not there, too large, no UTF-8 or no JSON.
     """
+    return parse_documents(content_of(path, max_bytes=max_bytes), source=str(path))
+
+
+def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file, un-gzipped.
+
+    Raises:
+        TraceError: If it is not there, no file, too large, or no sound gzip.
+    """
     try:
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise TraceError(str(path), f"holds {size:,} bytes; at most {max_bytes:,} are read")
-        content = path.read_bytes()
+        with _opened(path) as file:
+            content = file.read(max_bytes + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
     except OSError as error:
         raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
-    return parse_documents(content, source=str(path))
+    if len(content) > max_bytes:
+        size = max(path.stat().st_size, len(content))
+        raise TraceError(str(path), f"holds {size:,} bytes or more; at most {max_bytes:,} are read")
+    return content
+
+
+def head_of(path: Path) -> bytes:
+    """The first ``HEAD_BYTES`` of a file, un-gzipped.
+
+    Raises:
+        TraceError: As ``content_of``.
+    """
+    try:
+        with _opened(path) as file:
+            return file.read(HEAD_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file, read through gzip where it starts as such."""
+    with path.open("rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise TraceError(str(path), "is no file: a device or a pipe may never end")
+        start = file.read(len(_GZIP))
+        file.seek(0)
+        if start != _GZIP:
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield cast("IO[bytes]", unpacked)
 
 
 def parse_documents(content: bytes, *, source: str) -> list[Any]:
