@@ -378,7 +378,7 @@ class TestStores:
         code = (
             "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
             f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
-            "from trivium.cli.main import main; main()"
+            "from trivium.cli.start import main; main()"
         )
         command = ["run", "many.jsonl", "--agent", "json:dumps", "--metrics", "time", "--quiet"]
         done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)

@@ -121,7 +121,7 @@ def test_importing_trivium_loads_nothing_heavy() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from trivium.cli.main import run_command; run_command(['--help']);"
+        "import sys; from trivium.cli.start import main; sys.argv = ['trivium', '--help']; main();"
         "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
     )
     loaded = set(
@@ -130,7 +130,7 @@ def test_help_loads_nothing_heavy() -> None:
         ).stderr.split()
     )
 
-    heavy = EXTRAS | {"numpy", "scipy", "networkx", "rustworkx", "msgspec", "sqlalchemy", "rich", "httpx"}
+    heavy = EXTRAS | {"numpy", "scipy", "networkx", "msgspec", "sqlalchemy", "rich", "click", "httpx"}
     assert loaded & heavy == set()
 
 

@@ -1,5 +1,5 @@
 """``python -m trivium`` is ``trivium``."""
 
-from trivium.cli.main import main
+from trivium.cli.start import main
 
 main()

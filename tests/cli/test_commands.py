@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from trivium.cli.main import COMMANDS, run_command, trivium
+from trivium.cli.main import run_command, trivium
+from trivium.cli.overview import COMMANDS, overview
 
 REFERENCE = "the method is sound but the evaluation is small"
 
@@ -51,6 +52,24 @@ def test_every_command_says_in_the_overview_what_it_says_itself():
         assert command is not None
         assert command.help, name
         assert line.endswith(".")
+
+
+@pytest.mark.parametrize("width", range(48, 99))
+def test_the_overview_reads_as_click_writes_it(width):
+    context = click.Context(
+        trivium, info_name="trivium", terminal_width=width, help_option_names=["-h", "--help"]
+    )
+    assert overview(width) == trivium.get_help(context)
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_the_overview_is_what_a_bare_command_prints(arguments):
+    told = [
+        subprocess.run([sys.executable, "-m", "trivium", *each], capture_output=True, text=True)
+        for each in (arguments, ["--log-level", "error", "--help"])
+    ]
+    assert told[0].stdout == told[1].stdout
+    assert [each.returncode for each in told] == [0, 0]
 
 
 def test_every_option_has_an_environment_variable():
