@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.judge_server import fill
 from trivium.metrics.judge.judging import nearest_level
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
-from trivium.metrics.judge.rubrics.built_in import AGENT, REVIEW
-from trivium.metrics.judge.rubrics.rubric import LEVELS
 from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import passages, quotes_found, retrieval
 from trivium.metrics.judge.signals.tokens import score_spans, token_signals
+from trivium.suites.rubrics.built_in import AGENT, REVIEW
+from trivium.suites.rubrics.rubric import LEVELS
 
 WHOLE = likert_values(1)
 

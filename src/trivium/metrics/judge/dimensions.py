@@ -6,10 +6,10 @@ from typing import ClassVar, Self
 
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.judge.judging import Judge, Judgement
-from trivium.metrics.judge.rubrics.built_in import BUILT_IN
-from trivium.metrics.judge.rubrics.rubric import PASS_MARK, Dimension, Rubric
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.score import Score, Tier
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import PASS_MARK, Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 
 NO_JUDGE = "the judge is off: the suite names no model (judge.models)"

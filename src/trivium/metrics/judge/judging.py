@@ -16,12 +16,12 @@ from trivium.metrics.judge.models.opening import ModelOff, open_model
 from trivium.metrics.judge.prompts.answer import Answer, parse, schema
 from trivium.metrics.judge.prompts.prompt import instructions
 from trivium.metrics.judge.prompts.shown import fenced, shown
-from trivium.metrics.judge.rubrics.rubric import Dimension
 from trivium.metrics.judge.rubrics.scoring import likert_values, raw_of, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
 from trivium.metrics.judge.signals.tokens import token_signals
 from trivium.metrics.metric import Subject
+from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.settings import JudgeSettings
 
 if TYPE_CHECKING:

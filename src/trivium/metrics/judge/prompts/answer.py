@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.metrics.judge.rubrics.rubric import Dimension
+from trivium.suites.rubrics.rubric import Dimension
 
 MOST_CLAIMS = 100
 MOST_EVIDENCE = 20

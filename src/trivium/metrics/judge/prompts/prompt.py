@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trivium.metrics.judge.rubrics.rubric import Criterion, Dimension
+from trivium.suites.rubrics.rubric import Criterion, Dimension
 
 RULES = """\
 You are a judge. You score one attempt at a task by the rubric below, and nothing else.

@@ -1,1 +1,1 @@
-"""Rubrics: what a judge is asked to look at, and how its words become scores."""
+"""Scores: how a judge's words become numbers."""

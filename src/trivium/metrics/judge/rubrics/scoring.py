@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from trivium.metrics.judge.prompts.answer import Answer, Claim
-from trivium.metrics.judge.rubrics.rubric import LIKERT_MOST, Dimension
+from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension
 
 Scale = Literal["ratio", "minmax"]
 

@@ -1,6 +1,6 @@
 """The rubrics that come with Trivium (spec: metrics, T2.2 to T2.4)."""
 
-from trivium.metrics.judge.rubrics.rubric import Criterion, Dimension, Rubric, Seen
+from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric, Seen
 
 _PROCESS: tuple[Seen, ...] = ("input", "workflow", "trace")
 

@@ -1,0 +1,1 @@
+"""Rubrics: what judges look at, built in or written by users."""

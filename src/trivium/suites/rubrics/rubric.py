@@ -1,0 +1,115 @@
+"""Rubric: the dimensions that a judge scores, and their scales (spec: metrics, T2.1)."""
+
+from hashlib import blake2b
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z][A-Za-z0-9_]*$",
+        extra={"words": "a name of letters, digits and _, a letter first"},
+    ),
+]
+Filled = Annotated[str, Meta(min_length=1)]
+Weight = Annotated[float, Meta(gt=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Step = Annotated[float, Meta(gt=0, le=1)]
+Scale = Literal["ratio", "minmax"]
+
+Seen = Literal["input", "output", "source", "references", "facts", "sources", "aspects", "workflow", "trace"]
+"""What a dimension may look at; what a case or an attempt does not have is left out."""
+
+LEVELS: dict[str, float] = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
+
+PASS_MARK = 0.7
+LIKERT_MOST = 5
+
+
+class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing that a Likert dimension is scored by.
+
+    Attributes:
+        name: How the answer calls it.
+        asks: What the judge is to look for.
+        weight: Share of the dimension's score, rescaled over its criteria.
+    """
+
+    name: Name
+    asks: Filled
+    weight: Weight = 1.0
+
+
+class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing that is judged and has a score.
+
+    Attributes:
+        name: How metrics call it.
+        asks: What it is about.
+        criteria: Scored 1 to 5 each; a dimension without criteria is scored by one of its levels.
+        levels: Names of levels and their values, in [0, 1].
+        claims: Whether the output's claims are extracted and verified instead (T2.4).
+        aspects: Whether the aspects that were asked for are gone through instead: each is covered, partly
+            covered or not, and the score is the share that is (T2.4).
+        sees: What the judge is shown for it.
+        needs: What must be there, one of them at least; without it the dimension is skipped.
+        weight: Share of the rubric's overall score.
+    """
+
+    name: Name
+    asks: Filled
+    criteria: tuple[Criterion, ...] = ()
+    levels: dict[Filled, Share] = msgspec.field(default_factory=lambda: dict(LEVELS))
+    claims: bool = False
+    aspects: bool = False
+    sees: Annotated[tuple[Seen, ...], Meta(min_length=1)] = ("input", "output")
+    needs: tuple[Seen, ...] = ()
+    weight: Weight = 1.0
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Something judged before, shown to the judge as an example.
+
+    Attributes:
+        shows: Its texts, by the names of what dimensions see.
+        scores: What it deserves, by dimension: values by criterion, or a level.
+        reason: Why.
+    """
+
+    shows: Annotated[dict[Seen, str], Meta(min_length=1)]
+    scores: Annotated[dict[str, dict[str, float] | str], Meta(min_length=1)]
+    reason: Filled
+
+
+class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a judge is asked to look at: dimensions, and how they are asked about.
+
+    Attributes:
+        name: How metrics call it: ``name.dimension``.
+        dimensions: At least one. In a file ``review.clarity`` stands for a built-in dimension, ``review``
+            for all of a rubric's, and a dimension that ``extends`` one changes only what it says.
+        pass_mark: The overall score that passes.
+        scale: How a Likert value becomes a score, v/5 or (v−1)/4; None leaves it to ``judge.scale``.
+        step: Distance of two neighbouring Likert values; None leaves it to ``judge.step``.
+        examples: Shown to the judge before it judges.
+        instructions: Template of the instructions, with ``{rubric}`` and ``{examples}`` (default: our own).
+        material: Template of what is judged, with ``{output}``, ``{source}``, … and ``{material}`` for all
+            that has no place of its own (default: ``{material}``).
+    """
+
+    name: Name
+    dimensions: Annotated[tuple[Dimension, ...], Meta(min_length=1)]
+    pass_mark: Share = PASS_MARK
+    scale: Scale | None = None
+    step: Step | None = None
+    examples: tuple[Example, ...] = ()
+    instructions: str | None = None
+    material: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Hash of all of it."""
+        raw = msgspec.json.encode(self, order="deterministic")
+        return blake2b(raw, digest_size=8).hexdigest()
