@@ -45,7 +45,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     def key(self) -> str:
         """What its answer is kept under: a hash of every field, 64 hexadecimal digits."""
-        canonical = msgspec.json.encode([KEY_VERSION, self], order="sorted")
+        # The order of a schema's properties is kept: models answer in it.
+        canonical = msgspec.json.encode([KEY_VERSION, self])
         return blake2b(canonical, digest_size=32).hexdigest()
 
 
@@ -61,6 +62,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         input_tokens: Read, those from the provider's cache included.
         output_tokens: Written, those of its reasoning included.
         cost_usd: Or None where no price is known.
+        cached_tokens: Of those read, how many the provider had in its own cache and bills less for.
     """
 
     text: str
@@ -70,3 +72,4 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    cached_tokens: int = 0

@@ -1,0 +1,1 @@
+"""Answers that are kept, so that none is paid for twice."""

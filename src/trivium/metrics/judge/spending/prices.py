@@ -1,0 +1,154 @@
+"""Prices: what tokens of a model cost, by the suite's own list or by genai-prices."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from trivium.errors import Problem
+from trivium.metrics.judge.models.call import Call, Reply
+
+GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
+
+_MILLION = 1_000_000
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """USD a token; it may change for the whole call from a number of input tokens on.
+
+    Attributes:
+        starts: Input tokens from which each price holds, rising from 0.
+        prices: USD a token.
+    """
+
+    starts: tuple[int, ...]
+    prices: tuple[float, ...]
+
+    def at(self, input_tokens: int) -> float:
+        """The price of a call that reads this many."""
+        return self.prices[bisect_right(self.starts, input_tokens) - 1]
+
+    def most(self, input_tokens: int) -> float:
+        """The highest price of a call that reads at most this many."""
+        return max(self.prices[: bisect_right(self.starts, input_tokens)])
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model costs.
+
+    Attributes:
+        input: Of what it reads.
+        output: Of what it writes, its reasoning included.
+        cached_input: Of what the provider had in its own cache.
+        request_usd: Of each request, whatever it holds.
+    """
+
+    input: Rate
+    output: Rate
+    cached_input: Rate
+    request_usd: float = 0.0
+
+    def of(self, reply: Reply) -> float:
+        """USD that a reply cost."""
+        read = reply.input_tokens
+        cached = min(reply.cached_tokens, read)
+        cost = (read - cached) * self.input.at(read) + cached * self.cached_input.at(read)
+        return self.request_usd + cost + reply.output_tokens * self.output.at(read)
+
+    def most(self, *, input_tokens: int, output_tokens: int) -> float:
+        """USD that a call costs at most which reads and writes at most this much."""
+        read = max(self.input.most(input_tokens), self.cached_input.most(input_tokens))
+        return self.request_usd + input_tokens * read + output_tokens * self.output.most(input_tokens)
+
+
+class Prices:
+    """The prices of a suite's models, looked up once.
+
+    Args:
+        names: Models as the suite names them.
+        given: The suite's ``judge.prices``, USD per million tokens; they go before the list's.
+    """
+
+    def __init__(self, names: Iterable[str], given: GivenPrices) -> None:
+        self._names: dict[tuple[str, str], str] = {}
+        self._prices: dict[str, Price | None] = {}
+        for name in names:
+            self._names.setdefault(_place(name), name)
+            self._prices[name] = _given(given[name]) if name in given else _listed(name)
+
+    def name(self, call: Call) -> str:
+        """The model of a call, as the suite names it."""
+        return self._names.get((call.provider, call.model)) or f"{call.provider}:{call.model}"
+
+    def price(self, name: str) -> Price | None:
+        """Of a model by the suite's name, or None where nobody knows."""
+        return self._prices.get(name)
+
+    def problems(self) -> list[Problem]:
+        """What to write for each model that has no price, for a suite with a budget in USD."""
+        return [
+            Problem(
+                "judge.prices",
+                f'no price of "{name}" is known, which budget_usd needs. Give it, in USD per million '
+                f'tokens (0 for a model of your own):  prices: {{"{name}": {{input: 0.15, output: 0.60}}}}',
+            )
+            for name, price in self._prices.items()
+            if price is None
+        ]
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Provider and model of a name, as calls hold them."""
+    provider, _, model = name.partition(":")
+    return ("openai-chat" if provider == "openai" else provider), model
+
+
+def _given(prices: Mapping[Literal["input", "output"], float]) -> Price:
+    """A price that the suite gives; what it leaves out costs nothing."""
+    read, written = (_flat(prices.get(side, 0.0) / _MILLION) for side in ("input", "output"))
+    return Price(input=read, output=written, cached_input=read)
+
+
+def _listed(name: str) -> Price | None:
+    """The price of today by genai-prices."""
+    from datetime import UTC, datetime
+
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    provider, _, model = name.partition(":")
+    try:
+        _, info = get_snapshot().find_provider_model(model, None, _PROVIDERS.get(provider, provider), None)
+    except LookupError:
+        return None
+    listed = info.get_prices(datetime.now(tz=UTC))
+    read, written = _rate(listed.input_mtok), _rate(listed.output_mtok)
+    if read is None or written is None:
+        return None
+    per_request = _rate(listed.requests_kcount)
+    return Price(
+        input=read,
+        output=written,
+        cached_input=_rate(listed.cache_read_mtok) or read,
+        request_usd=0.0 if per_request is None else per_request.at(0) * _MILLION / 1000,
+    )
+
+
+_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai"}
+"""Names of PydanticAI under which genai-prices lists another."""
+
+
+def _rate(listed: Any) -> Rate | None:
+    if listed is None:
+        return None
+    tiers = getattr(listed, "tiers", None)
+    if tiers is None:
+        return _flat(float(listed) / _MILLION)
+    steps = [(0, float(listed.base) / _MILLION), *((t.start, float(t.price) / _MILLION) for t in tiers)]
+    return Rate(tuple(start for start, _ in steps), tuple(price for _, price in steps))
+
+
+def _flat(price: float) -> Rate:
+    return Rate((0,), (price,))

@@ -1,0 +1,238 @@
+"""Purse: a run's budget, held before every request and settled after it."""
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.spending.bound import bytes_sent
+from trivium.metrics.judge.spending.ledger import Books, Entry, RememberedBooks, Spending
+from trivium.metrics.judge.spending.prices import Price, Prices
+
+ADVANCE = 0.02
+"""Share of the budget that is put down as spent beforehand, so that not every request waits for a disk."""
+
+
+class Spent(Exception):
+    """The budget does not allow the request; the text says so in one line."""
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set aside for one request in flight.
+
+    Attributes:
+        call: The request.
+        entry: Whose spending it is.
+        price: Of the model, or None where nobody knows.
+        usd: The most it can cost; 0 where no budget needs it.
+        tokens: The most it can use; 0 where no budget needs it.
+        sent: UTF-8 bytes of what it sends; 0 where no budget needs it.
+    """
+
+    call: Call
+    entry: Entry
+    price: Price | None
+    usd: float = 0.0
+    tokens: int = 0
+    sent: int = 0
+
+
+class Purse(Protocol):
+    """Says of every request whether it may be sent, and takes note of what it took."""
+
+    async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
+        """Set aside what a request can cost at most; waits while those in flight might leave enough.
+
+        Called before every request, retries included; what is held must be paid.
+
+        Args:
+            call: The request.
+            about: The dimensions that it judges, which share what it costs.
+
+        Raises:
+            Spent: If the budget cannot allow it.
+        """
+
+    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool) -> float | None:
+        """Take note of how a request ended.
+
+        Args:
+            hold: What was set aside for it.
+            reply: What came back, if anything did.
+            billed: Without a reply, whether the provider may have billed it all the same (a timeout, a
+                connection lost after sending): then the most it can cost is charged.
+
+        Returns:
+            USD that the reply cost, or None where no price is known or nothing came.
+        """
+
+    def found(self, call: Call, *, about: tuple[str, ...]) -> None:
+        """Take note of a reply that had been kept: it costs nothing."""
+
+
+class RunPurse:
+    """The purse of one run, for one event loop.
+
+    Args:
+        prices: Of the suite's models.
+        budget_usd: Most that the run may spend, or None.
+        budget_tokens: Most tokens that it may use, or None.
+        books: Where its spending is put down; what they hold already is spent.
+    """
+
+    def __init__(
+        self,
+        prices: Prices,
+        *,
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        books: Books | None = None,
+    ) -> None:
+        self._prices = prices
+        self._budget_usd = budget_usd
+        self._budget_tokens = budget_tokens
+        self._bounded = budget_usd is not None or budget_tokens is not None
+        self._books = books or RememberedBooks()
+        before = sum(self._books.entries().values(), Spending())
+        # What a killed process had drawn and not accounted for may have been spent.
+        drawn_usd, drawn_tokens = self._books.drawn()
+        self._usd = max(before.most_usd, drawn_usd)
+        self._tokens = max(before.most_tokens, drawn_tokens)
+        self._drawn_usd, self._drawn_tokens = self._usd, self._tokens
+        self._held_usd, self._held_tokens, self._in_flight = 0.0, 0, 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._drawing = asyncio.Lock()
+        self._read_ratio = self._written_ratio = 1.0
+
+    async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
+        """See :meth:`Purse.hold`."""
+        name = self._prices.name(call)
+        price = self._prices.price(name)
+        if not self._bounded:
+            return Hold(call=call, entry=(name, about), price=price)
+        sent = bytes_sent(call)
+        while True:
+            usd, tokens = self._most(call, sent, price, name)
+            lacking = self._lacking(usd, tokens)
+            if lacking is None:
+                break
+            if not self._in_flight:
+                raise Spent(lacking)
+            await self._something_paid()
+        self._held_usd += usd
+        self._held_tokens += tokens
+        self._in_flight += 1
+        hold = Hold(call=call, entry=(name, about), price=price, usd=usd, tokens=tokens, sent=sent)
+        try:
+            await self._draw()
+        except BaseException:
+            self._release(hold)
+            raise
+        return hold
+
+    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool) -> float | None:
+        """See :meth:`Purse.pay`."""
+        cost: float | None = None
+        if reply is not None:
+            cost = None if hold.price is None else hold.price.of(reply)
+            more = Spending(
+                requests=1,
+                answered=1,
+                input_tokens=reply.input_tokens,
+                output_tokens=reply.output_tokens,
+                cost_usd=cost or 0.0,
+                unpriced=cost is None,
+            )
+            self._learn(hold, reply)
+        elif billed:
+            usd, tokens = hold.usd, hold.tokens
+            if not self._bounded:
+                usd, tokens = self._most(hold.call, bytes_sent(hold.call), hold.price, hold.entry[0])
+            more = Spending(requests=1, unknown=1, unknown_usd=usd, unknown_tokens=tokens)
+        else:
+            more = Spending(requests=1)
+        self._usd += more.most_usd
+        self._tokens += more.most_tokens
+        self._books.note(hold.entry, more)
+        if self._bounded:
+            self._release(hold)
+        return cost
+
+    def found(self, call: Call, *, about: tuple[str, ...]) -> None:
+        """See :meth:`Purse.found`."""
+        self._books.note((self._prices.name(call), about), Spending(from_cache=1))
+
+    def close(self) -> None:
+        """Give back what was drawn and not spent; nothing may be in flight."""
+        if self._bounded:
+            self._books.draw(usd=self._usd, tokens=self._tokens)
+
+    def _most(self, call: Call, sent: int, price: Price | None, name: str) -> tuple[float, int]:
+        """USD and tokens that a call can take at most."""
+        read = int(sent * self._read_ratio) + 1
+        written = int(call.max_tokens * self._written_ratio) + 1
+        if price is None:
+            if self._budget_usd is not None:
+                raise Spent(f"no price of {name} is known, and the run has a budget in USD")
+            return 0.0, read + written
+        return price.most(input_tokens=read, output_tokens=written), read + written
+
+    def _lacking(self, usd: float, tokens: int) -> str | None:
+        """What the budget lacks for a request, in words."""
+        if self._budget_usd is not None and self._usd + self._held_usd + usd > self._budget_usd:
+            return (
+                f"the budget of ${self._budget_usd:g} is used up: ${self._usd:.6f} is spent, and a request "
+                f"may cost ${usd:.6f} (judge.budget_usd)"
+            )
+        used, most = self._tokens + self._held_tokens, self._budget_tokens
+        if most is not None and used + tokens > most:
+            return (
+                f"the budget of {most:,} tokens is used up: {self._tokens:,} are used, and a request may use "
+                f"{tokens:,} (judge.budget_tokens)"
+            )
+        return None
+
+    async def _something_paid(self) -> None:
+        paid = asyncio.get_running_loop().create_future()
+        self._waiting.append(paid)
+        await paid
+
+    def _release(self, hold: Hold) -> None:
+        self._held_usd -= hold.usd
+        self._held_tokens -= hold.tokens
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._held_usd = 0.0  # rounding does not add up over a long run
+        waiting, self._waiting = self._waiting, []
+        for paid in waiting:
+            if not paid.done():
+                paid.set_result(None)
+
+    async def _draw(self) -> None:
+        """Put down what may be spent before it is."""
+        if not self._needs_drawing():
+            return
+        async with self._drawing:
+            if self._needs_drawing():
+                usd = _ahead(self._usd + self._held_usd, self._budget_usd)
+                tokens = int(_ahead(self._tokens + self._held_tokens, self._budget_tokens))
+                await asyncio.to_thread(self._books.draw, usd=usd, tokens=tokens)
+                self._drawn_usd, self._drawn_tokens = usd, tokens
+
+    def _needs_drawing(self) -> bool:
+        usd, tokens = self._usd + self._held_usd, self._tokens + self._held_tokens
+        return (self._budget_usd is not None and usd > self._drawn_usd) or (
+            self._budget_tokens is not None and tokens > self._drawn_tokens
+        )
+
+    def _learn(self, hold: Hold, reply: Reply) -> None:
+        """Raise the bound where a provider counts more than it allows for."""
+        if hold.sent:
+            self._read_ratio = max(self._read_ratio, reply.input_tokens / hold.sent)
+            self._written_ratio = max(self._written_ratio, reply.output_tokens / hold.call.max_tokens)
+
+
+def _ahead(needed: float, budget: float | None) -> float:
+    """What is needed and an advance, within the budget."""
+    return needed if budget is None else min(needed + ADVANCE * budget, max(needed, budget))
