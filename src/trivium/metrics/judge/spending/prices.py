@@ -111,8 +111,8 @@ def _given(prices: Mapping[Literal["input", "output"], float]) -> Price:
 
 
 def _listed(name: str) -> Price | None:
-    """The price of today by genai-prices."""
-    from datetime import UTC, datetime
+    """The price of today by genai-prices; where it goes by the hour, that of the dearest one."""
+    from datetime import UTC, datetime, timedelta
 
     try:
         from genai_prices.data_snapshot import get_snapshot
@@ -123,7 +123,16 @@ def _listed(name: str) -> Price | None:
         _, info = get_snapshot().find_provider_model(model, None, _PROVIDERS.get(provider, provider), None)
     except LookupError:
         return None
-    listed = info.get_prices(datetime.now(tz=UTC))
+    now = datetime.now(tz=UTC)
+    hours = [_price(info.get_prices(now + timedelta(hours=hour))) for hour in range(24)]
+    return max((price for price in hours if price is not None), key=_dearness, default=None)
+
+
+def _dearness(price: Price) -> tuple[float, float]:
+    return price.output.at(0), price.input.at(0)
+
+
+def _price(listed: Any) -> Price | None:
     read, written = _rate(listed.input_mtok), _rate(listed.output_mtok)
     if read is None or written is None:
         return None
