@@ -130,6 +130,7 @@ class JudgeSettings(
         models: Models by their PydanticAI names, the first that answers judging (T2.6).
         models_by_complexity: Models for cases of a complexity, in place of ``models``.
         rubric: ``review``, ``agent``, or a file; several are judged one after the other.
+        together: Whether the dimensions of a rubric are judged in one request, or each in its own.
         samples: Answers asked of each model for each judgement.
         panel: Whether every model judges and the median counts, instead of the first that answers.
         concurrency: Most requests in flight; None lets the limiter find it.
@@ -151,6 +152,7 @@ class JudgeSettings(
     models: Texts = ()
     models_by_complexity: dict[Complexity, Texts] = {}
     rubric: Texts = ("review",)
+    together: bool = True
     samples: Count = 1
     panel: bool = False
     concurrency: Count | None = None

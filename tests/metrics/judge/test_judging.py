@@ -305,3 +305,13 @@ def test_from_the_suite_file_to_the_summary(served, tmp_path):
         summary = run.summary()
     assert set(summary.dimension_averages) <= {"clarity", "constructiveness"}
     assert summary.metrics["technical_accuracy"].status["skipped"] == 1
+
+
+def test_a_rubric_may_be_judged_by_one_request_a_dimension(served):
+    with served(JudgeServer()) as server:
+        (scores,) = judged(("constructiveness", "clarity"), together=False)
+    prompts = {name: each.prompt for each in server.requests for name in each.schema["properties"]}
+    assert len(server.requests) == len(prompts) == 2
+    assert "A source." in prompts["constructiveness"]
+    assert "A source." not in prompts["clarity"]  # which does not look at it
+    assert scores["clarity"].detail["shared_by"] == 1

@@ -178,11 +178,14 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     if settings.judge is None:
         return list(metrics)
     _check(settings.judge)
-    wanted: dict[str, list[Dimension]] = {}
+    wanted: dict[str, list[JudgedDimension]] = {}
     for each in metrics:
         if isinstance(each, JudgedDimension):
-            wanted.setdefault(each.rubric.name, []).append(each.dimension)
-    judges = {name: Judge(dimensions, settings.judge) for name, dimensions in wanted.items()}
+            wanted.setdefault(each.rubric.name, []).append(each)
+    judges = {
+        name: Judge(each[0].rubric, [one.dimension for one in each], settings.judge)
+        for name, each in wanted.items()
+    }
     return [
         replace(each, judge=judges[each.rubric.name]) if isinstance(each, JudgedDimension) else each
         for each in metrics

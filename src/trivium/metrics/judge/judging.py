@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from hashlib import blake2b
@@ -13,15 +13,15 @@ import msgspec
 
 from trivium.metrics.judge.models.asking import PATIENCE, Answered, GivenUp, Patience, Question, ask
 from trivium.metrics.judge.models.opening import ModelOff, open_model
-from trivium.metrics.judge.prompts.answer import Answer, parse, schema
-from trivium.metrics.judge.prompts.prompt import instructions
-from trivium.metrics.judge.prompts.shown import fenced, shown
-from trivium.metrics.judge.rubrics.scoring import likert_values, raw_of, value_of
+from trivium.metrics.judge.prompts.answer import Answer
+from trivium.metrics.judge.prompts.preparing import Prepared, prepare
+from trivium.metrics.judge.prompts.shown import shown
+from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
 from trivium.metrics.judge.signals.tokens import token_signals
 from trivium.metrics.metric import Subject
-from trivium.suites.rubrics.rubric import Dimension
+from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
 
 if TYPE_CHECKING:
@@ -58,23 +58,29 @@ Judgements = dict[str, Judgement]
 
 
 class Judge:
-    """Judges some dimensions of a rubric together, one request an attempt and sample.
+    """Judges some dimensions of a rubric, in one request an attempt and sample or in one a dimension.
 
     What it found is remembered for one batch, so that the metrics of its dimensions share it.
 
     Args:
+        rubric: Whose dimensions they are.
         dimensions: Those that are wanted.
         settings: The suite's.
         patience: How long a failing provider is tried.
     """
 
     def __init__(
-        self, dimensions: Sequence[Dimension], settings: JudgeSettings, *, patience: Patience = PATIENCE
+        self,
+        rubric: Rubric,
+        dimensions: Sequence[Dimension],
+        settings: JudgeSettings,
+        *,
+        patience: Patience = PATIENCE,
     ) -> None:
+        self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
         self._patience = patience
-        self._scores = likert_values(settings.step)
         self._limit = settings.concurrency or CONCURRENCY
         self._lock = Lock()
         self._batch: Sequence[Subject] | None = None
@@ -113,25 +119,22 @@ class Judge:
             else:
                 due.append(dimension)
         if due:
-            seen = {name for dimension in due for name in dimension.sees}
-            found |= await self._judge_due(subject, due, _only(texts, seen), models, limit)
+            requests = prepare(self.rubric, due, texts, self.settings)
+            judged = [self._judge_due(subject, asked, models, limit) for asked in requests]
+            for judgements in await asyncio.gather(*judged):
+                found |= judgements
         return found
 
     async def _judge_due(
-        self,
-        subject: Subject,
-        due: Sequence[Dimension],
-        texts: dict[str, str],
-        models: "_Models",
-        limit: asyncio.Semaphore,
+        self, subject: Subject, asked: Prepared, models: "_Models", limit: asyncio.Semaphore
     ) -> Judgements:
         """Judge with the first model that answers."""
-        told = instructions(due, self._scores)
+        due = asked.dimensions
         passed_over: list[str] = []
         for name in self._models_for(subject):
             try:
                 model = await models.get(name)
-                samples = await self._samples(model, told, due, texts, limit)
+                samples = await self._samples(model, asked, limit)
             except ModelOff as off:
                 passed_over.append(str(off))
                 self._tell_once(f"the judge {name} is off: {off}")
@@ -139,10 +142,10 @@ class Judge:
                 passed_over.append(str(why))
                 log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
             else:
-                facts = {"model": name, "prompt": _hash(told)} | _taken(samples, len(due))
+                facts = {"model": name, "prompt": _hash(asked.instructions)} | _taken(samples, len(due))
                 if passed_over:
                     facts["passed_over"] = passed_over
-                return {each.name: self._judgement(each, samples, texts, facts) for each in due}
+                return {each.name: self._judgement(each, samples, asked.texts, facts) for each in due}
         why_not = "; ".join(passed_over) or "judge.models names none"
         return {each.name: Judgement(status="failed", reason=f"no judge: {why_not}") for each in due}
 
@@ -151,31 +154,23 @@ class Judge:
         return by_complexity.get(subject.case.complexity, self.settings.models)
 
     async def _samples(
-        self,
-        model: "Model",
-        told: str,
-        due: Sequence[Dimension],
-        texts: dict[str, str],
-        limit: asyncio.Semaphore,
+        self, model: "Model", asked: Prepared, limit: asyncio.Semaphore
     ) -> list[Answered[Answers]]:
         """As many answers as were asked for; those that fail are left out, unless all do."""
         settings = self.settings
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
-        body, form = fenced(texts), schema(due, self._scores)
 
         async def one(index: int) -> Answered[Answers]:
             question = Question(
-                instructions=told,
-                text=body,
-                schema=form,
+                instructions=asked.instructions,
+                text=asked.body,
+                schema=asked.schema,
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,
                 timeout=settings.timeout,
             )
             async with limit:
-                return await ask(
-                    model, question, lambda text: parse(text, due, self._scores), patience=self._patience
-                )
+                return await ask(model, question, asked.parse, patience=self._patience)
 
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, Answered)]
@@ -191,7 +186,7 @@ class Judge:
         facts: dict[str, Any],
     ) -> Judgement:
         values = [
-            value_of(sample.answer[dimension.name], dimension, scale=self.settings.scale)
+            value_of(sample.answer[dimension.name], dimension, scale=self.rubric.scale or self.settings.scale)
             for sample in samples
         ]
         value = modal(values)
@@ -265,10 +260,6 @@ class _Models:
 def nearest_level(value: float, levels: dict[str, float]) -> str:
     """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
     return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
-
-
-def _only(texts: dict[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: text for name, text in texts.items() if name in names}
 
 
 def _hash(instructions: str) -> str:
