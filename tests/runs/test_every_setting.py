@@ -147,7 +147,7 @@ def test_a_match_by_arguments_looks_at_them(tmp_path):
 
 @pytest.mark.parametrize(
     "key",
-    [{"panel": True}, {"evidence_similarity": "encoder"}, {"prices": {"m": {"input": 1}}}, {"cache": False}],
+    [{"panel": True}, {"prices": {"m": {"input": 1}}}, {"cache": False}],
 )
 def test_a_key_of_the_judge_that_does_nothing_yet_says_so(tmp_path, key):
     (name,) = key

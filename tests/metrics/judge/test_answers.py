@@ -1,7 +1,6 @@
 """An answer is what was asked for, or is refused with its place."""
 
 import json
-import math
 
 import jsonschema
 import pytest
@@ -12,13 +11,14 @@ from tests.judge_server import fill
 from trivium.metrics.judge.judging import nearest_level
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
 from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
-from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import passages, quotes_found, retrieval
-from trivium.metrics.judge.signals.tokens import score_spans, token_signals
+from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
+from trivium.metrics.judge.signals.tokens import score_spans
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 from trivium.suites.rubrics.rubric import LEVELS
 
 WHOLE = likert_values(1)
+COSINE = EvidenceSimilarity("cosine")
 
 
 @pytest.mark.parametrize("rubric", [REVIEW, AGENT], ids=lambda each: each.name)
@@ -75,34 +75,18 @@ def test_the_nearest_level_is_shown_and_ties_go_down(value, level):
     assert nearest_level(value, LEVELS) == level
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([0.8, 0.8, 0.4], 0.8), ([0.8, 0.4], 0.4), ([0.8, None], None), ([None, 0.2, 0.2], 0.2)],
-)
-def test_the_modal_score_settles_ties_by_abstaining_then_downwards(values, expected):
-    assert modal(values) == expected
-
-
-def test_one_sample_has_no_spread():
-    assert consistency([0.6]) == {
-        "consistency_modal_confidence": 1.0,
-        "consistency_score_std": 0.0,
-        "consistency_na_rate": 0.0,
-    }
-
-
 def test_a_quote_counts_when_it_is_there_but_for_case_and_spaces():
     assert quotes_found(["A  b", "x", " "], ["a\nB c"]) == [True, False, False]
 
 
 def test_quotes_are_backed_by_passages_of_the_source():
     source = "Birds fly south.\n\nFish swim in water."
-    found = retrieval(["fish swim in water.", "fish swim", "nowhere"], source)
+    found = retrieval(["fish swim in water.", "fish swim", "nowhere"], source, similar=COSINE)
     assert found["retrieval_reference_count"] == 1
     assert found["retrieval_similarity_max"] == pytest.approx(1.0)
     assert 0 < found["retrieval_similarity_mean"] < 1
-    assert retrieval(["x"], None)["retrieval_reference_count"] is None
-    assert retrieval([], source)["retrieval_similarity_mean"] is None
+    assert retrieval(["x"], None, similar=COSINE)["retrieval_reference_count"] is None
+    assert retrieval([], source, similar=COSINE)["retrieval_similarity_mean"] is None
 
 
 @given(st.text())
@@ -115,10 +99,3 @@ def test_spans_of_scores_are_those_of_the_dimension():
     text = json.dumps({"a": {"criteria": criteria, "level": "good"}, "b": {"score": 1}})
     assert [text[start:end] for start, end in score_spans(text, "a")] == ["4", "good"]
     assert [text[start:end] for start, end in score_spans(text, "b")] == ["1"]
-
-
-def test_all_tokens_count_when_asked_for():
-    half = {"token": "x", "logprob": math.log(0.5), "top_logprobs": [{"logprob": math.log(0.5)}] * 2}
-    signals = token_signals([half, half], "a", tokens="all")
-    assert signals == pytest.approx({"token_msp": 0.5, "token_pe": math.log(2), "token_energy": 0.0})
-    assert token_signals([half], "a", tokens="score") == dict.fromkeys(signals)

@@ -183,7 +183,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
     judges = {
-        name: Judge(each[0].rubric, [one.dimension for one in each], settings.judge)
+        name: Judge(each[0].rubric, [one.dimension for one in each], settings.judge, encoder=settings.encoder)
         for name, each in wanted.items()
     }
     return [

@@ -19,6 +19,7 @@ from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
+from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.signals.tokens import token_signals
 from trivium.metrics.metric import Subject
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -66,6 +67,7 @@ class Judge:
         rubric: Whose dimensions they are.
         dimensions: Those that are wanted.
         settings: The suite's.
+        encoder: The suite's, where quotes are compared by it.
         patience: How long a failing provider is tried.
     """
 
@@ -75,12 +77,14 @@ class Judge:
         dimensions: Sequence[Dimension],
         settings: JudgeSettings,
         *,
+        encoder: str | None = None,
         patience: Patience = PATIENCE,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
         self._patience = patience
+        self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._limit = settings.concurrency or CONCURRENCY
         self._lock = Lock()
         self._batch: Sequence[Subject] | None = None
@@ -196,16 +200,17 @@ class Judge:
         signals: dict[str, Any] = {
             "llm_evidence_count": sum(there),
             "verbalized_confidence": answer.confidence,
-            **retrieval(answer.evidence, texts.get("source")),
-            **token_signals(sample.logprobs, dimension.name, tokens=self.settings.tokens),
+            **retrieval(answer.evidence, texts.get("source"), similar=self._similar),
+            **token_signals(sample.logprobs, sample.text, dimension.name, tokens=self.settings.tokens),
         }
-        if len(values) > 1:
+        if self.settings.samples > 1:
             signals |= consistency(values)
         detail: dict[str, Any] = facts | {
             "reason": answer.reason,
             "evidence": [
                 {"quote": quote, "found": found} for quote, found in zip(answer.evidence, there, strict=True)
             ],
+            "evidence_similarity": self._similar.kind,
             "signals": signals,
         }
         if answer.criteria:
@@ -217,8 +222,9 @@ class Judge:
             detail["claims"] = msgspec.to_builtins(answer.claims)
             if value is not None:
                 detail["level"] = nearest_level(value, dimension.levels)
-        if len(values) > 1:
+        if self.settings.samples > 1:
             detail["samples"] = values
+            detail["samples_asked"] = self.settings.samples
         if dimension.claims and value is None:
             return Judgement(status="skipped", reason="the output makes no claim", detail=detail)
         return Judgement(

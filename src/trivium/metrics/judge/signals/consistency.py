@@ -4,6 +4,12 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
+NONE: dict[str, float | None] = {
+    "consistency_modal_confidence": None,
+    "consistency_score_std": None,
+    "consistency_na_rate": None,
+}
+
 
 def modal(values: Sequence[float | None]) -> float | None:
     """The most frequent value; None is an abstention. A tie goes to abstention, then to the smaller score."""
@@ -14,12 +20,15 @@ def modal(values: Sequence[float | None]) -> float | None:
     return None if len(numbers) < len(tied) else min(numbers)
 
 
-def consistency(values: Sequence[float | None]) -> dict[str, float]:
+def consistency(values: Sequence[float | None]) -> dict[str, float | None]:
     """The three signals of the samples of one judgement.
 
     Args:
-        values: The score of each sample, None where it abstained; one at least.
+        values: The score of each sample that came, None where it abstained. Of fewer than two nothing can be
+            told, and the signals are null: one that is left of several agrees with nobody.
     """
+    if len(values) < 2:
+        return dict(NONE)
     numbers = [value for value in values if value is not None]
     return {
         "consistency_modal_confidence": Counter(values)[modal(values)] / len(values),

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trivium.metrics.metric import TextMetric
-from trivium.metrics.registry import metric_class
+from trivium.metrics.judge.signals.similarity import Similar
 
 PASSAGE_CHARS = 500
 _WORDS = re.compile(r"\w+")
@@ -18,27 +17,33 @@ def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[bool]:
     return [bool(quote) and any(quote in text for text in texts) for quote in folded]
 
 
-def retrieval(quotes: Sequence[str], source: str | None) -> dict[str, Any]:
+NO_SOURCE: dict[str, Any] = {
+    "retrieval_reference_count": None,
+    "retrieval_similarity_mean": None,
+    "retrieval_similarity_max": None,
+}
+
+
+def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, Any]:
     """How the quotes are backed by passages of the source.
 
-    For each quote the passage that shares most words with it is retrieved; similarity is cosine (T1.1).
+    For each quote the passage that shares most words with it is retrieved.
+
+    Args:
+        quotes: What the judge cites.
+        source: The document, as the judge was shown it.
+        similar: How quotes are compared with their passages.
 
     Returns:
         ``retrieval_reference_count``, the distinct passages retrieved, and the mean and the largest
-        similarity between quote and passage; null without a source, similarities also without a passage.
+        similarity between quote and passage; null without a source, similarities also without a passage, or
+        where they cannot be had.
     """
     if source is None:
-        return {
-            "retrieval_reference_count": None,
-            "retrieval_similarity_mean": None,
-            "retrieval_similarity_max": None,
-        }
-    cosine = metric_class("cosine")()
-    if not isinstance(cosine, TextMetric):
-        raise TypeError("cosine compares texts")
+        return dict(NO_SOURCE)
     parts = [(passage, set(_WORDS.findall(passage.casefold()))) for passage in passages(source)]
     retrieved: set[int] = set()
-    similarities: list[float] = []
+    pairs: list[tuple[str, str]] = []
     for quote in quotes:
         words = set(_WORDS.findall(quote.casefold()))
         shared = [len(words & own) for _, own in parts]
@@ -46,11 +51,12 @@ def retrieval(quotes: Sequence[str], source: str | None) -> dict[str, Any]:
             continue
         best = shared.index(max(shared))
         retrieved.add(best)
-        similarities.append(cosine.compare(quote, parts[best][0]))
+        pairs.append((quote, parts[best][0]))
+    similarities = similar(pairs) if pairs else None
     return {
         "retrieval_reference_count": len(retrieved),
         "retrieval_similarity_mean": sum(similarities) / len(similarities) if similarities else None,
-        "retrieval_similarity_max": max(similarities, default=None),
+        "retrieval_similarity_max": max(similarities) if similarities else None,
     }
 
 

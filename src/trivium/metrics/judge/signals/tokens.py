@@ -1,12 +1,18 @@
 """Token signals: how sure the model was of the tokens it wrote (spec: metrics, T2.5)."""
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
 
 SCORED = frozenset({"score", "level", "verdict"})
 """Fields of an answer whose values are scores."""
+
+ROUNDING = 1e-3
+"""By so much a log-probability may lie above 0: providers round."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
@@ -14,40 +20,65 @@ NONE: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_ene
 
 
 def token_signals(
-    logprobs: Sequence[Mapping[str, Any]] | None, dimension: str, *, tokens: Literal["score", "all"]
+    logprobs: Sequence[Mapping[str, Any]] | None,
+    text: str,
+    dimension: str,
+    *,
+    tokens: Literal["score", "all"],
 ) -> dict[str, float | None]:
-    """The three signals of one dimension; null where the provider gave no log-probabilities.
+    """The three signals of one dimension.
+
+    They are null where the provider gave no log-probabilities, where a token that counts has none, and where
+    the tokens do not spell the answer, so that nobody can say which of them are its scores.
 
     Args:
-        logprobs: ``{token, logprob, top_logprobs: [{logprob}]}`` of each token of the answer.
+        logprobs: ``{token, logprob, top_logprobs: [{logprob}]}`` of each token of the answer, with ``bytes``
+            where the token is a piece of a character.
+        text: The answer.
         dimension: Whose tokens count.
         tokens: Those of its scores, or all of the answer.
     """
     if not logprobs:
         return dict(NONE)
-    chosen = list(logprobs) if tokens == "all" else _of_scores(logprobs, dimension)
-    own = [token["logprob"] for token in chosen]
-    tops = [
-        [top["logprob"] for top in token["top_logprobs"]] for token in chosen if token.get("top_logprobs")
-    ]
+    chosen = list(logprobs) if tokens == "all" else _of_scores(logprobs, text, dimension)
+    own = _all_or_nothing(chosen, _own)
+    tops = _all_or_nothing(chosen, _tops)
     return {
-        "token_msp": _mean([math.exp(value) for value in own]),
+        "token_msp": _mean([min(1.0, math.exp(value)) for value in own]),
         "token_pe": _mean([_entropy(top) for top in tops]),
         "token_energy": _mean([_log_sum_exp(top) for top in tops]),
     }
 
 
-def _of_scores(logprobs: Sequence[Mapping[str, Any]], dimension: str) -> list[Mapping[str, Any]]:
-    """The tokens that touch a value of the dimension's scores."""
-    spans = score_spans("".join(token["token"] for token in logprobs), dimension)
+def _of_scores(logprobs: Sequence[Mapping[str, Any]], text: str, dimension: str) -> list[Mapping[str, Any]]:
+    """The tokens that touch a value of the dimension's scores; none where they do not spell the text.
+
+    Places are counted in bytes: a token may hold a part of a character.
+    """
+    pieces = [_bytes(token) for token in logprobs]
+    # What a model wrote before its answer, and marks of the end after it, are no part of the answer.
+    start = b"".join(pieces).rfind(text.encode()) if text else -1
+    if start < 0:
+        return []
+    spans = [
+        (start + len(text[:first].encode()), start + len(text[:stop].encode()))
+        for first, stop in score_spans(text, dimension)
+    ]
     chosen: list[Mapping[str, Any]] = []
-    start = 0
-    for token in logprobs:
-        end = start + len(token["token"])
-        if any(start < stop and first < end for first, stop in spans):
+    begin = 0
+    for token, piece in zip(logprobs, pieces, strict=True):
+        end = begin + len(piece)
+        if any(begin < stop and first < end for first, stop in spans):
             chosen.append(token)
-        start = end
+        begin = end
     return chosen
+
+
+def _bytes(token: Mapping[str, Any]) -> bytes:
+    given = token.get("bytes")
+    if isinstance(given, list) and all(isinstance(each, int) and 0 <= each < 256 for each in given):
+        return bytes(given)
+    return str(token.get("token", "")).encode(errors="replace")
 
 
 def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
@@ -76,8 +107,46 @@ def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
                 spans.append((found.start() + inner, found.end() - inner))
             is_value = False
         else:
-            key = piece.strip('"')
+            key = _key(piece)
     return spans
+
+
+def _key(piece: str) -> str:
+    try:
+        return str(json.loads(piece))
+    except ValueError:
+        return ""  # no name of a field is written like that
+
+
+def _all_or_nothing(
+    tokens: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T | None]
+) -> list[T]:
+    """What is read of each token; nothing where one lacks it, for a mean over the rest would mislead."""
+    found = [read(token) for token in tokens]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
+
+
+def _own(token: Mapping[str, Any]) -> float | None:
+    return _logprob(token.get("logprob"))
+
+
+def _tops(token: Mapping[str, Any]) -> list[float] | None:
+    """Log-probabilities of the alternatives; one of probability 0 adds nothing."""
+    tops = token.get("top_logprobs")
+    if not isinstance(tops, list):
+        return None
+    values = [_logprob(top.get("logprob")) if isinstance(top, Mapping) else None for top in tops]
+    if any(value is None for value in values):
+        return None
+    return [value for value in values if value is not None and value > -math.inf] or None
+
+
+def _logprob(value: Any) -> float | None:
+    """A log-probability: a number at most 0, but for rounding."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDING:
+        return None
+    return float(value)
 
 
 def _mean(values: Sequence[float]) -> float | None:
