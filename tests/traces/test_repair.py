@@ -206,3 +206,22 @@ def test_messages_keep_their_order_and_parties(spans, message):
     assert [(m.sender, m.receiver, m.type) for m in said] == [
         (message.sender, message.receiver, message.type)
     ] * 2
+
+
+def test_nesting_may_add_to_the_messages_that_are_stated():
+    spans = [
+        agent("1", "a", start=0.0, end=1.0),
+        agent("2", "b", start=2.0, end=9.0),
+        agent("3", "c", "2", start=3.0, end=4.0),
+    ]
+    handoff = Message(sender="a", receiver="b", type="handoff", time=1.0)
+    untimed = Message(sender="c", receiver="a", type="handoff")
+    assert normalise(spans, [handoff]).messages == (handoff,)
+    trace = normalise(spans, [untimed, handoff], nested=True)
+    assert [(m.sender, m.receiver, m.type) for m in trace.messages] == [
+        ("a", "b", "handoff"),
+        ("b", "c", "task_request"),
+        ("c", "b", "result_delivery"),
+        ("c", "a", "handoff"),
+    ]
+    assert normalise(spans[:2], [handoff], nested=True).messages == (handoff,)

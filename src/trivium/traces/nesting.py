@@ -27,9 +27,10 @@ def nested_messages(asked: Sequence[tuple[str, Span]], *, timed: bool) -> tuple[
         if run.end is not None if timed else run.ok is not None:
             messages.append(Message(sender=name, receiver=asker, type="result_delivery", time=run.end))
     if timed:
-        messages.sort(key=_time)
+        messages.sort(key=message_time)
     return tuple(messages)
 
 
-def _time(message: Message) -> float:
+def message_time(message: Message) -> float:
+    """What messages are ordered by: their time, and those without one last."""
     return float("inf") if message.time is None else message.time

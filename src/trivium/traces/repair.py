@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.nesting import nested_messages
+from trivium.traces.nesting import message_time, nested_messages
 from trivium.traces.order import parents_first
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
@@ -27,6 +27,7 @@ def normalise(
     trace_id: str = "",
     problems: Iterable[TraceProblem] = (),
     metadata: Mapping[str, Any] | None = None,
+    nested: bool = False,
 ) -> Trace:
     """A sound trace: ids unique, parents a forest, no negative duration, every caller filled in.
 
@@ -45,6 +46,8 @@ def normalise(
         trace_id: Its id.
         problems: What a reader had to repair before.
         metadata: Anything else.
+        nested: Adds what the nesting tells to messages that are stated, for a format that states
+            hand-offs only.
     """
     spans = tuple(spans)
     found = list(problems)
@@ -60,10 +63,15 @@ def normalise(
     return Trace(
         trace_id=trace_id,
         spans=sound,
-        messages=said or nested_messages(asked, timed=timed),
+        messages=_with_nested(said, nested_messages(asked, timed=timed)) if nested or not said else said,
         problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
         metadata=dict(metadata) if metadata else {},
     )
+
+
+def _with_nested(said: tuple[Message, ...], told: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Stated messages and those that the nesting tells, by time; those without a time come last."""
+    return tuple(sorted((*said, *told), key=message_time)) if said and told else said or told
 
 
 def _fast(spans: tuple[Span, ...], asked: list[tuple[str, Span]], *, timed: bool) -> tuple[Span, ...] | None:

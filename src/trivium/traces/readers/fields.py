@@ -1,7 +1,14 @@
 """Fields: what foreign JSON holds, taken leniently. A field of the wrong type counts as absent."""
 
+import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
+
+import msgspec
+
+_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+"""Numbers above the first are times since 1970 in the second: nano-, micro- and milliseconds."""
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:
@@ -36,3 +43,52 @@ def number(value: Any) -> float | None:
             return None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None
+
+
+def moment(value: Any) -> float | None:
+    """A time as seconds since 1970; None when there is none, as the all-zero time of an unfinished call.
+
+    ISO dates are read with a T or a space, numbers (or texts of digits) as seconds, milli-, micro- or
+    nanoseconds, whichever puts them into this age.
+    """
+    if isinstance(value, str) and value.isdecimal() and len(value) < 25:
+        value = int(value)
+    seconds = number(value)
+    if seconds is None or seconds <= 0:
+        return None
+    if isinstance(value, int | float):
+        seconds *= next((unit for least, unit in _UNITS if seconds > least), 1.0)
+    return seconds
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
+
+
+def decoded(value: Any) -> Any:
+    """What a JSON text holds (an object, a list, or a text that was encoded twice), else the value itself."""
+    for _ in range(2):
+        if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
+            break
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            break
+    return value
+
+
+def snake(item: dict[str, Any]) -> dict[str, Any]:
+    """An object with its keys in snake case; a key that is there in both forms keeps the snake's value."""
+    if all(map(str.islower, item)):
+        return item
+    return {_snake(key): value for key, value in item.items()} | {
+        key: value for key, value in item.items() if _snake(key) == key
+    }
+
+
+@lru_cache(maxsize=4096)
+def _snake(key: str) -> str:
+    return re.sub("(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
