@@ -178,10 +178,10 @@ def test_a_store_that_fails_ends_the_run_with_what_was_stored(tmp_path):
             inserted.set()
 
     store.keep_cases(suite.digest, suite)
-    event.listen(store._engine, "after_cursor_execute", note)
-    event.listen(store._engine, "commit", lambda _: kept.set() if inserted.is_set() else None)
-    event.listen(store._engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=400"))
-    store._engine.dispose()
+    event.listen(store.engine, "after_cursor_execute", note)
+    event.listen(store.engine, "commit", lambda _: kept.set() if inserted.is_set() else None)
+    event.listen(store.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=400"))
+    store.engine.dispose()
     with pytest.raises(StoreError, match="the disk is full"):
         tv.evaluate(suite, agent=agent, store=store)
     store.close()

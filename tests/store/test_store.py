@@ -8,34 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.postgres import postgres_url  # noqa: F401 - a fixture
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.errors import StoreError
 from trivium.store.ownership import is_surely_gone, this_process
 from trivium.store.store import Store
 from trivium.suites.case import Case
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'store.db'}"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def any_url(request, url) -> str:
-    if request.param == "sqlite":
-        return url
-    address = request.getfixturevalue("postgres_url")
-    _empty(address)
-    return address
-
-
-def _empty(url: str) -> None:
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
 
 
 def test_attempts_and_evaluations_come_back_as_they_were(any_url):
@@ -230,8 +207,8 @@ class TestABadStore:
         store = Store(url)
         from sqlalchemy import event
 
-        event.listen(store._engine, "connect", lambda c, _: c.execute("PRAGMA query_only=ON"))
-        store._engine.dispose()
+        event.listen(store.engine, "connect", lambda c, _: c.execute("PRAGMA query_only=ON"))
+        store.engine.dispose()
         with pytest.raises(StoreError, match="may not be written to"):
             store.save(store.run(), attempts=[attempt(0)])
         store.close()
@@ -254,9 +231,9 @@ class TestABadStore:
             from sqlalchemy import event
 
             event.listen(
-                store._engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count={pages + 2}")
+                store.engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count={pages + 2}")
             )
-            store._engine.dispose()
+            store.engine.dispose()
             with pytest.raises(StoreError, match="the disk is full. What was stored is safe"):
                 store.save(run, attempts=[attempt(1, output="x" * 1_000_000)])
         with Store(url) as store:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from trivium.errors import MissingExtra, StoreError
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
-NEWEST = "0001"
+NEWEST = "0002"
 """Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
 
 _BUSY_MS = 30_000

@@ -55,8 +55,8 @@ class Store:
 
     def __init__(self, url: str = DEFAULT_URL, *, create: bool = True) -> None:
         self.url = url
-        self._engine = open_engine(url, create=create)
-        self.name = self._engine.url.render_as_string()
+        self.engine = open_engine(url, create=create)
+        self.name = self.engine.url.render_as_string()
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +66,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     # Runs
 
@@ -98,7 +98,7 @@ class Store:
             "settings": encode(settings),
             "provenance": encode(provenance),
         }
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             connection.execute(insert(tables.runs).values(values))
         return self.run(id)
 
@@ -144,7 +144,7 @@ class Store:
         for column, wanted in (("kind", kind), ("suite", suite), ("state", state)):
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
-        with plain_words(self._engine), self._engine.connect() as connection:
+        with plain_words(self.engine), self.engine.connect() as connection:
             return [self._run_record(row) for row in connection.execute(query)]
 
     def take(self, run: RunRecord) -> None:
@@ -155,7 +155,7 @@ class Store:
         """
         runs = tables.runs
         now = time.time()
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             owner, touched, state = connection.execute(
                 select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
             ).one()
@@ -187,14 +187,14 @@ class Store:
         }
         if due is not None:
             values["due"] = due
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(values))
 
     # Cases
 
     def keep_cases(self, suite: str, cases: Iterable[Case]) -> None:
         """Keep the cases of a suite, once for each content."""
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
             for chunk in _chunks(enumerate(cases), _ROWS_AT_ONCE):
@@ -271,7 +271,7 @@ class Store:
             }
             for stored in evaluations
         ]
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             if attempt_rows:
                 connection.execute(insert(tables.attempts), attempt_rows)
             if evaluation_rows:
@@ -346,7 +346,7 @@ class Store:
     def save_case_scores(self, run: RunRecord, scores: Iterable[tuple[int, dict[str, Score]]]) -> None:
         """Put down the figures of cases, in place of those there were."""
         table = tables.case_scores
-        with plain_words(self._engine), self._engine.begin() as connection:
+        with plain_words(self.engine), self.engine.begin() as connection:
             connection.execute(delete(table).where(table.c.run == run.number))
             for chunk in _chunks(scores, _ROWS_AT_ONCE):
                 rows = [{"run": run.number, "position": at, "body": encode(body)} for at, body in chunk]
@@ -361,7 +361,7 @@ class Store:
 
     def _stream(self, query: Any) -> Iterator[Any]:
         """Rows of a query, a few at a time, so that memory does not grow with them."""
-        with plain_words(self._engine), self._engine.connect() as connection:
+        with plain_words(self.engine), self.engine.connect() as connection:
             yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
 
     def _read(self, decoder: "msgspec.json.Decoder[T]", body: str) -> T:

@@ -1,10 +1,24 @@
 """The tables, as the newest migration leaves them.
 
 Bodies are JSON. A case is kept once for every suite content (``suite`` is a digest), an attempt once for the
-run that asked it; a run that scores another run's attempts again names it in ``attempts_from``.
+run that asked it; a run that scores another run's attempts again names it in ``attempts_from``. An answer of
+a judge is kept for the run that paid for it; what all of them cost is in ``spending``, and what may be spent
+is put into ``advances`` before it is.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 metadata = MetaData()
 
@@ -67,4 +81,39 @@ case_scores = Table(
     Column("run", _Number, primary_key=True, autoincrement=False),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("run", _Number, primary_key=True, autoincrement=False, index=True),
+    Column("created", Float, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+spending = Table(
+    "spending",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("model", Text, primary_key=True),
+    Column("about", Text, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("answered", BigInteger, nullable=False),
+    Column("from_cache", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("unpriced", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("unknown_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Double, nullable=False),
+    Column("unknown_usd", Double, nullable=False),
+)
+
+advances = Table(
+    "advances",
+    metadata,
+    Column("run", _Number, primary_key=True, autoincrement=False),
+    Column("usd", Double, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
 )

@@ -142,7 +142,7 @@ class RunPurse:
                 input_tokens=reply.input_tokens,
                 output_tokens=reply.output_tokens,
                 cost_usd=cost or 0.0,
-                unpriced=cost is None,
+                unpriced=int(cost is None),
             )
             self._learn(hold, reply)
         elif billed:

@@ -1,0 +1,104 @@
+"""Writer: a thread that commits small writes as they come, several in one transaction when they come fast."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from threading import Condition, Thread
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from trivium.errors import StoreError
+from trivium.store.opening import plain_words
+
+GATHER_SECONDS = 0.01
+"""How long the first of several writes waits for others: what a kill may cost, beside what is in flight."""
+
+Work = Callable[[Connection, Sequence[Any]], None]
+
+
+class Writer:
+    """Writes of one run that are small and many, in the order in which they were handed over.
+
+    Args:
+        engine: The store's.
+        works: What is done with the writes of each kind, those that follow one another together.
+    """
+
+    def __init__(self, engine: Engine, works: Mapping[str, Work]) -> None:
+        self._engine = engine
+        self._works = works
+        self._changed = Condition()
+        self._due: list[tuple[str, Any]] = []
+        self._busy = self._hurry = self._closing = False
+        self._failure: BaseException | None = None
+        self._thread: Thread | None = None
+
+    def write(self, kind: str, what: Any) -> None:
+        """Hand over a write; returns at once.
+
+        Raises:
+            StoreError: If an earlier one failed.
+        """
+        with self._changed:
+            self._check()
+            self._due.append((kind, what))
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="trivium-writer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Return when everything that was handed over is committed.
+
+        Raises:
+            StoreError: If that failed.
+        """
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not (self._due or self._busy) or self._failure is not None)
+            self._hurry = False
+            self._check()
+
+    def close(self) -> None:
+        """Commit what is left and end the thread.
+
+        Raises:
+            StoreError: If a write failed.
+        """
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StoreError(str(self._failure)) from self._failure
+
+    def _run(self) -> None:
+        try:
+            with plain_words(self._engine), self._engine.connect() as connection:
+                while (batch := self._next()) is not None:
+                    with connection.begin():
+                        for kind, together in groupby(batch, key=lambda one: one[0]):
+                            self._works[kind](connection, [what for _, what in together])
+                    with self._changed:
+                        self._busy = False
+                        self._changed.notify_all()
+        except BaseException as error:  # handed over to whoever writes next
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+
+    def _next(self) -> list[tuple[str, Any]] | None:
+        """What waits to be written, None when there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._due or self._closing)
+            if not (self._hurry or self._closing):
+                self._changed.wait_for(lambda: self._hurry or self._closing, timeout=GATHER_SECONDS)
+            batch, self._due = self._due, []
+            self._busy = bool(batch)
+            return batch or None
