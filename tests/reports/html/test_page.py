@@ -19,7 +19,7 @@ from trivium.reports.html.page import write_html
 ATTRIBUTES = (
     "aria-hidden aria-label aria-live aria-roledescription autocomplete charset class content cx cy d "
     "data-case data-verdict dir display fill fill-opacity font-family font-size font-weight height "
-    "hidden href http-equiv id lang name opacity overflow placeholder pointer-events points r role rx "
+    "hidden href http-equiv id lang name opacity open overflow placeholder pointer-events points r role rx "
     "scope stroke stroke-dasharray stroke-miterlimit stroke-opacity stroke-width tabindex text-anchor "
     "title transform type value version viewbox width x x1 x2 xmlns xmlns:xlink y y1 y2 "
 )

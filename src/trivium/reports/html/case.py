@@ -1,18 +1,22 @@
 """One attempt as the report shows it: texts side by side, scores, composite, drawings."""
 
 from collections import Counter
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 from markupsafe import Markup
 
+from trivium.metrics.judge.signals.evidence import folded as fold
 from trivium.metrics.score import Score
 from trivium.reports import wording
 from trivium.reports.drawings.agents import draw_interaction_graph
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
 from trivium.reports.drawings.tools import draw_tool_graph
-from trivium.reports.html.folding import JSON_CHARS, folded, short
+from trivium.reports.html.folding import JSON_CHARS, as_json, folded, short
+from trivium.reports.html.judgement import judgement_context, quotes_of
+from trivium.reports.html.quoting import SEARCHED_CHARS, excerpts, marked
 from trivium.reports.html.range_svg import range_svg
 from trivium.reports.untrusted import one_line
 from trivium.reports.view import EvaluationView
@@ -27,6 +31,9 @@ HALF_PAGE = 545
 def case_context(view: EvaluationView) -> dict[str, Any]:
     """Everything the template of an attempt needs."""
     case, attempt = view.case, view.attempt
+    judged = [score for score in view.scores.values() if score.tier == "judge" and _is_judgement(score)]
+    quotes = quotes_of(judged)
+    texts = _quoted_texts(view) if quotes else {}
     expect = {name: value for name, value in msgspec.to_builtins(case.expect).items() if value is not None}
     return {
         "name": wording.attempt_name(one_line(case.id), attempt.repeat),
@@ -39,17 +46,20 @@ def case_context(view: EvaluationView) -> dict[str, Any]:
         "parts": [(one_line(name), value, _bar(value)) for name, value in view.composite.parts.items()],
         "gist": _gist(case.input),
         "facts": _facts(view),
-        "input": folded(case.input),
-        "output": folded(attempt.output),
-        "references": [folded(text) for text in case.references[:REFERENCES_SHOWN] if text],
+        "anchor": anchor(case.id, attempt.repeat),
+        "input": marked(case.input, quotes),
+        "output": marked(attempt.output, quotes),
+        "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
         "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
+        "source": excerpts(case.source or "", quotes),
         "source_chars": len(case.source or ""),
         "more": {
             "expected": folded(expect or None, at_most=JSON_CHARS),
             "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
             "metadata of the attempt": folded(attempt.metadata or None, at_most=JSON_CHARS),
         },
-        "scores": [_score(score) for score in view.scores.values()],
+        "scores": [_score(score, detail=score not in judged) for score in view.scores.values()],
+        "judgements": [judgement_context(score, quotes, texts) for score in judged],
         "trace": None if attempt.trace is None else _trace(attempt.trace),
     }
 
@@ -76,7 +86,33 @@ def _facts(view: EvaluationView) -> list[str]:
     return facts + [f"flagged: {one_line(flag)}" for flag in attempt.flags]
 
 
-def _score(score: Score) -> dict[str, Any]:
+def anchor(case: str, repeat: int) -> str:
+    """What a link calls an attempt."""
+    told = f"{repeat} {case}".encode(errors="surrogatepass")
+    return f"attempt-{blake2b(told, digest_size=8).hexdigest()}"
+
+
+def _is_judgement(score: Score) -> bool:
+    """Whether a judge said something about the attempt itself, or something stands in for it."""
+    return bool(score.detail.keys() & {"evidence", "model", "votes"}) or score.status in {
+        "fallback",
+        "abstained",
+    }
+
+
+def _quoted_texts(view: EvaluationView) -> dict[str, str]:
+    """The texts that a judge may quote, whitespace and case folded, by the names they have on the page."""
+    case = view.case
+    texts = {"output": _told(view.attempt.output), "source": case.source or "", "input": _told(case.input)}
+    texts |= {"reference": "\n".join(case.references), "facts": "\n".join(case.expect.facts)}
+    return {name: fold(text[:SEARCHED_CHARS]) for name, text in texts.items()}
+
+
+def _told(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _score(score: Score, *, detail: bool) -> dict[str, Any]:
     raw = "" if score.raw is None or score.raw == score.value else short(score.raw)
     if score.name == "time" and isinstance(score.raw, float):
         raw = wording.seconds(score.raw)
@@ -89,7 +125,7 @@ def _score(score: Score) -> dict[str, Any]:
         "raw": raw,
         "method": None if score.method is None else one_line(score.method),
         "reason": None if score.reason is None else one_line(score.reason, at_most=600),
-        "detail": folded(score.detail or None, at_most=JSON_CHARS),
+        "detail": folded(score.detail or None, at_most=JSON_CHARS) if detail else None,
     }
 
 

@@ -12,9 +12,8 @@ _WORDS = re.compile(r"\w+")
 
 def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[bool]:
     """Whether each quote occurs in a text that the judge was shown, whitespace and case folded."""
-    texts = [_folded(text) for text in shown]
-    folded = [_folded(quote) for quote in quotes]
-    return [bool(quote) and any(quote in text for text in texts) for quote in folded]
+    texts = [folded(text) for text in shown]
+    return [bool(quote) and any(quote in text for text in texts) for quote in map(folded, quotes)]
 
 
 NO_SOURCE: dict[str, Any] = {
@@ -75,5 +74,6 @@ def passages(source: str) -> list[str]:
     return found
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text with its case folded and every run of whitespace a single space."""
     return " ".join(text.casefold().split())

@@ -1,0 +1,77 @@
+"""What a judge said of an attempt stands on its page."""
+
+import re
+
+import pytest
+
+from tests.reports import samples
+from tests.reports.html.parsed import Page
+from trivium.reports.html.case import anchor, case_context
+from trivium.reports.html.document import environment
+
+
+def rendered(view):
+    return environment().get_template("case.html").render(case_context(view))
+
+
+@pytest.fixture(scope="module")
+def html():
+    return rendered(samples.judged_view())
+
+
+@pytest.fixture(scope="module")
+def text(html):
+    return re.sub(r"\s+", " ", " ".join(Page(html).texts))
+
+
+def test_a_judgement_shows_its_reason_criteria_signals_and_cost(text):
+    assert "The review names the missing significance test" in text
+    assert re.search(r"factual correctness 4 What it says of the results is in the paper", text)
+    assert re.search(r"domain knowledge – Nothing to tell by", text)
+    assert "verbalized confidence 4" in text
+    assert re.search(r"token msp ?–", text)
+    assert "$0.001236" in text
+    assert "5,210 tokens in" in text
+    assert "tokens, cost and requests are of 3 dimensions together" in text
+
+
+def test_every_vote_is_shown_and_who_did_not_vote(text):
+    assert re.search(r"openai:gpt-4o-mini 0\.600", text)
+    assert re.search(r"anthropic:claude-haiku-4-5 abstained not enough evidence", text)
+    assert "1 of 4 judges did not vote. openai:o3-mini: o3-mini did not answer within 60 s" in text
+
+
+def test_evidence_is_marked_in_the_output_and_the_source(html):
+    marks = re.findall(r'<mark class="quote">(.+?)<sup>(.+?)</sup></mark>', html, re.DOTALL)
+    assert ("one encoder for both formalisms", "1") in marks
+    assert ("gains 0.2 F1 on the first\ntreebank", "2") in marks
+    assert "Source, where it is quoted" in html
+
+
+def test_a_quote_that_does_not_occur_is_said_to(text):
+    assert re.search(r"the authors release their code does not occur in what the judge was shown", text)
+    assert re.search(r"gains 0\.2 F1 on the first treebank in the source", text)
+
+
+def test_claims_samples_and_models_passed_over_are_shown(text):
+    assert re.search(r"The gain is 0\.2 F1\. major contradicted", text)
+    assert "significance partly" in text
+    assert "samples 0.600, 0.600, abstained; 1 lost" in text
+    assert "passed over: claude-haiku-4-5: HTTP 529" in text
+
+
+def test_a_fallback_is_never_shown_as_a_judgement(text):
+    assert re.search(r"clarity fallback 0\.410 What stands here was worked out by similarity", text)
+
+
+def test_whatever_a_file_says_of_a_judgement_becomes_no_markup():
+    calm, hostile = (Page(rendered(view)) for view in (samples.judged_view(), samples.hostile_view(0)))
+    assert set(hostile.tags) <= set(calm.tags) | {"b", "li", "ul"}
+    assert hostile.open == []
+    assert "<script>alert('x')</script>" in hostile.text
+
+
+def test_an_attempt_has_a_place_of_its_own_to_link_to():
+    anchors = {anchor(case, repeat) for case in ("1 2", "2", "", "\ud800") for repeat in (0, 1, 21)}
+    assert len(anchors) == 12
+    assert all(re.fullmatch(r"attempt-[0-9a-f]{16}", each) for each in anchors)
