@@ -21,6 +21,7 @@ FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", 
 EXTRAS = {
     "altair",
     "anthropic",
+    "google",
     "huggingface_hub",
     "jinja2",
     "onnxruntime",

@@ -12,6 +12,7 @@ from trivium.cli import options
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "judge": (("pydantic_ai", "opentelemetry.sdk"), "judges, and PydanticAI agents"),
+    "otel": (("opentelemetry.proto", "opentelemetry.sdk"), "traces in OpenTelemetry's protobuf"),
     "semantic": (("onnxruntime", "tokenizers", "huggingface_hub"), "the semantic score, light"),
     "semantic-torch": (("torch", "transformers"), "the semantic score with any encoder, or on a GPU"),
     "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),

@@ -1,54 +1,25 @@
-"""From the OpenTelemetry spans of an agent framework (GenAI conventions) to a Trace."""
+"""From the OpenTelemetry spans of a live run to a Trace."""
 
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Container, Iterable
+from typing import cast
 
-import msgspec
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, StatusCode
 
 from trivium.agents.attempt import Usage
 from trivium.suites.door import clean
-from trivium.traces.repair import normalise
-from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace
-
-_KINDS: Mapping[str, SpanKind] = {
-    "invoke_agent": "agent",
-    "execute_tool": "tool",
-    "retrieval": "tool",
-    "chat": "llm",
-    "generate_content": "llm",
-    "text_completion": "llm",
-    "embeddings": "llm",
-}
-
-_NAMES: Mapping[SpanKind, tuple[str, ...]] = {
-    "agent": ("gen_ai.agent.name",),
-    "tool": ("gen_ai.tool.name",),
-    "llm": ("gen_ai.response.model", "gen_ai.request.model"),
-    "other": (),
-}
-
-_INPUTS: Mapping[SpanKind, str] = {"tool": "gen_ai.tool.call.arguments"}
-_OUTPUTS: Mapping[SpanKind, str] = {
-    "agent": "final_result",
-    "tool": "gen_ai.tool.call.result",
-    "llm": "gen_ai.output.messages",
-}
-"""What is kept of the contents. The messages that go into a request repeat all earlier ones: left out."""
-
-_NANOSECONDS = 1e9
+from trivium.traces.opentelemetry.assembling import traces_of
+from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.trace import Trace
 
 
 def trace_from_spans(spans: Iterable[ReadableSpan]) -> Trace:
-    """A normalised trace, its times in seconds from its first span, its spans in order of start."""
-    ordered = sorted(spans, key=lambda span: span.start_time or 0)
-    if not ordered:
-        return Trace()
-    origin = ordered[0].start_time or 0
-    known = {_id(span) for span in ordered}
-    trace_id = f"{_context(ordered[0]).trace_id:032x}"
-    return normalise([_span(span, known, origin) for span in ordered], trace_id=trace_id)
+    """The normalised trace of the spans of one run, its times in seconds from its first span."""
+    spans = list(spans)
+    known = {_context(span).span_id for span in spans}
+    traces = traces_of(_recorded(span, known) for span in spans)
+    return traces[0] if traces else Trace()
 
 
 def usage_of(trace: Trace) -> Usage | None:
@@ -65,59 +36,27 @@ def usage_of(trace: Trace) -> Usage | None:
     )
 
 
-def _span(span: ReadableSpan, known: Container[str], origin: int) -> Span:
-    attributes = span.attributes or {}
-    kind = _KINDS.get(str(attributes.get("gen_ai.operation.name")), "other")
-    name = next((str(attributes[key]) for key in _NAMES[kind] if attributes.get(key)), span.name)
+def _recorded(span: ReadableSpan, known: Container[int]) -> RecordedSpan:
+    """The span as files hold it; a parent that the recording itself put above all others is none."""
+    context, above = _context(span), span.parent
+    attributes = {key: clean(value)[0] for key, value in (span.attributes or {}).items() if key in WANTED}
     failed = span.status.status_code is StatusCode.ERROR
-    return Span(
-        id=_id(span),
-        kind=kind,
-        name=name,
-        parent=_parent(span, known),
-        start=_seconds(span.start_time, origin),
-        end=_seconds(span.end_time, origin),
-        ok=None if span.end_time is None else not failed,
-        input=_value(attributes.get(_INPUTS.get(kind, ""))),
-        output=_value(attributes.get(_OUTPUTS.get(kind, ""))),
-        usage=_usage(attributes) if kind == "llm" else None,
-        attributes={"error": clean(span.status.description)[0]} if failed and span.status.description else {},
+    return RecordedSpan(
+        trace_id=f"{context.trace_id:032x}",
+        id=f"{context.span_id:016x}",
+        parent=f"{above.span_id:016x}" if above is not None and above.span_id in known else None,
+        name=clean(span.name)[0],
+        start=span.start_time,
+        end=span.end_time,
+        attributes=attributes,
+        failed=failed,
+        error=clean(span.status.description)[0] if failed and span.status.description else "",
+        events=[
+            (event.name, {key: clean(value)[0] for key, value in (event.attributes or {}).items()})
+            for event in span.events
+        ],
     )
 
 
 def _context(span: ReadableSpan) -> SpanContext:
     return cast("SpanContext", span.get_span_context())
-
-
-def _id(span: ReadableSpan) -> str:
-    return f"{_context(span).span_id:016x}"
-
-
-def _parent(span: ReadableSpan, known: Container[str]) -> str | None:
-    """The parent's id; the span that the recording itself put above all others is none."""
-    if span.parent is None:
-        return None
-    parent = f"{span.parent.span_id:016x}"
-    return parent if parent in known else None
-
-
-def _seconds(nanoseconds: int | None, origin: int) -> float | None:
-    return None if nanoseconds is None else (nanoseconds - origin) / _NANOSECONDS
-
-
-def _usage(attributes: Mapping[str, Any]) -> SpanUsage:
-    return SpanUsage(
-        input_tokens=attributes.get("gen_ai.usage.input_tokens"),
-        output_tokens=attributes.get("gen_ai.usage.output_tokens"),
-        cost_usd=attributes.get("operation.cost"),
-    )
-
-
-def _value(text: Any) -> Any:
-    """Structures come as JSON texts; any other text is itself."""
-    if isinstance(text, str) and text[:1] in {"{", "["}:
-        try:
-            return clean(msgspec.json.decode(text))[0]
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return clean(text)[0]
-    return clean(text)[0]

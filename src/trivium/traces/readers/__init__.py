@@ -21,6 +21,7 @@ FORMATS = {
     "native": "trivium.traces.readers.native",
     "tau-bench": "trivium.traces.readers.tau_bench",
     "agents-eval": "trivium.traces.readers.agents_eval",
+    "otlp": "trivium.traces.readers.otlp",
 }
 """Formats by name, in the order in which they are tried on a file of unknown format."""
 

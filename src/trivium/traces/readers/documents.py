@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -125,10 +126,26 @@ def _value(line: bytes, where: str, source: str) -> Any:
         return _lenient(line, where, source, error)
 
 
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+"""Escapes, pairs of surrogates as one."""
+
+
+def _whole(escape: re.Match[str]) -> str:
+    """An escape as it is, or U+FFFD for a surrogate alone."""
+    text = escape[0]
+    return "\ufffd" if len(text) == len("\\ud800") and text[2] in "dD" and text[1] == "u" else text
+
+
 def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
-    """Python's own JSON writer lets NaN and Infinity through; they are read, and dropped in repair."""
+    """A value that is JSON in Python's eyes alone.
+
+    NaN and Infinity are read, and dropped in repair; U+FFFD takes the place of half a surrogate pair.
+    """
     try:
-        return json.loads(content.decode())
+        return json.loads(_ESCAPES.sub(_whole, content.decode()))
     except UnicodeDecodeError as error:
         raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from strict
     except (ValueError, RecursionError):

@@ -1,0 +1,85 @@
+"""Assembling: the traces that recorded spans make up."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from trivium.traces.nesting import message_time
+from trivium.traces.opentelemetry import wanted
+from trivium.traces.opentelemetry.handoffs import STATING, messages_between_nodes, stated_messages
+from trivium.traces.opentelemetry.kinds import reading
+from trivium.traces.opentelemetry.langgraph import NodeRun, read_nodes
+from trivium.traces.opentelemetry.naming import name_agents
+from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
+from trivium.traces.opentelemetry.repeats import settle_repeats
+from trivium.traces.opentelemetry.resent import without_resent
+from trivium.traces.opentelemetry.spans import spans_of
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Trace, TraceProblem
+
+_NODE_MARKS = (wanted.METADATA, wanted.TL_PLACE)
+_LAST = 2**64
+
+
+def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
+    """The normalised traces of recorded spans, in the order in which they first appear.
+
+    Spans of one trace id are one trace, wherever in the file they stand. Its times are seconds from its
+    first span, its spans are in order of start, equal starts in the order given.
+    """
+    by_trace: dict[str, list[RecordedSpan]] = {}
+    for span in spans:
+        found = by_trace.get(span.trace_id)
+        if found is None:
+            by_trace[span.trace_id] = [span]
+        else:
+            found.append(span)
+    return [_trace(trace_id, found) for trace_id, found in by_trace.items()]
+
+
+def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
+    problems: list[TraceProblem] = []
+    ordered = without_resent(sorted(spans, key=_when), problems)
+    readings = [reading(span) for span in ordered]
+    runs: list[NodeRun] = []
+    if any(mark in span.attributes for mark in _NODE_MARKS for span in ordered):
+        runs = read_nodes(ordered, readings)
+    name_agents(ordered, readings)
+    repeated = settle_repeats(ordered, readings)
+    origin = min((span.start for span in ordered if span.start is not None), default=None)
+    made = spans_of(ordered, readings, repeated, origin or 0)
+    trace = normalise(
+        made,
+        trace_id=trace_id,
+        problems=problems,
+        metadata={} if origin is None else {"started": _moment(origin)},
+    )
+    messages = messages_between_nodes(runs, [made[run.span].start for run in runs])
+    stating = {
+        span.id: (span, what)
+        for span, what in zip(ordered, readings, strict=True)
+        if what.receiver is not None or any(key in span.attributes for key in STATING)
+    }
+    if stating:
+        messages += stated_messages(
+            trace,
+            {id_: span for id_, (span, _) in stating.items()},
+            {id_: what for id_, (_, what) in stating.items()},
+        )
+    if messages:
+        everything = sorted((*trace.messages, *messages), key=message_time)
+        trace = msgspec.structs.replace(trace, messages=tuple(everything))
+    return trace
+
+
+def _when(span: RecordedSpan) -> int:
+    if span.start is not None:
+        return span.start
+    return span.end if span.end is not None else _LAST
+
+
+def _moment(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,101 @@
+"""Hand-offs that no nesting tells: siblings with a span between, stated callers, steps of a graph."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from trivium.traces.opentelemetry import wanted
+from trivium.traces.opentelemetry.contents import name_of
+from trivium.traces.opentelemetry.kinds import Reading
+from trivium.traces.opentelemetry.langgraph import NodeRun
+from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.trace import Message, Span, Trace
+
+STATING = (
+    wanted.TRANSFER,
+    wanted.CALLER,
+    wanted.HANDOFF_TO,
+    wanted.NODE_ABOVE,
+)
+"""Attributes that state a message; a span of none of them, that is no hand-off itself, states none."""
+
+
+def stated_messages(
+    trace: Trace, recorded: Mapping[str, RecordedSpan], readings: Mapping[str, Reading]
+) -> list[Message]:
+    """Messages that spans state, without those that the nesting tells already.
+
+    Args:
+        trace: The trace as its nesting tells it.
+        recorded: The spans that may state one, by id.
+        readings: What those are.
+    """
+    nested = [(m.sender, m.receiver, m.time) for m in trace.messages if m.type == "task_request"]
+    pairs = {(sender, receiver) for sender, receiver, _ in nested}
+    agents = {span.agent or span.name for span in trace.spans if span.kind == "agent"}
+    nodes = {
+        str(span.attributes[wanted.NODE]): readings[id_].name
+        for id_, span in recorded.items()
+        if readings[id_].kind == "agent" and wanted.NODE in span.attributes
+    }
+    found: list[Message] = []
+    followed: list[tuple[str, Span]] = []
+    for span in trace.spans:
+        source = recorded.get(span.id)
+        if source is None:
+            continue
+        attributes = source.attributes
+        receiver = readings[span.id].receiver or name_of(attributes, (wanted.HANDOFF_TO,))
+        if receiver is not None:
+            sender = name_of(attributes, (wanted.HANDOFF_FROM,)) or span.agent
+            sender = sender or name_of(attributes, (wanted.OI_INPUT,))
+            _add(found, sender, receiver, "handoff", span.start)
+            continue
+        target = name_of(attributes, (wanted.TRANSFER,))
+        if target is not None and not _within(nested, span, target):
+            _add(found, span.agent, target, "handoff", span.start)
+        caller = name_of(attributes, (wanted.CALLER,))
+        if caller is not None and span.kind == "agent" and (caller, span.name) not in pairs:
+            called_by = attributes.get(wanted.CALLER_TYPE)
+            if called_by == "agent" or (called_by is None and caller in agents):
+                _add(found, caller, span.name, "task_request", span.start)
+        above = name_of(attributes, (wanted.NODE_ABOVE,))
+        if above is not None and span.kind == "agent":
+            followed.append((nodes.get(above, above), span))
+    pairs |= {(message.sender, message.receiver) for message in found}
+    for sender, span in followed:
+        if (sender, span.name) not in pairs:
+            _add(found, sender, span.name, "handoff", span.start)
+    return found
+
+
+def messages_between_nodes(runs: Sequence[NodeRun], starts: Sequence[float | None]) -> list[Message]:
+    """Control that passes from each step of a graph to the next; runs of one step are parallel.
+
+    Args:
+        runs: In order.
+        starts: Seconds at which each began.
+    """
+    groups: list[list[int]] = []
+    for index, run in enumerate(runs):
+        if groups and run.step is not None and runs[groups[-1][0]].step == run.step:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    found: list[Message] = []
+    for earlier, later in pairwise(groups):
+        for receiver in later:
+            for sender in dict.fromkeys(runs[index].agent for index in earlier):
+                _add(found, sender, runs[receiver].agent, "handoff", starts[receiver])
+    return found
+
+
+def _within(nested: list[tuple[str, str, float | None]], tool: Span, receiver: str) -> bool:
+    """Whether the agent that a tool transfers to ran below that tool."""
+    start = float("-inf") if tool.start is None else tool.start
+    end = float("inf") if tool.end is None else tool.end
+    return any(to == receiver and (time is None or start <= time <= end) for _, to, time in nested)
+
+
+def _add(found: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
+    if sender and sender != receiver:
+        found.append(Message(sender=sender, receiver=receiver, type=kind, time=time))

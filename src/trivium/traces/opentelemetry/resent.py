@@ -1,0 +1,52 @@
+"""Resent spans: what was sent twice is one span, and a note that a span began is no span of its own."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from trivium.traces.opentelemetry import wanted
+from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.trace import TraceProblem
+
+_PENDING = "pending_span"
+
+
+def without_resent(spans: Sequence[RecordedSpan], problems: list[TraceProblem]) -> list[RecordedSpan]:
+    """The spans, each once.
+
+    Exporters that get no answer send again, so two spans of one id, name and start are one; the one that
+    ended last is kept, and the other listed. Other spans of equal ids are left for repair. Logfire sends
+    a pending span, below the span that it announces, as soon as that one starts: it goes when the span
+    itself is there, and stands for it, unfinished, when it is not.
+
+    Args:
+        spans: Of one trace, by start.
+        problems: Gets what was left out.
+    """
+    known: dict[str, RecordedSpan] = {}
+    for span in spans:
+        known.setdefault(span.id, span)
+    if len(known) == len(spans) and not any(wanted.SPAN_TYPE in span.attributes for span in spans):
+        return list(spans)
+    kept: dict[tuple[str, str, int | None], RecordedSpan] = {}
+    for span in spans:
+        if span.attributes.get(wanted.SPAN_TYPE) == _PENDING and span.parent is not None:
+            if span.parent in known:
+                continue
+            span = _announced(span, span.parent)  # noqa: PLW2901
+        key = (span.id, span.name, span.start)
+        before = kept.get(key)
+        if before is None:
+            kept[key] = span
+            continue
+        problems.append(TraceProblem(kind="resent", span=span.id, what="it was sent twice; one was left out"))
+        if (span.end or 0) > (before.end or 0):
+            kept[key] = span
+    return list(kept.values())
+
+
+def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
+    """The span that a pending one announces."""
+    above = pending.attributes.get(wanted.PENDING_PARENT)
+    known = isinstance(above, str) and above.strip("0")
+    return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)

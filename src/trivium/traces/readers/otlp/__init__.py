@@ -1,0 +1,54 @@
+"""OTLP: spans as OpenTelemetry's exporters write them, JSON or protobuf, one request a file or many.
+
+What the attributes of the spans mean is told in ``trivium.traces.opentelemetry``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trivium.traces.opentelemetry.assembling import traces_of
+from trivium.traces.readers.documents import content_of
+from trivium.traces.readers.otlp.leniently import is_request, spans_leniently
+from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
+from trivium.traces.readers.otlp.quickly import spans_of_json
+from trivium.traces.trace import Trace
+
+_KEYS = (b'"resourceSpans"', b'"resource_spans"')
+
+
+def opens(_path: Path, head: bytes) -> bool:
+    """Whether a file starts as OTLP in JSON or in protobuf."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start in {b"{", b"["}:
+        return any(key in head for key in _KEYS)
+    return is_protobuf(head)
+
+
+def read_file(path: Path) -> list[Trace]:
+    """The traces of a file, in the order in which they first appear."""
+    return read_files([path])
+
+
+def read_files(paths: Sequence[Path]) -> list[Trace]:
+    """The traces of several files; what belongs to one trace is one, whichever file it is in."""
+    spans = []
+    for path in paths:
+        content = content_of(path)
+        if is_protobuf(content):
+            spans += spans_of_protobuf(content, source=str(path))
+        else:
+            spans += spans_of_json(content, source=str(path))
+    return traces_of(spans)
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is an export request, or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and is_request(document[0])
+    return is_request(document)
+
+
+def read(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file's export requests."""
+    return traces_of(spans_leniently(documents, source=source))

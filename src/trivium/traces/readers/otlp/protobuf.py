@@ -1,0 +1,141 @@
+"""OTLP in protobuf: one export request, or a stream of them, each with its length before it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trivium.errors import MissingExtra, Problem, TraceError
+from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.readers.otlp.values import LATEST
+
+_RESOURCE_SPANS = 0x0A
+"""First byte of a request: field 1, of a length."""
+_INNER = frozenset({0x0A, 0x12, 0x1A})
+"""First byte within: the resource, its spans, or the URL of a schema."""
+_PREFIX = 4
+"""Bytes of the length that the collector's file exporter writes, most significant first."""
+_FAILED = 2
+
+
+def is_protobuf(head: bytes) -> bool:
+    """Whether bytes start as a request, or as a stream of them."""
+    return _starts_request(head, 0) or _length_before(head) is not None
+
+
+def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
+    """The spans of a file.
+
+    Raises:
+        MissingExtra: If the protobuf messages are not installed.
+        TraceError: If it is cut off or no such messages.
+    """
+    try:
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+    except ImportError:
+        raise MissingExtra("otel", "reading OTLP in protobuf") from None
+    spans: list[RecordedSpan] = []
+    for where, message in _messages(content, source):
+        try:
+            data = TracesData.FromString(message)
+        except DecodeError as error:
+            what = f"no OTLP protobuf that can be read: {error}"
+            raise TraceError(source, Problem(where, what)) from error
+        spans += [
+            _recorded(span)
+            for resource in data.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+            if any(span.span_id)
+        ]
+    if not spans:
+        raise TraceError(source, "it holds no span")
+    return spans
+
+
+def _messages(content: bytes, source: str) -> Iterator[tuple[str, bytes]]:
+    if _starts_request(content, 0):
+        yield "", content
+        return
+    fixed = _length_before(content) == "fixed"
+    at = number = 0
+    while at < len(content):
+        number += 1
+        length, at = _fixed(content, at) if fixed else _varint(content, at)
+        if at + length > len(content):
+            missing = at + length - len(content)
+            raise TraceError(
+                source, Problem(f"message {number}", f"is cut off: {missing:,} bytes are missing")
+            )
+        yield f"message {number}", content[at : at + length]
+        at += length
+
+
+def _starts_request(content: bytes, at: int) -> bool:
+    """Whether field 1 with something in it starts here, and starts as spans of a resource do."""
+    if content[at : at + 1] != bytes([_RESOURCE_SPANS]):
+        return False
+    length, inner = _varint(content, at + 1)
+    return length > 1 and inner < len(content) and content[inner] in _INNER
+
+
+def _length_before(head: bytes) -> str | None:
+    """How the length of a stream's first message is written, if it is a stream."""
+    if len(head) > _PREFIX and _fixed(head, 0)[0] > 0 and head[0] == 0 and _starts_request(head, _PREFIX):
+        return "fixed"
+    _, at = _varint(head, 0)
+    return "varint" if at > 0 and _starts_request(head, at) else None
+
+
+def _fixed(content: bytes, at: int) -> tuple[int, int]:
+    return int.from_bytes(content[at : at + _PREFIX], "big"), at + _PREFIX
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends; one that never ends is larger than any file."""
+    value = 0
+    for shift in range(0, 63, 7):
+        if at >= len(content):
+            break
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    return LATEST, at
+
+
+def _recorded(span: Any) -> RecordedSpan:
+    failed = span.status.code == _FAILED
+    return RecordedSpan(
+        trace_id=span.trace_id.hex(),
+        id=span.span_id.hex(),
+        parent=span.parent_span_id.hex() if any(span.parent_span_id) else None,
+        name=span.name,
+        start=_moment(span.start_time_unix_nano),
+        end=_moment(span.end_time_unix_nano),
+        attributes={pair.key: _value(pair.value) for pair in span.attributes if pair.key in WANTED},
+        failed=failed,
+        error=span.status.message if failed else "",
+        events=[
+            (event.name, {pair.key: _value(pair.value) for pair in event.attributes}) for event in span.events
+        ],
+    )
+
+
+def _moment(nanoseconds: int) -> int | None:
+    return nanoseconds if 0 < nanoseconds < LATEST else None
+
+
+def _value(value: Any) -> Any:
+    """What a tagged value says. Protobuf itself refuses what is nested deeper than 100."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "array_value":
+        return [_value(item) for item in value.array_value.values]
+    if kind == "kvlist_value":
+        return {pair.key: _value(pair.value) for pair in value.kvlist_value.values}
+    if kind == "bytes_value":
+        return value.bytes_value.hex()
+    return getattr(value, kind)

@@ -1,0 +1,1 @@
+"""Tests of what recorded spans are read as."""

@@ -1,0 +1,78 @@
+"""The counts of files that others recorded, against those worked out by hand."""
+
+import json
+from collections import Counter
+
+import msgspec
+import pytest
+
+from tests.goldens import data
+from trivium.traces.facts import trace_facts
+from trivium.traces.readers import read_path
+
+TOKENS = ("llm_input_tokens", "llm_output_tokens")
+
+
+def facts_of(relative):
+    path = data(f"traces/{relative}")
+    found, traces = read_path(path)
+    assert found == "otlp"
+    expected = json.loads((path.parent / "expected.json").read_text())[path.name]
+    return json.loads(msgspec.json.encode(trace_facts(traces, format=found))), expected, traces
+
+
+@pytest.mark.parametrize("version", ["v2", "v5", "v6"])
+def test_pydantic_ai_in_every_version_of_its_instrumentation(version):
+    facts, expected, _ = facts_of(f"pydantic-ai/otlp_{version}.json")
+    assert {key: facts[key] for key in expected} == expected
+    assert facts["problems"] == []
+
+
+def test_current_conventions_with_structured_values():
+    facts, expected, (trace,) = facts_of("genai-semconv/current_structured.json")
+    same = (
+        "spans",
+        "agent_runs",
+        "failed_tool_spans",
+        *TOKENS,
+        "agent_to_agent",
+    )
+    assert {key: facts[key] for key in same} == {key: expected[key] for key in same}
+    assert facts["kinds"]["llm"] == expected["llm_calls"]
+    # a retrieval is a tool span too, beside the calls of tools
+    assert facts["tools"] == {**expected["tool_calls"], "papers": 1}
+    owners = {span.id: span.agent for span in trace.spans}
+    owned = expected["owner_of_span_without_agent_name"]
+    assert {span: owners[span] for span in owned} == owned
+    (transfer,) = [span for span in trace.spans if span.name == "transfer_to_researcher"]
+    assert (transfer.input, transfer.output) == ({"query": "MT"}, {"papers": 3})
+
+
+def test_legacy_conventions_without_operation_names():
+    facts, expected, (trace,) = facts_of("genai-semconv/legacy_pre_1_37.json")
+    same = ("spans", *TOKENS)
+    assert {key: facts[key] for key in same} == {key: expected[key] for key in same}
+    assert facts["agent_runs"] == dict.fromkeys(expected["agents"], 1)
+    assert (facts["tools"], facts["kinds"]["llm"]) == (expected["tool_calls"], expected["llm_calls"])
+    assert {span.agent for span in trace.spans} == {"manager"}
+    assert [span.output for span in trace.spans if span.kind == "llm"][1] == "done"
+
+
+def test_openinference_of_a_langgraph_run():
+    facts, expected, (trace,) = facts_of("langgraph/openinference_otlp.json")
+    same = ("spans", "tools", "failed_tool_spans", *TOKENS, "agent_to_agent")
+    assert {key: facts[key] for key in same} == {key: expected[key] for key in same}
+    assert sorted(facts["agent_runs"]) == expected["agents"]
+    assert facts["agent_runs"] == {"supervisor": 3, "researcher": 1, "analyst": 1}
+    assert Counter(span.agent for span in trace.tool_calls) == {"researcher": 2, "analyst": 2}
+    assert {span.agent for span in trace.spans if span.kind == "llm"} == set(expected["agents"])
+
+
+def test_openinference_of_an_openai_agents_run():
+    facts, expected, (trace,) = facts_of("openai-agents/openinference_otlp.json")
+    same = ("spans", "tools", "failed_tool_spans", *TOKENS)
+    assert {key: facts[key] for key in same} == {key: expected[key] for key in same}
+    assert facts["agent_runs"] == expected["agent_name_attributes"]
+    native = json.loads((data("traces/openai-agents") / "expected.json").read_text())["native_items.jsonl"]
+    assert facts["agent_to_agent"] == native["agent_to_agent"]
+    assert dict(Counter(call.name for call in trace.tool_calls)) == native["tools"]
