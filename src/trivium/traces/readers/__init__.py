@@ -22,6 +22,8 @@ FORMATS = {
     "tau-bench": "trivium.traces.readers.tau_bench",
     "agents-eval": "trivium.traces.readers.agents_eval",
     "otlp": "trivium.traces.readers.otlp",
+    "claude-code": "trivium.traces.readers.claude_code.reader",
+    "who-and-when": "trivium.traces.readers.who_and_when",
 }
 """Formats by name, in the order in which they are tried on a file of unknown format."""
 

@@ -1,0 +1,1 @@
+"""Claude Code: what its command prints event by event (stream-json), and transcripts of its sessions."""

@@ -1,0 +1,146 @@
+"""Who did what in a session of Claude Code: the lead, the sub-agents that it started, and its teammates."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trivium.traces.readers.claude_code.events import Use, plain_text, results, uses
+from trivium.traces.readers.fields import dict_, text
+from trivium.traces.trace import Span
+
+LEAD = "main"
+"""The agent that no call started; its run is the root."""
+
+STARTS_AGENTS = frozenset({"Agent", "Task"})
+"""The tools that start an agent."""
+
+IN_BACKGROUND = frozenset({"teammate_spawned", "async_launched", "remote_launched"})
+"""What the answer to such a call says when the agent goes on working."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One agent's run, as it is put together."""
+
+    id: str
+    name: str
+    call: str | None = None
+    input: Any = None
+    output: Any = None
+    ok: bool | None = None
+    start: float | None = None
+    end: float | None = None
+    attributes: dict[str, Any] | None = None
+    seen: bool = False
+    """Whether anything says that it began."""
+
+    def span(self) -> Span:
+        """The run as a span below the call that started it."""
+        return Span(
+            id=self.id,
+            kind="agent",
+            name=self.name,
+            agent=self.name,
+            parent=self.call,
+            start=self.start,
+            end=self.end,
+            ok=self.ok,
+            input=self.input,
+            output=self.output,
+            attributes=self.attributes or {},
+        )
+
+
+class Agents:
+    """The agents of a session, and whose each of its events is.
+
+    An event names the call that started its agent (``parent_tool_use_id``); in a transcript it names the
+    agent (``agentId``), which the answer to the call names too, or is on a side chain whose first message is
+    the prompt of the call.
+    """
+
+    def __init__(self, events: Sequence[dict[str, Any]]) -> None:
+        chains = {text(event, "agentId") for event in events if event.get("isSidechain") is True}
+        talk = [event for event in events if event.get("type") in {"user", "assistant"}]
+        # The transcript of a sub-agent alone: there its run is the root.
+        alone = bool(talk) and len(chains) == 1 and all(event.get("isSidechain") is True for event in talk)
+        self._own = next(iter(chains)) if alone else None
+        self._alone = alone
+        name = next((text(event, "agentName", "agentType") for event in talk), None) if alone else None
+        self.lead = Run(id=LEAD, name=name or (f"agent-{self._own}" if self._own else LEAD), seen=True)
+        self.runs: dict[str, Run] = {LEAD: self.lead}
+        self._by_agent: dict[str, str] = {}
+        self._prompts: dict[str, deque[str]] = {}
+        self._by_uuid: dict[str, str] = {}
+        self._begun: set[str] = set()
+        for event in events:
+            self._look(event)
+        for call in self._begun & self.runs.keys():
+            self.runs[call].seen = True
+
+    def _look(self, event: dict[str, Any]) -> None:
+        call = text(event, "parent_tool_use_id")
+        if call is not None:
+            self._begun.add(call)
+        if event.get("type") == "assistant":
+            for use in uses(event):
+                if use.name in STARTS_AGENTS:
+                    self._start(use)
+        elif event.get("type") == "user":
+            for result in results(event):
+                agent = text(result.told, "agentId", "agent_id")
+                if agent is not None and result.id in self.runs:
+                    self._by_agent.setdefault(agent, result.id)
+                    self._begun.add(result.id)
+        elif text(event, "subtype") == "task_started":
+            task, call = text(event, "task_id", "agent_id"), text(event, "tool_use_id")
+            if task is not None and call is not None:
+                self._by_agent.setdefault(task, call)
+                self._begun.add(call)
+
+    def _start(self, use: Use) -> None:
+        given = dict_(use.input)
+        name = text(given, "name", "subagent_type", "agent_type") or "agent"
+        prompt = given.get("prompt")
+        self.runs.setdefault(use.id, Run(id=f"agent:{use.id}", name=name, call=use.id, input=prompt))
+        if isinstance(prompt, str):
+            self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
+
+    def of(self, event: dict[str, Any]) -> Run:
+        """The run that an event belongs to; one that nothing started is made, below a missing parent."""
+        key = self._key(event)
+        uuid = text(event, "uuid")
+        if uuid is not None:
+            self._by_uuid[uuid] = key
+        run = self.runs.get(key)
+        if run is None:
+            run = self.runs[key] = Run(id=f"agent:{key}", name=f"agent-{key}", call=key)
+        run.seen = True
+        return run
+
+    def named(self, agent: str) -> Run | None:
+        """The run of an agent's id or of the call that started it, if there is one."""
+        return self.runs.get(self._by_agent.get(agent, agent))
+
+    def others(self) -> Iterable[Run]:
+        """The runs that a call started, as far as anything says that they began."""
+        return [run for run in self.runs.values() if run is not self.lead and run.seen]
+
+    def _key(self, event: dict[str, Any]) -> str:
+        call = text(event, "parent_tool_use_id")
+        if call is not None:
+            return call
+        if event.get("isSidechain") is not True or self._alone:
+            return LEAD
+        agent = text(event, "agentId")
+        if agent is not None and agent in self._by_agent:
+            return self._by_agent[agent]
+        before = text(event, "parentUuid")
+        if before is not None and before in self._by_uuid and self._by_uuid[before] != LEAD:
+            return self._by_uuid[before]
+        waiting = self._prompts.get(plain_text(event).strip()) if event.get("type") == "user" else None
+        found = waiting.popleft() if waiting else (agent or "sidechain")
+        if agent is not None:
+            self._by_agent[agent] = found
+        return found

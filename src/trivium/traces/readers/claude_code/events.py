@@ -1,0 +1,193 @@
+"""Events of Claude Code: the lines of a stream or transcript, session by session, and the blocks in them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.errors import TraceError
+from trivium.traces.readers.documents import parse_documents
+from trivium.traces.readers.fields import dict_, dicts, number, text
+from trivium.traces.trace import TraceProblem
+
+TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
+"""Types of events; a transcript has others beside them, told by keys of its own."""
+
+_MARKS = ("session_id", "sessionId", "parent_tool_use_id", "isSidechain")
+_OF_TRANSCRIPTS = {"summary": "leafUuid", "file-history-snapshot": "snapshot", "queue-operation": "sessionId"}
+_INTERRUPTED = "[Request interrupted by user"
+
+
+class Use(NamedTuple):
+    """A block that calls a tool."""
+
+    id: str
+    name: str
+    input: Any
+
+
+class Result(NamedTuple):
+    """A block that answers a call; ``ok`` is None where the tool was stopped on its way."""
+
+    id: str
+    ok: bool | None
+    content: Any
+    told: dict[str, Any]
+    """What the event says of it besides: agent ids, statuses, counts."""
+    time: float | None
+
+
+class Session(NamedTuple):
+    """The events of one session, in order, and what had to be left out."""
+
+    id: str
+    events: list[dict[str, Any]]
+    problems: list[TraceProblem]
+
+
+def is_event(document: Any) -> bool:
+    """Whether a JSON value is an event."""
+    if not isinstance(document, dict):
+        return False
+    kind = document.get("type")
+    if not isinstance(kind, str):
+        return False
+    mark = _OF_TRANSCRIPTS.get(kind)
+    return mark in document if mark else kind in TYPES and any(key in document for key in _MARKS)
+
+
+def parse_lines(content: bytes, *, source: str) -> tuple[list[Any], list[TraceProblem]]:
+    """The events of a file, one a line or in one list. A last line that was cut short is left out.
+
+    Raises:
+        TraceError: If any other line is no JSON.
+    """
+    try:
+        return ([] if not content.strip() else parse_documents(content, source=source)), []
+    except TraceError:
+        kept, _, last = content.rstrip().rpartition(b"\n")
+        if not kept.strip() or not last.lstrip().startswith(b"{"):
+            raise
+    documents = parse_documents(kept, source=source)
+    if not is_event(documents[-1]):
+        raise TraceError(source, "its last line is no JSON that can be read")
+    what = f"line {content.rstrip().count(bytes([10])) + 1} was cut short and is left out"
+    return documents, [TraceProblem(kind="truncated", what=what)]
+
+
+def sessions_of(documents: Sequence[Any]) -> list[Session]:
+    """The sessions that a file's documents hold, in order of appearance.
+
+    An event without a session belongs to the one before it. Events that were written twice (same
+    ``uuid``) count once.
+    """
+    found: dict[str, Session] = {}
+    seen: set[tuple[str, str]] = set()
+    current = ""
+    for event in _flat(documents):
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            session = found.setdefault(current, Session(current, [], []))
+            session.problems.append(TraceProblem(kind="bad_event", what="what is no event was left out"))
+            continue
+        current = text(event, "session_id", "sessionId") or current
+        session = found.setdefault(current, Session(current, [], []))
+        uuid = text(event, "uuid")
+        if uuid is not None:
+            if (current, uuid) in seen:
+                continue
+            seen.add((current, uuid))
+        session.events.append(event)
+    if len(found) > 1 and "" in found:  # lines before the first that names its session
+        head = found.pop("")
+        first = next(iter(found.values()))
+        first.events[:0] = head.events
+        first.problems[:0] = head.problems
+    return list(found.values())
+
+
+def _flat(documents: Sequence[Any]) -> Iterator[Any]:
+    for document in documents:
+        if isinstance(document, list):
+            yield from document
+        else:
+            yield document
+
+
+def blocks(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """The content blocks of an event's message; a text alone is one block."""
+    content = dict_(event.get("message")).get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
+
+
+def uses(event: dict[str, Any]) -> Iterator[Use]:
+    """The calls in an event: of tools, of servers' tools and of MCP."""
+    for block in blocks(event):
+        if _type(block).endswith("tool_use"):
+            yield Use(text(block, "id") or "", text(block, "name") or "", block.get("input"))
+
+
+def results(event: dict[str, Any]) -> Iterator[Result]:
+    """The answers in an event."""
+    told = event.get("tool_use_result", event.get("toolUseResult"))
+    for block in blocks(event):
+        if not _type(block).endswith("tool_result"):
+            continue
+        content = block.get("content")
+        wrong = block.get("is_error") is True or _type(content).endswith("_error")
+        stopped = isinstance(told, dict) and told.get("interrupted") is True
+        ok = None if stopped else not wrong
+        yield Result(text(block, "tool_use_id") or "", ok, content, dict_(told), time_of(event))
+
+
+def plain_text(event: dict[str, Any]) -> str:
+    """The texts of an event, joined."""
+    parts = [block["text"] for block in blocks(event) if isinstance(block.get("text"), str)]
+    return "\n".join(parts)
+
+
+def time_of(event: dict[str, Any]) -> float | None:
+    """Seconds since 1970; streams have none."""
+    return number(event.get("timestamp"))
+
+
+def was_interrupted(event: dict[str, Any]) -> bool:
+    """Whether an event says that a person stopped the agent."""
+    return event.get("type") == "user" and plain_text(event).startswith(_INTERRUPTED)
+
+
+def tokens(usage: Any) -> tuple[int | None, int | None]:
+    """Input tokens, cached ones among them, and output tokens."""
+    usage = dict_(usage)
+    inputs = [
+        _count(usage.get(key))
+        for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    ]
+    known = [count for count in inputs if count is not None]
+    return (sum(known) if known else None), _count(usage.get("output_tokens"))
+
+
+def _count(value: Any) -> int | None:
+    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return value if ok else None
+
+
+def as_value(content: Any) -> Any:
+    """A result's content as one text where it is text blocks alone."""
+    if isinstance(content, list) and content and all(_type(block) == "text" for block in content):
+        return "\n".join(str(block.get("text", "")) for block in content)
+    return content
+
+
+def decoded(value: Any) -> Any:
+    """The object that a JSON text holds, or the value itself."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return value
+
+
+def _type(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""

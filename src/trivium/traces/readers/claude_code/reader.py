@@ -1,0 +1,263 @@
+"""From the events of Claude Code to traces: one a session.
+
+One turn of the model is split over several events with one ``message.id``, each with one block: they are one
+llm span. Their output tokens are those at the start of the turn unless a ``stop_reason`` (or the event
+``message_delta``) stands beside them: only then are they taken. What a ``result`` event counts goes to the
+lead's span and to ``metadata``.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.traces.readers.claude_code.agents import IN_BACKGROUND, LEAD, STARTS_AGENTS, Agents, Run
+from trivium.traces.readers.claude_code.events import (
+    Result,
+    Session,
+    Use,
+    as_value,
+    is_event,
+    parse_lines,
+    plain_text,
+    results,
+    sessions_of,
+    time_of,
+    tokens,
+    uses,
+    was_interrupted,
+)
+from trivium.traces.readers.claude_code.messages import Messages
+from trivium.traces.readers.claude_code.totals import totals_of
+from trivium.traces.readers.documents import content_of
+from trivium.traces.readers.fields import dict_, text
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
+
+STREAM_NAME = "stream.jsonl"
+"""How runs call the file; one of that name may be empty."""
+
+_SYNTHETIC = "<synthetic>"
+"""The model of messages that no model wrote."""
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is an event, or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and is_event(document[0])
+    return is_event(document)
+
+
+def opens(path: Path, head: bytes) -> bool:
+    """Whether a file starts with an event; an empty one is a stream when it is called so."""
+    line, _, rest = head.lstrip().partition(b"\n")
+    if not line:
+        return path.name == STREAM_NAME
+    if not line.startswith(b'{"') or not (rest.strip() or b'"type"' in line):
+        return False
+    try:
+        return is_event(msgspec.json.decode(line))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+
+
+def read_file(path: Path) -> list[Trace]:
+    """The sessions of a file, one trace each; an empty file is a session in which nothing happened.
+
+    Raises:
+        TraceError: If it cannot be read.
+    """
+    documents, problems = parse_lines(content_of(path), source=str(path))
+    sessions = sessions_of(documents) or [Session("", [], [])]
+    sessions[-1].problems.extend(problems)
+    return [_Builder(session).trace() for session in sessions]
+
+
+def read(documents: Sequence[Any], source: str) -> list[Trace]:  # noqa: ARG001 - what readers take
+    """The sessions of a file's documents, one trace each."""
+    return [_Builder(session).trace() for session in sessions_of(documents)]
+
+
+class _Turn:
+    """One turn of a model, split over events."""
+
+    def __init__(self, id: str, model: str, run: Run, start: float | None) -> None:  # noqa: A002
+        self.id, self.model, self.run = id, model, run
+        self.start, self.end = start, start
+        self.texts: list[str] = []
+        self.failed = False
+        self.input: int | None = None
+        self.output: int | None = None
+        self.early: int | None = None
+
+    def add(self, event: dict[str, Any]) -> None:
+        message = dict_(event.get("message"))
+        inputs, outputs = tokens(message.get("usage"))
+        self.input = inputs if inputs is not None else self.input
+        if outputs is not None:
+            self.early = max(outputs, self.early or 0)
+            if message.get("stop_reason") is not None:
+                self.output = outputs
+        self.end = time_of(event) or self.end
+        self.failed = self.failed or event.get("isApiErrorMessage") is True
+        said = plain_text(event)
+        if said:
+            self.texts.append(said)
+
+    def span(self) -> Span:
+        known = self.input is not None or self.output is not None
+        early = self.early if self.output is None else None
+        return Span(
+            id=self.id,
+            kind="llm",
+            name=self.model,
+            parent=self.run.id,
+            agent=self.run.name,
+            start=self.start,
+            end=self.end,
+            ok=not self.failed,
+            output="\n".join(self.texts) or None,
+            usage=SpanUsage(input_tokens=self.input, output_tokens=self.output) if known else None,
+            attributes={} if early is None else {"output_tokens_at_start": early},
+        )
+
+
+class _Builder:
+    """One session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._problems = list(session.problems)
+        self._agents = Agents(session.events)
+        self._messages = Messages(self._agents)
+        self._answers: dict[str, deque[Result]] = {}
+        for event in session.events:
+            if event.get("type") in {"user", "assistant"}:
+                for result in results(event):
+                    self._answers.setdefault(result.id, deque()).append(result)
+        self._rows: list[_Turn | Span] = []
+        self._turns: dict[tuple[str, str], _Turn] = {}
+        self._streaming: dict[str, str] = {}
+        self._latest: dict[str, float | None] = {}
+        self._open = 0
+
+    def trace(self) -> Trace:
+        for event in self._session.events:
+            kind = event.get("type")
+            if kind in {"assistant", "user"}:
+                run = self._agents.of(event)
+                (self._assistant if kind == "assistant" else self._user)(event, run)
+                self._clock(event, run)
+            elif kind == "stream_event":
+                self._delta(event)
+            elif text(event, "subtype") in {"task_notification", "task_updated"}:
+                self._notified(event)
+        orphans = [result for waiting in self._answers.values() for result in waiting]
+        for result in orphans[:1]:
+            what = f"{len(orphans):,} results have no call, the first is of {result.id!r}; they are left out"
+            self._problems.append(TraceProblem(kind="orphan_result", what=what))
+        metadata = totals_of(self._session.events, self._agents.lead, unanswered=self._open)
+        spans = [self._lead_span(metadata)] if self._session.events else []
+        spans += [run.span() for run in self._agents.others()]
+        spans += [row.span() if isinstance(row, _Turn) else row for row in self._rows]
+        return normalise(
+            spans,
+            self._messages.all(),
+            trace_id=self._session.id,
+            problems=self._problems,
+            metadata=metadata,
+        )
+
+    def _lead_span(self, metadata: dict[str, Any]) -> Span:
+        usage = metadata.pop("lead_usage", None)
+        return msgspec.structs.replace(self._agents.lead.span(), usage=usage)
+
+    def _clock(self, event: dict[str, Any], run: Run) -> None:
+        time = time_of(event)
+        if time is None:
+            return
+        self._latest[run.id] = time
+        run.start = time if run.start is None else min(run.start, time)
+        if run is self._agents.lead:
+            run.end = time if run.end is None else max(run.end, time)
+
+    def _assistant(self, event: dict[str, Any], run: Run) -> None:
+        message = dict_(event.get("message"))
+        model = text(message, "model") or "assistant"
+        if model != _SYNTHETIC or event.get("isApiErrorMessage") is True:
+            id_ = text(message, "id") or f"turn-{len(self._rows)}"
+            turn = self._turns.get((run.id, id_))
+            if turn is None:
+                start = self._latest.get(run.id) or time_of(event)
+                turn = self._turns[run.id, id_] = _Turn(id_, model, run, start)
+                self._rows.append(turn)
+            turn.add(event)
+        for use in uses(event):
+            self._call(use, run, time_of(event))
+
+    def _call(self, use: Use, run: Run, time: float | None) -> None:
+        waiting = self._answers.get(use.id)
+        result = waiting.popleft() if waiting else None
+        span = Span(
+            id=use.id or f"call-{len(self._rows)}",
+            kind="tool",
+            name=use.name,
+            parent=run.id,
+            agent=run.name,
+            start=time,
+            end=None if result is None else result.time,
+            ok=None if result is None else result.ok,
+            input=use.input,
+            output=None if result is None else as_value(result.content),
+        )
+        self._rows.append(span)
+        if span.ok is None and span.end is None:
+            self._open += run is self._agents.lead
+            if time is None:  # where there are times, repair says so
+                self._problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
+        if use.name in STARTS_AGENTS:
+            self._started(self._agents.runs[use.id], result, time)
+        self._messages.called(use, run, result, time)
+
+    def _started(self, run: Run, result: Result | None, time: float | None) -> None:
+        run.start = time if run.start is None else run.start
+        if result is None:
+            return
+        if text(result.told, "status") in IN_BACKGROUND:
+            run.seen = True
+            return
+        run.seen = run.seen or result.ok is True
+        run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
+        counted = {key: result.told[key] for key in ("totalTokens", "totalDurationMs") if key in result.told}
+        run.attributes = (run.attributes or {}) | counted
+
+    def _user(self, event: dict[str, Any], run: Run) -> None:
+        if was_interrupted(event):
+            self._problems.append(TraceProblem(kind="interrupted", span=run.id, what="a person stopped it"))
+        said = plain_text(event)
+        plain = said and not event.get("isMeta") and not event.get("isCompactSummary")
+        if plain and run.input is None:
+            run.input = said
+        self._messages.heard(said, run, time_of(event))
+
+    def _delta(self, event: dict[str, Any]) -> None:
+        """The count at the end of a turn, which only streams with partial messages tell."""
+        inner = dict_(event.get("event"))
+        owner = text(event, "parent_tool_use_id") or LEAD
+        if inner.get("type") == "message_start":
+            self._streaming[owner] = text(dict_(inner.get("message")), "id") or ""
+        elif inner.get("type") == "message_delta":
+            run = self._agents.runs.get(owner)
+            turn = self._turns.get((run.id, self._streaming.get(owner, ""))) if run is not None else None
+            outputs = tokens(inner.get("usage"))[1]
+            if turn is not None and outputs is not None:
+                turn.output = outputs
+
+    def _notified(self, event: dict[str, Any]) -> None:
+        run = self._agents.named(text(event, "tool_use_id") or text(event, "task_id", "agent_id") or "")
+        status = text(event, "status")
+        if run is not None and run is not self._agents.lead and status in {"completed", "failed", "stopped"}:
+            run.seen, run.ok, run.end = True, {"completed": True, "failed": False}.get(status), time_of(event)
+            self._messages.ended(run, text(event, "summary"))

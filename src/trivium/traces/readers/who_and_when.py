@@ -1,0 +1,197 @@
+"""Who&When: failed conversations of several agents, with the agent and step that people hold to be at fault.
+
+One JSON object a file: ``history``, the messages in order, beside the question and the label. Those that an
+algorithm made are group chats in which each message has a ``name``; in hand-crafted ones (Magentic-One) the
+``role`` is the speaker, and an orchestrator says in brackets whom it addresses, or that it only thinks.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from trivium.errors import Problem, TraceError
+from trivium.traces.readers.fields import text
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
+
+PEOPLE = frozenset({"human", "user"})
+"""Speakers who are no agents, where the role says who speaks."""
+
+TERMINALS = frozenset({"computerterminal", "computer_terminal", "executor"})
+"""Speakers that run code: a tool in effect."""
+
+_MARKS = ("mistake_agent", "mistake_step", "mistake_reason", "question_ID", "ground_truth", "is_correct")
+_KEPT = ("question", "question_ID", "ground_truth", "level", "is_correct", "is_corrected")
+_ADDRESSED = re.compile(r"^(.{1,200}?) *\((.{0,200})\)$", re.DOTALL)
+_ARROW = "->"
+_EXIT = re.compile(r"\s*exitcode:\s*(-?\d{1,9})")
+_AGENT_STEP = re.compile(r"\s*(-?\d{1,9})\s*")
+
+
+class Turn(NamedTuple):
+    """One message: who speaks, to whom, and whether anyone hears it."""
+
+    step: int
+    speaker: str
+    to: str | None
+    heard: bool
+    person: bool
+    content: Any
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is such a conversation, or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and isinstance(document[0], dict) and sniff(document[0])
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("history"), list)
+        and any(key in document for key in _MARKS)
+    )
+
+
+def read(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The conversations of a file's documents, one trace each.
+
+    Raises:
+        TraceError: If one is no conversation.
+    """
+    items: list[Any] = []
+    for document in documents:
+        items += document if isinstance(document, list) else [document]
+    return [_trace(item, source, f"[{index}]" if len(items) > 1 else "") for index, item in enumerate(items)]
+
+
+def _trace(item: Any, source: str, where: str) -> Trace:
+    if not isinstance(item, dict) or not isinstance(item.get("history"), list):
+        what = 'expected a conversation, an object with a list "history"'
+        raise TraceError(source, Problem(where, what))
+    problems: list[TraceProblem] = []
+    turns = _turns(item["history"], problems)
+    metadata: dict[str, Any] = {key: item[key] for key in _KEPT if key in item}
+    metadata |= _mistake(item, turns, problems)
+    people = sorted({turn.speaker for turn in turns if turn.person})
+    if people:
+        metadata["people"] = people
+    return normalise(
+        _spans(turns),
+        _messages(turns),
+        trace_id=text(item, "question_ID") or "",
+        problems=problems,
+        metadata=metadata,
+    )
+
+
+def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
+    turns = []
+    for step, message in enumerate(history):
+        speaker = text(message, "name", "role") if isinstance(message, dict) else None
+        if speaker is None:
+            what = f"message {step} has no speaker; it was left out"
+            problems.append(TraceProblem(kind="bad_message", what=what))
+            continue
+        to, heard = None, True
+        found = None if "name" in message else _ADDRESSED.match(speaker)
+        if found:
+            aside = found[2].strip()
+            speaker = found[1]
+            to = aside.removeprefix(_ARROW).strip() or None if aside.startswith(_ARROW) else None
+            heard = to is not None
+        person = "name" not in message and speaker.lower() in PEOPLE
+        turns.append(Turn(step, speaker, to, heard, person, message.get("content")))
+    return turns
+
+
+def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
+    """The label: agent, step (0-based) and reason, as far as they are given."""
+    agent, reason, said = (
+        text(item, "mistake_agent"),
+        text(item, "mistake_reason"),
+        text(item, "mistake_step"),
+    )
+    label: dict[str, Any] = {}
+    if agent is not None:
+        label["agent"] = agent
+    if said is not None:
+        found = _AGENT_STEP.fullmatch(said)
+        if found and 0 <= int(found[1]) < len(item["history"]):
+            label["step"] = int(found[1])
+        else:
+            what = f"the labelled step {said[:40]!r} is none of the {len(item['history']):,} messages"
+            problems.append(TraceProblem(kind="bad_label", what=what))
+    if reason is not None:
+        label["reason"] = reason
+    spoke = next((turn.speaker for turn in turns if turn.step == label.get("step")), None)
+    if agent is not None and spoke is not None and spoke != agent:
+        what = f"at the labelled step {label['step']} spoke {spoke}, not {agent}"
+        problems.append(TraceProblem(kind="bad_label", span=f"step-{label['step']}", what=what))
+    return {"mistake": label} if label else {}
+
+
+def _spans(turns: list[Turn]) -> list[Span]:
+    """A run of each agent, below it one span a message: what it said, or the code it ran."""
+    runs: dict[str, Span] = {}
+    said: list[Span] = []
+    asker: str | None = None
+    for turn in turns:
+        if turn.person:
+            continue
+        code = _is_terminal(turn.speaker)
+        owner = (asker or turn.speaker) if code else turn.speaker
+        if owner not in runs:
+            runs[owner] = Span(id=f"agent-{len(runs)}", kind="agent", name=owner, agent=owner)
+        said.append(_said(turn, runs[owner], code=code))
+        if not code:
+            asker = turn.speaker
+    return [*runs.values(), *said]
+
+
+def _said(turn: Turn, run: Span, *, code: bool) -> Span:
+    found = _EXIT.match(turn.content) if code and isinstance(turn.content, str) else None
+    ran = code and found is not None
+    return Span(
+        id=f"step-{turn.step}",
+        kind="tool" if ran else "llm" if not code else "other",
+        name=turn.speaker,
+        agent=run.name,
+        parent=run.id,
+        ok=int(found[1]) == 0 if found else True,
+        output=turn.content,
+    )
+
+
+def _is_terminal(speaker: str) -> bool:
+    return speaker.lower() in TERMINALS
+
+
+def _messages(turns: list[Turn]) -> list[Message]:
+    """Whom each message goes to: who is named, else who asked last, else the next to speak.
+
+    What is only thought goes to nobody; nor does the last message of a group chat.
+    """
+    heard = [turn for turn in turns if turn.heard]
+    callers: dict[str, str] = {}
+    addressed = any(turn.to for turn in turns)
+    messages = []
+    for turn, after in zip_longest(heard, heard[1:]):
+        kind = "data_transfer"
+        if turn.to is not None:
+            receiver: str | None = turn.to
+            kind = "task_request"
+            callers[turn.to] = turn.speaker
+        elif turn.speaker in callers:
+            receiver = callers[turn.speaker]
+            kind = "result_delivery"
+        else:
+            receiver = after.speaker if after is not None else None
+            kind = "task_request" if turn.person else kind
+        if addressed and turn.person:
+            receiver = _first_agent(turns)
+        if receiver is not None and receiver != turn.speaker:
+            messages.append(Message(sender=turn.speaker, receiver=receiver, type=kind, content=turn.content))
+    return messages
+
+
+def _first_agent(turns: list[Turn]) -> str | None:
+    return next((turn.speaker for turn in turns if not turn.person), None)

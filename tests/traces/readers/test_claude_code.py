@@ -1,0 +1,440 @@
+"""Claude Code: each agent gets its turns, calls and messages; the real streams give their counts."""
+
+import json
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.goldens import data
+from trivium.errors import TraceError
+from trivium.traces.facts import trace_facts
+from trivium.traces.readers import read_path, read_trace_file
+from trivium.traces.readers.claude_code.reader import read, sniff
+
+RUNS = "traces/agents-eval"
+
+
+def assistant(*blocks, id="m1", parent=None, output=5, **fields):
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 30, "output_tokens": output}
+    message = {"id": id, "model": "claude", "content": list(blocks), "usage": usage}
+    message["stop_reason"] = fields.pop("stop_reason", None)
+    return {"type": "assistant", "message": message, "session_id": "s", "parent_tool_use_id": parent} | fields
+
+
+def user(*blocks, parent=None, **fields):
+    message = {"role": "user", "content": list(blocks)}
+    return {"type": "user", "message": message, "session_id": "s", "parent_tool_use_id": parent} | fields
+
+
+def use(id, tool, /, **input):
+    return {"type": "tool_use", "id": id, "name": tool, "input": input}
+
+
+def result(id, content="done", **fields):
+    return {"type": "tool_result", "tool_use_id": id, "content": content} | fields
+
+
+def says(text):
+    return {"type": "text", "text": text}
+
+
+def end(**fields):
+    return {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"} | fields
+
+
+STREAM = [
+    {"type": "system", "subtype": "init", "session_id": "s", "model": "claude", "claude_code_version": "2.1"},
+    assistant(says("Let me look.")),
+    assistant(use("t1", "Task", subagent_type="Explore", prompt="Find it.")),
+    user(says("Find it."), parent="t1"),
+    assistant(use("t2", "Read", file_path="a"), id="m2", parent="t1"),
+    assistant(use("t3", "Bash", command="ls"), id="m2", parent="t1"),
+    user(result("t3", "denied", is_error=True), parent="t1"),
+    user(result("t2"), parent="t1"),
+    user(result("t1", [says("Found."), says("Twice.")])),
+    assistant(says("Here it is."), id="m3"),
+    end(duration_ms=1500, total_cost_usd=0.5, result="Here it is.",
+        usage={"input_tokens": 4, "cache_creation_input_tokens": 6, "output_tokens": 700},
+        modelUsage={"claude": {"inputTokens": 9, "cacheReadInputTokens": 1, "outputTokens": 900}}),
+]  # fmt: skip
+
+
+def trace_of(*events):
+    (trace,) = read(list(events), "x")
+    return trace
+
+
+def spans(trace, kind):
+    return [span for span in trace.spans if span.kind == kind]
+
+
+def said(trace):
+    return [(m.sender, m.receiver, m.type) for m in trace.messages]
+
+
+def write(path, events):
+    path.write_text("\n".join(json.dumps(event) for event in events) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_sub_agent_works_below_the_call_that_started_it():
+    trace = trace_of(*STREAM)
+    assert [(s.name, s.agent, s.ok) for s in spans(trace, "tool")] == [
+        ("Task", "main", True),
+        ("Read", "Explore", True),
+        ("Bash", "Explore", False),
+    ]
+    explore = next(span for span in spans(trace, "agent") if span.name == "Explore")
+    assert (explore.parent, explore.input, explore.output) == ("t1", "Find it.", "Found.\nTwice.")
+    assert said(trace) == [("main", "Explore", "task_request"), ("Explore", "main", "result_delivery")]
+    assert trace.problems == ()
+    assert trace_facts([trace]).max_depth == 4
+
+
+def test_a_turn_split_over_events_is_one_model_call():
+    turns = spans(trace_of(*STREAM), "llm")
+    assert [turn.id for turn in turns] == ["m1", "m2", "m3"]
+    assert [turn.usage.input_tokens for turn in turns] == [40, 40, 40]
+
+
+def test_output_tokens_from_the_start_of_a_turn_are_not_its_count():
+    turn = spans(trace_of(*STREAM), "llm")[0]
+    assert turn.usage.output_tokens is None
+    assert turn.attributes == {"output_tokens_at_start": 5}
+
+
+def test_output_tokens_count_once_the_turn_has_a_reason_to_stop():
+    trace = trace_of(assistant(says("a"), output=3), assistant(says("b"), output=90, stop_reason="end_turn"))
+    assert spans(trace, "llm")[0].usage.output_tokens == 90
+    partial = [
+        {
+            "type": "stream_event",
+            "session_id": "s",
+            "event": {"type": "message_start", "message": {"id": "m1"}},
+        },
+        assistant(says("a"), output=3),
+        {
+            "type": "stream_event",
+            "session_id": "s",
+            "event": {"type": "message_delta", "usage": {"output_tokens": 77}},
+        },
+    ]
+    assert spans(trace_of(*partial), "llm")[0].usage.output_tokens == 77
+
+
+def test_the_result_counts_for_the_lead_and_the_whole_session():
+    more = end(duration_ms=500, total_cost_usd=0.7, usage={"output_tokens": 11}, result="Bye.")
+    trace = trace_of(*STREAM, more)
+    lead = trace.spans[0]
+    assert (lead.usage.input_tokens, lead.usage.output_tokens) == (10, 711)
+    assert trace.metadata["usage"] == {"input_tokens": 10, "output_tokens": 900, "cost_usd": 0.7}
+    assert (trace.metadata["seconds"], trace.metadata["results"]) == (2.0, 2)
+    assert (lead.ok, lead.output) == (True, "Bye.")
+
+
+@pytest.mark.parametrize(
+    ("ends", "ok"),
+    [([], None), ([end(subtype="error_max_turns")], False), ([end(is_error=True)], False), ([end()], True)],
+)
+def test_how_a_session_ended_is_said_by_its_result(ends, ok):
+    assert trace_of(*STREAM[:-1], *ends).spans[0].ok is ok
+
+
+def test_a_call_without_an_answer_neither_succeeded_nor_failed():
+    trace = trace_of(assistant(use("t", "Bash")), user(result("other")))
+    assert spans(trace, "tool")[0].ok is None
+    assert [problem.kind for problem in trace.problems] == ["unfinished", "orphan_result"]
+
+
+def test_an_id_that_repeats_is_paired_in_order():
+    trace = trace_of(
+        assistant(use("t", "Bash", n=1)),
+        user(result("t", "one")),
+        assistant(use("t", "Bash", n=2), id="m2"),
+        user(result("t", "two", is_error=True)),
+    )
+    assert [(s.input["n"], s.output, s.ok) for s in spans(trace, "tool")] == [
+        (1, "one", True),
+        (2, "two", False),
+    ]
+    assert "duplicate_id" in {problem.kind for problem in trace.problems}
+
+
+def test_teammates_go_on_after_their_call_and_get_messages():
+    trace = trace_of(
+        assistant(use("a", "Agent", name="ann", prompt="p"), use("b", "Agent", name="bob", prompt="q")),
+        user(result("a"), tool_use_result={"status": "teammate_spawned", "agent_id": "ann@team"}),
+        user(result("b"), tool_use_result={"status": "teammate_spawned"}),
+        assistant(use("c", "SendMessage", type="message", recipient="ann", content="Hi"), id="m2"),
+        assistant(use("d", "SendMessage", to="*", message="All!"), id="m3"),
+        assistant(use("e", "SendMessage", to="bob", message='{"type": "shutdown_request"}'), id="m4"),
+        assistant(use("f", "SendMessage", to="nobody", message="?"), id="m5"),
+        user(result("f"), tool_use_result={"success": False}),
+        user(says('<teammate-message teammate_id="ann" color="red">\nDone.</teammate-message>')),
+    )
+    assert said(trace) == [
+        ("main", "ann", "task_request"),
+        ("main", "bob", "task_request"),
+        ("main", "ann", "data_transfer"),
+        ("main", "ann", "status_update"),
+        ("main", "bob", "status_update"),
+        ("main", "bob", "coordination"),
+        ("ann", "main", "data_transfer"),
+    ]
+    assert {span.name: span.ok for span in spans(trace, "agent")} == {"main": None, "ann": None, "bob": None}
+
+
+def test_a_background_agent_ends_with_its_notification():
+    trace = trace_of(
+        assistant(use("a", "Agent", subagent_type="Plan", prompt="p")),
+        user(result("a"), tool_use_result={"status": "async_launched", "agentId": "x"}),
+        {"type": "system", "subtype": "task_notification", "session_id": "s", "task_id": "x",
+         "status": "completed", "summary": "Planned."},
+    )  # fmt: skip
+    assert {span.name: span.ok for span in spans(trace, "agent")}["Plan"] is True
+    assert said(trace)[-1] == ("Plan", "main", "result_delivery")
+
+
+def test_an_agent_whose_start_was_denied_never_ran():
+    trace = trace_of(assistant(use("a", "Task", subagent_type="X")), user(result("a", "no", is_error=True)))
+    assert [span.name for span in spans(trace, "agent")] == ["main"]
+    assert trace.messages == ()
+
+
+def test_events_of_an_agent_that_nothing_started_are_kept_as_orphans():
+    trace = trace_of(assistant(use("t", "Read"), parent="gone"))
+    assert [(s.name, s.agent) for s in spans(trace, "tool")] == [("Read", "agent-gone")]
+    assert trace_facts([trace]).orphans == 1
+
+
+def test_servers_tools_answer_within_the_turn():
+    failed = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+    trace = trace_of(
+        assistant(
+            {"type": "server_tool_use", "id": "w", "name": "web_search", "input": {}},
+            {
+                "type": "web_search_tool_result",
+                "tool_use_id": "w",
+                "content": [{"type": "web_search_result"}],
+            },
+            {"type": "server_tool_use", "id": "v", "name": "web_search", "input": {}},
+            {"type": "web_search_tool_result", "tool_use_id": "v", "content": failed},
+        )
+    )
+    assert [span.ok for span in spans(trace, "tool")] == [True, False]
+
+
+def stamped(second, event, **fields):
+    return event | {"timestamp": f"2026-03-03T00:00:{second:02}.000Z", "sessionId": "s"} | fields
+
+
+TRANSCRIPT = [
+    {"type": "summary", "summary": "Old talk", "leafUuid": "u0"},
+    {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
+    stamped(0, user(says("<caveat>")), isMeta=True, uuid="u0"),
+    stamped(1, user(says("Do it.")), uuid="u1"),
+    stamped(3, assistant(use("t", "Task", subagent_type="Explore", prompt="Look.")), uuid="u2"),
+    stamped(4, user(says("Look.")), uuid="v1", parentUuid=None, isSidechain=True),
+    stamped(6, assistant(use("r", "Read"), id="n1"), uuid="v2", parentUuid="v1", isSidechain=True),
+    stamped(7, user(result("r")), uuid="v3", parentUuid="v2", isSidechain=True),
+    stamped(9, user(result("t", "Seen.")), uuid="u3", toolUseResult={"agentId": "a9", "totalTokens": 5}),
+    stamped(9, user(result("t", "Seen.")), uuid="u3"),
+    stamped(10, {"type": "system", "subtype": "compact_boundary"}, uuid="u4"),
+    stamped(10, user(says("Summary so far")), isCompactSummary=True, uuid="u5"),
+    stamped(12, assistant(says("Done."), id="m9", output=50, stop_reason="end_turn"), uuid="u6"),
+]  # fmt: skip
+
+
+def test_a_transcript_has_times_and_side_chains():
+    trace = trace_of(*TRANSCRIPT)
+    lead = trace.spans[0]
+    assert (lead.input, lead.ok, trace.seconds) == ("Do it.", True, 12.0)
+    assert [(s.name, s.agent, s.end - s.start) for s in spans(trace, "tool")] == [
+        ("Task", "main", 6.0),
+        ("Read", "Explore", 1.0),
+    ]
+    assert [(s.id, s.end - s.start) for s in spans(trace, "llm")] == [("m1", 2.0), ("n1", 2.0), ("m9", 2.0)]
+    assert trace.metadata["compactions"] == 1
+    assert trace.problems == ()
+
+
+def test_a_sidechain_is_known_by_its_agent_too():
+    events = [event | ({"agentId": "a9"} if event.get("isSidechain") else {}) for event in TRANSCRIPT]
+    for event in events:
+        event.pop("parentUuid", None)
+    assert [s.agent for s in spans(trace_of(*events), "tool")] == ["main", "Explore"]
+
+
+def test_the_transcript_of_a_sub_agent_alone_is_its_run():
+    events = [event | {"agentId": "a9"} for event in TRANSCRIPT if event.get("isSidechain")]
+    trace = trace_of(*events)
+    assert [s.name for s in spans(trace, "agent")] == ["agent-a9"]
+    assert trace.spans[0].input == "Look."
+
+
+def test_what_a_person_stopped_is_said():
+    trace = trace_of(
+        *TRANSCRIPT[:5],
+        stamped(8, user(result("t", "x", is_error=True)), uuid="w1"),
+        stamped(9, user(says("[Request interrupted by user for tool use]")), uuid="w2"),
+    )
+    assert {"interrupted", "unfinished"} <= {problem.kind for problem in trace.problems}
+    assert trace.spans[0].ok is None
+    stopped = trace_of(assistant(use("b", "Bash")), user(result("b"), tool_use_result={"interrupted": True}))
+    assert spans(stopped, "tool")[0].ok is None
+
+
+def test_messages_that_no_model_wrote_are_no_model_calls():
+    synthetic = assistant(says("API Error"), id="e1")
+    synthetic["message"]["model"] = "<synthetic>"
+    assert spans(trace_of(synthetic), "llm") == []
+    (failed,) = spans(trace_of(synthetic | {"isApiErrorMessage": True}), "llm")
+    assert failed.ok is False
+
+
+def test_sessions_in_one_file_are_traces_of_their_own():
+    other = [event | {"session_id": "z"} for event in STREAM]
+    traces = read([{"type": "summary", "leafUuid": "u"}, *STREAM, *other], "x")
+    assert [trace.trace_id for trace in traces] == ["s", "z"]
+    assert len(traces[0].spans) == len(traces[1].spans)
+
+
+def test_a_stream_is_recognised_in_each_of_its_shapes(tmp_path):
+    lines = write(tmp_path / "a.jsonl", STREAM)
+    whole = tmp_path / "b.json"
+    whole.write_text(json.dumps(STREAM), encoding="utf-8")
+    first, second = read_path(lines), read_path(whole)
+    assert first == second
+    assert first[0] == "claude-code"
+    assert read_path(write(tmp_path / "c.jsonl", TRANSCRIPT))[0] == "claude-code"
+    assert not sniff({"type": "user", "content": "hi"})
+    assert not sniff([])
+
+
+def test_an_empty_stream_is_a_session_in_which_nothing_happened(tmp_path):
+    (tmp_path / "stream.jsonl").write_bytes(b"")
+    (trace,) = read_trace_file(tmp_path / "stream.jsonl")
+    assert trace.spans == ()
+    (tmp_path / "other.jsonl").write_bytes(b"")
+    with pytest.raises(TraceError):
+        read_trace_file(tmp_path / "other.jsonl")
+
+
+def test_a_stream_cut_anywhere_is_read_or_refused(tmp_path):
+    content = "\n".join(json.dumps(event) for event in STREAM * 4).encode()
+    path = tmp_path / "stream.jsonl"
+    read_some = 0
+    for length in range(0, len(content), 101):
+        path.write_bytes(content[:length])
+        try:
+            (trace,) = read_trace_file(path)
+        except TraceError:
+            continue
+        read_some += 1
+        whole = content[:length].rsplit(b"\n", 1)[-1].strip() in (b"", content.split(b"\n")[0])
+        assert whole or length == 0 or trace.problems or content[length - 1 : length] == b"}"
+    assert read_some > 30
+
+
+def test_a_line_broken_amid_others_is_named(tmp_path):
+    path = write(tmp_path / "a.jsonl", STREAM)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    lines[3] = lines[3][:20]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(TraceError, match="line 4"):
+        read_trace_file(path)
+
+
+def test_shuffled_events_still_pair_their_calls():
+    events = STREAM[1:]
+    for seed in range(20):
+        mixed = events[:]
+        random.Random(seed).shuffle(mixed)
+        trace = trace_of(*mixed)
+        assert Counter(span.name for span in spans(trace, "tool")) == Counter(["Task", "Read", "Bash"])
+        assert {span.name: span.agent for span in spans(trace, "tool")}["Read"] == "Explore"
+        assert [span.ok for span in spans(trace, "tool") if span.name == "Bash"] == [False]
+
+
+def test_fifty_thousand_events_are_read():
+    events = [
+        event
+        for n in range(25_000)
+        for event in (assistant(use(f"t{n}", "Read"), id=f"m{n}"), user(result(f"t{n}")))
+    ]
+    trace = trace_of(*events)
+    assert len(spans(trace, "tool")) == len(spans(trace, "llm")) == 25_000
+
+
+def test_agents_nested_by_the_thousand_are_read_without_recursion():
+    events = [
+        assistant(use(f"t{n}", "Task", subagent_type=f"a{n}"), id=f"m{n}", parent=f"t{n - 1}" if n else None)
+        for n in range(20_000)
+    ]
+    assert trace_facts([trace_of(*events)]).max_depth == 40_000
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = """type message session_id parent_tool_use_id uuid parentUuid isSidechain agentId timestamp usage
+modelUsage subtype tool_use_result toolUseResult content id name input task_id tool_use_id status event
+stop_reason"""
+keys = st.sampled_from(KEYS.split())
+
+
+@given(st.lists(st.tuples(st.integers(0, len(STREAM + TRANSCRIPT) - 1), keys, json_values), max_size=12))
+def test_no_event_breaks_the_reader(changes):
+    events = [json.loads(json.dumps(event)) for event in STREAM + TRANSCRIPT]
+    for place, key, value in changes:
+        target = events[place]
+        if (
+            isinstance(target, dict)
+            and isinstance(target.get("message"), dict)
+            and key in {"content", "id", "usage"}
+        ):
+            target = target["message"]
+        if isinstance(target, dict):
+            target[key] = value
+    for trace in read([*events, *(value for _, _, value in changes)], "x"):
+        trace_facts([trace])
+
+
+def test_the_real_streams_have_their_true_counts():
+    expected = json.loads(data(f"{RUNS}/expected.json").read_text(encoding="utf-8"))
+    for run, truth in expected.items():
+        path = data(f"{RUNS}/{run}") / "stream.jsonl"
+        if not run.startswith("cc/"):
+            continue
+        format, (trace,) = read_path(path)  # noqa: A001
+        facts = trace_facts([trace])
+        assert format == "claude-code"
+        assert facts.kinds.get("llm", 0) == truth["model_calls"]
+        assert facts.tools == truth["tool_uses"]
+        assert facts.failed_tool_spans == truth["failed_tool_results"]
+        assert sum(span.ok is None for span in spans(trace, "tool")) == truth["unanswered_tool_uses"]
+        owners = Counter(
+            "main" if span.parent == "main" else span.parent.removeprefix("agent:")
+            for span in spans(trace, "tool")
+        )
+        assert owners == truth["tool_uses_by_owner"]
+        started = [message.receiver for message in trace.messages if message.type == "task_request"]
+        assert started == truth["agents_started"]
+        sent = [[m.receiver, m.content] for m in trace.messages if m.type == "coordination"]
+        assert [receiver for receiver, _ in sent] == [receiver for receiver, _ in truth["messages_sent"]]
+        at_start = sum(span.attributes.get("output_tokens_at_start", 0) for span in spans(trace, "llm"))
+        assert at_start == truth["output_tokens_by_message_id"]
+        assert facts.llm_output_tokens is None
+        assert trace.metadata.get("results", 0) == truth["result_events"]
+
+
+def test_the_real_result_is_the_count_of_tokens():
+    path = data(f"{RUNS}/cc/20260303T165254_cc_teams_unknown") / "stream.jsonl"
+    (trace,) = read_trace_file(path)
+    assert trace.spans[0].usage.output_tokens == 10_653 + 449
+    assert trace.metadata["usage"]["output_tokens"] == 11_102 + 9_502
