@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from trivium.suites.case import Case as Case
     from trivium.suites.case import Expect as Expect
     from trivium.suites.case import ExpectedTool as ExpectedTool
+    from trivium.suites.rubrics.rubric import Criterion as Criterion
+    from trivium.suites.rubrics.rubric import Dimension as Dimension
+    from trivium.suites.rubrics.rubric import Example as Example
+    from trivium.suites.rubrics.rubric import Rubric as Rubric
     from trivium.suites.suite import Suite as Suite
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span
@@ -37,11 +41,15 @@ _HOME = {
     "Attempt": "trivium.agents.attempt",
     "Case": "trivium.suites.case",
     "Comparison": "trivium.runs.comparing.comparison",
+    "Criterion": "trivium.suites.rubrics.rubric",
+    "Dimension": "trivium.suites.rubrics.rubric",
+    "Example": "trivium.suites.rubrics.rubric",
     "Expect": "trivium.suites.case",
     "ExpectedTool": "trivium.suites.case",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
     "RegressionError": "trivium.errors",
+    "Rubric": "trivium.suites.rubrics.rubric",
     "Run": "trivium.runs.run",
     "Score": "trivium.metrics.score",
     "Span": "trivium.traces.trace",

@@ -7,11 +7,13 @@ from trivium.cli import options
 
 @click.command()
 @click.argument(
-    "what", type=click.Choice(["suite", "case", "output", "item", "label", "judgement"]), default="suite"
+    "what",
+    type=click.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
+    default="suite",
 )
 @options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
 def schema(what: str, output: str | None) -> None:
-    """Print the JSON Schema of a suite file (default), or of one line of a file.
+    """Print the JSON Schema of a suite file (default), of a rubric file, or of one line of a file.
 
     Lines are those of files of cases, outputs, items, labels and judgements.
     """
@@ -23,16 +25,18 @@ def schema(what: str, output: str | None) -> None:
     from trivium.errors import InputError
     from trivium.runs.items.item import Item, Judgement, Label
     from trivium.suites.case import Case
+    from trivium.suites.rubrics.rubric import Rubric
     from trivium.suites.schema import record_schema, suite_schema
 
-    lines: dict[str, type[msgspec.Struct]] = {
+    records: dict[str, type[msgspec.Struct]] = {
+        "rubric": Rubric,
         "case": Case,
         "item": Item,
         "label": Label,
         "judgement": Judgement,
     }
-    if what in lines:
-        made = record_schema(lines[what])
+    if what in records:
+        made = record_schema(records[what])
     else:
         made = suite_schema() if what == "suite" else output_schema()
     text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode()

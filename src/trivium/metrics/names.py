@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from trivium.errors import Problem, SuiteError
-from trivium.metrics.registry import CASE_FIGURES, default_metrics, known_metrics, metric_class, no_metric
+from trivium.metrics.registry import (
+    CASE_FIGURES,
+    FOLDED,
+    default_metrics,
+    known_metrics,
+    metric_class,
+    no_metric,
+)
 from trivium.suites.settings import Settings
-
-_FOLDED = ("composite", "pass_rate")
-"""Figures that are no metrics; a bar may be set on them."""
 
 
 def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
@@ -25,9 +29,9 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     if not named:
         raise SuiteError(source, Problem("metrics", "names no metric (all: trivium show metrics)"))
     problems: list[Problem] = []
-    own = _loaded(named, problems)
-    own |= _loaded(also, [])
-    known = {*known_metrics(), *own}
+    own = _loaded(named, settings, problems)
+    own |= _loaded(also, settings, [])
+    known = {*known_metrics(settings), *own}
     for where, name, others in _spoken_of(settings):
         # A path is followed where the metric is built, which says what is wrong with it.
         if ":" not in name and name not in known and name not in others:
@@ -36,14 +40,14 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
         raise SuiteError(source, problems)
 
 
-def _loaded(named: Sequence[str], problems: list[Problem]) -> set[str]:
+def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:
     """What the named classes call themselves: a class named by its path has a name of its own too."""
     own = set()
     for index, name in enumerate(named):
         if name in CASE_FIGURES:
             continue
         try:
-            own.add(metric_class(name).name)
+            own.add(metric_class(name, settings).name)
         except SuiteError as error:
             problems += [Problem(f"metrics[{index}]", each.what) for each in error.problems]
     return own
@@ -54,10 +58,10 @@ def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]
     if settings.success.metric is not None:
         yield "success.metric", settings.success.metric, ()
     if settings.passed is not None:
-        yield "pass.metric", settings.passed.metric, _FOLDED[:1]
+        yield "pass.metric", settings.passed.metric, FOLDED[:1]
     for name in settings.similarity:
         yield f"similarity.{name}", name, ()
     for name in settings.gates:
-        yield f"gates.{name}", name, _FOLDED
+        yield f"gates.{name}", name, FOLDED
     for name in settings.composite.weights:
         yield f"composite.weights.{name}", name, ()

@@ -4,10 +4,11 @@ Other packages add theirs through the entry-point group ``trivium.metrics``; a s
 directly as ``package.module:Class``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import REGISTERED, Metric
@@ -41,6 +42,9 @@ BUILT_IN = {
 CASE_FIGURES = ("path_agreement",)
 """Figures of a case, not of an attempt (spec: metrics, T3.14); a suite may name them too."""
 
+FOLDED = ("composite", "pass_rate")
+"""Figures that are no metrics; a bar may be set on them."""
+
 PLANNING = "planning_rationality"
 """The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
 
@@ -55,20 +59,20 @@ def _from_packages() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group="trivium.metrics")}
 
 
-def _judged() -> Mapping[str, type[Metric]]:
-    judged: Mapping[str, type[Metric]] = import_module(_JUDGED).JUDGED
-    return judged
+def _judged(settings: Settings | None) -> Any:
+    """The metrics of rubrics: those built in, and those of a suite."""
+    taken = {*BUILT_IN, *CASE_FIGURES, *FOLDED, *_from_packages(), *REGISTERED}
+    return import_module(_JUDGED).judged(settings, taken)
 
 
-def whole_rubric(name: str) -> tuple[str, ...]:
-    """The metrics that a rubric stands for; none if there is no such rubric."""
-    found: tuple[str, ...] = import_module(_JUDGED).WHOLE.get(name, ())
-    return found
+def known_metrics(settings: Settings | None = None) -> tuple[str, ...]:
+    """Every name that a suite may use now, built-in ones first.
 
-
-def known_metrics() -> tuple[str, ...]:
-    """Every name that a suite may use now, built-in ones first."""
-    return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *_judged(), *_from_packages(), *REGISTERED]))
+    Args:
+        settings: The suite's, which may bring rubrics of its own.
+    """
+    judged = _judged(settings).metrics
+    return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *judged, *_from_packages(), *REGISTERED]))
 
 
 def no_metric(name: str, known: Iterable[str]) -> str:
@@ -76,11 +80,12 @@ def no_metric(name: str, known: Iterable[str]) -> str:
     return f'no metric is called "{name}".{suggest(name, known)} (all: trivium show metrics)'
 
 
-def metric_class(name: str) -> type[Metric]:
+def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
     """The class of a metric, imported when it is first asked for.
 
     Args:
         name: A known name, an alias, or ``package.module:Class``.
+        settings: The suite's, which may bring rubrics of its own.
 
     Raises:
         SuiteError: If no metric is called that, or the named class cannot be had.
@@ -88,20 +93,22 @@ def metric_class(name: str) -> type[Metric]:
     name = renamed(name)
     if name in REGISTERED:
         return REGISTERED[name]
-    judged = _judged()
-    if name not in BUILT_IN and (name := import_module(_JUDGED).LONG_NAMES.get(name, name)) in judged:
-        return judged[name]
+    if name not in BUILT_IN:
+        judged = _judged(settings)
+        found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
+        if found is not None:
+            return found
     target = BUILT_IN.get(name) or _from_packages().get(name) or (name if ":" in name else None)
     if target is None:
-        raise SuiteError("", Problem("metrics", no_metric(name, known_metrics())))
+        raise SuiteError("", Problem("metrics", no_metric(name, known_metrics(settings))))
     module, _, attribute = target.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        named = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise SuiteError("", Problem("metrics", f'"{name}" cannot be loaded: {error}')) from error
-    if not (isinstance(found, type) and issubclass(found, Metric)):
+    if not (isinstance(named, type) and issubclass(named, Metric)):
         raise SuiteError("", Problem("metrics", f'"{name}" is no Metric class'))
-    return found
+    return named
 
 
 def default_metrics(settings: Settings) -> tuple[str, ...]:
@@ -109,16 +116,16 @@ def default_metrics(settings: Settings) -> tuple[str, ...]:
 
     The name of a rubric stands for its dimensions.
     """
+    judged = _judged(settings)
     if settings.metrics is not None:
         return tuple(
-            dict.fromkeys(each for name in settings.metrics for each in whole_rubric(name) or (name,))
+            dict.fromkeys(each for name in settings.metrics for each in judged.whole.get(name, (name,)))
         )
     rubrics = settings.judge.rubric if settings.judge is not None else ()
-    off = OFF_BY_DEFAULT | _judged().keys()
-    computed = [name for name in known_metrics() if name not in off]
-    return tuple(
-        dict.fromkeys([*computed, PLANNING, *(each for name in rubrics for each in whole_rubric(name))])
-    )
+    off = OFF_BY_DEFAULT | judged.metrics.keys()
+    computed = [name for name in known_metrics(settings) if name not in off]
+    whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
+    return tuple(dict.fromkeys([*computed, PLANNING, *whole]))
 
 
 def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
@@ -132,7 +139,7 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
     ordered: dict[str, Metric] = {}
 
     def add(name: str, wanted_by: tuple[str, ...]) -> None:
-        cls = metric_class(name)
+        cls = metric_class(name, settings)
         if cls.name in ordered:
             return
         if cls.name in wanted_by:

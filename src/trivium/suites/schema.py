@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.suites.case import Case
 from trivium.suites.legacy import OLD_KEYS
+from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.settings import Settings
 from trivium.suites.sources.registry import SOURCES
 
@@ -20,7 +21,7 @@ def case_schema() -> dict[str, Any]:
 
 
 def record_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Schema of a record that is one line of a .jsonl file."""
+    """Schema of a record: a file of its own, or one line of a .jsonl file."""
     (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     return {"$schema": DIALECT, **reference, "$defs": _described(components)}
 
@@ -80,4 +81,17 @@ def _described(components: dict[str, Any]) -> dict[str, Any]:
             key = "pass" if name == "passed" else name
             if key in schema.get("properties", {}):
                 schema["properties"][key]["description"] = " ".join(words.replace("``", "`").split())
+    if "Rubric" in components:
+        _with_built_in(components)
     return components
+
+
+def _with_built_in(components: dict[str, Any]) -> None:
+    """Say that built-in dimensions may stand in a rubric by their names, and be extended."""
+    names = [f"{name}.{each.name}" for name, rubric in BUILT_IN.items() for each in rubric.dimensions]
+    dimensions = components["Rubric"]["properties"]["dimensions"]
+    dimensions["items"] = {"anyOf": [{"enum": [*names, *BUILT_IN]}, dimensions["items"]]}
+    dimension = components["Dimension"]
+    told = {"description": "A built-in dimension, of which only what is said here changes."}
+    dimension["properties"] = {"extends": {"enum": names, **told}, **dimension["properties"]}
+    dimension["anyOf"] = [{"required": ["extends"]}, {"required": dimension.pop("required")}]

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.suites.case import Complexity, Texts
+from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
@@ -121,6 +122,12 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     at_most: float | None = None
 
 
+Rubrics = Annotated[
+    tuple[str | Rubric, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
+]
+"""Rubrics by their names, or themselves; in a file a single one will do."""
+
+
 class JudgeSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -129,7 +136,8 @@ class JudgeSettings(
     Attributes:
         models: Models by their PydanticAI names, the first that answers judging (T2.6).
         models_by_complexity: Models for cases of a complexity, in place of ``models``.
-        rubric: ``review``, ``agent``, or a file; several are judged one after the other.
+        rubric: ``review``, ``agent``, a file or a rubric itself, or several of these; a file is read when
+            the suite is loaded, and what it holds takes its place.
         together: Whether the dimensions of a rubric are judged in one request, or each in its own.
         samples: Answers asked of each model for each judgement.
         panel: Whether every model judges and the median counts, instead of the first that answers.
@@ -151,7 +159,7 @@ class JudgeSettings(
 
     models: Texts = ()
     models_by_complexity: dict[Complexity, Texts] = {}
-    rubric: Texts = ("review",)
+    rubric: Rubrics = ("review",)
     together: bool = True
     samples: Count = 1
     panel: bool = False
@@ -162,8 +170,8 @@ class JudgeSettings(
     excerpt_chars: Count = 2000
     evidence_similarity: Literal["cosine", "encoder"] = "cosine"
     tokens: Literal["score", "all"] = "score"
-    scale: Literal["ratio", "minmax"] = "ratio"
-    step: Annotated[float, Meta(gt=0, le=1)] = 1
+    scale: Scale = "ratio"
+    step: Step = 1
     budget_usd: Weight | None = None
     budget_tokens: Count | None = None
     prices: dict[str, dict[Literal["input", "output"], Weight]] = {}

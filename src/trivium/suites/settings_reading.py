@@ -11,6 +11,8 @@ from trivium.errors import Problem
 from trivium.suites.checking import raise_any
 from trivium.suites.files.reading import read_document
 from trivium.suites.legacy import modern
+from trivium.suites.rubrics.checking import wrong_step
+from trivium.suites.rubrics.reading import chosen
 from trivium.suites.settings import Settings, SuccessRule
 from trivium.suites.validation import at, convert, describe
 
@@ -28,7 +30,7 @@ def read_settings(path: str | Path) -> Settings:
     Raises:
         SuiteError: With every mistake found.
     """
-    settings, problems = settings_of(read_document(Path(path)))
+    settings, problems = settings_of(read_document(Path(path)), folder=Path(path).parent)
     raise_any(problems, str(path))
     return settings
 
@@ -52,11 +54,23 @@ def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return made
 
 
-def settings_of(raw: Any) -> tuple[Settings, list[Problem]]:
-    """Settings of raw keys, and every mistake found (with any, the settings are the default ones)."""
+def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
+    """Settings of raw keys, and every mistake found (with any, the settings are the default ones).
+
+    Args:
+        raw: The keys of a file.
+        folder: Where the relative paths in them start.
+    """
     if not isinstance(raw, Mapping):
         return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
     keys, problems = modern(raw)
+    judge = keys.get("judge")
+    if isinstance(judge, Mapping) and "rubric" in judge:
+        step = judge.get("step")
+        step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
+        rubrics, wrong = chosen(judge["rubric"], folder, step=step)
+        keys = {**keys, "judge": {**judge, "rubric": rubrics}}
+        problems += wrong
     settings, wrong = convert(keys, Settings)
     problems += wrong
     if settings is None:
@@ -82,6 +96,8 @@ def _nonsense(settings: Settings) -> list[Problem]:
     bars = settings.composite.thresholds
     if not bars.accept >= bars.weak_accept >= bars.weak_reject:
         problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
+    if settings.judge is not None and (wrong := wrong_step(settings.judge.step)):
+        problems.append(Problem("judge.step", wrong))
     both = set(settings.messages.coordination) & set(settings.messages.productive)
     problems += [
         Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)

@@ -3,10 +3,11 @@
 ``convert`` asks msgspec first, which is fast and strict. Only when that fails is the value walked along the
 type, to collect all mistakes and to accept the liberties that a field allows. A field declares a liberty
 with ``Meta(extra={"also": …})``: ``"number"`` lets a number stand for its decimal text, ``"single"`` lets
-one value stand for a list of one.
+one value stand for a list of one. ``extra={"words": …}`` says what is expected where a type says too little.
 """
 
 import math
+import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -120,6 +121,10 @@ def _walk_metadata(raw: Any, shape: inspect.Metadata, where: str, problems: list
         raw = decimal_text(raw)
     elif also == "single" and raw is not None and not isinstance(raw, list | tuple | dict):
         raw = [raw]
+    words = (shape.extra or {}).get("words")
+    if words is not None and not (_fits(raw, shape.type) and _in_bounds(raw, shape.type)):
+        problems.append(_mismatch(raw, shape, where))
+        return raw
     return _walk(raw, shape.type, where, problems)
 
 
@@ -143,7 +148,7 @@ def _walk_struct(raw: Any, shape: inspect.StructType, where: str, problems: list
 
 
 def _walk_mapping(raw: Any, shape: inspect.DictType, where: str, problems: list[Problem]) -> Any:
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or not _in_bounds(raw, shape):
         problems.append(_mismatch(raw, shape, where))
         return raw
     mended = {}
@@ -159,7 +164,7 @@ def _walk_mapping(raw: Any, shape: inspect.DictType, where: str, problems: list[
 def _walk_sequence(
     raw: Any, shape: inspect.VarTupleType | inspect.ListType, where: str, problems: list[Problem]
 ) -> Any:
-    if not isinstance(raw, list | tuple):
+    if not isinstance(raw, list | tuple) or not _in_bounds(raw, shape):
         problems.append(_mismatch(raw, shape, where))
         return raw
     return [_walk(value, shape.item_type, at(where, i), problems) for i, value in enumerate(raw)]
@@ -233,6 +238,9 @@ def _fits(raw: Any, shape: inspect.Type) -> bool:
 def _in_bounds(raw: Any, shape: inspect.Type) -> bool:
     match shape:
         case inspect.StrType():
+            matches = shape.pattern is None or re.search(shape.pattern, raw) is not None
+            return matches and len(raw) >= (shape.min_length or 0)
+        case inspect.VarTupleType() | inspect.ListType() | inspect.DictType():
             return len(raw) >= (shape.min_length or 0)
         case inspect.IntType() | inspect.FloatType():
             return (
@@ -254,7 +262,9 @@ def _expected(shape: inspect.Type) -> str:
     """What a shape wants, in words."""
     match shape:
         case inspect.Metadata():
-            return _expected(shape.type)
+            return (shape.extra or {}).get("words") or _expected(shape.type)
+        case inspect.VarTupleType() | inspect.ListType() | inspect.DictType() if shape.min_length:
+            return f"{_NOUNS[type(shape)]} that is not empty"
         case inspect.StrType():
             return "a text that is not empty" if shape.min_length else "text"
         case inspect.IntType() | inspect.FloatType():

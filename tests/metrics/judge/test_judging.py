@@ -272,7 +272,17 @@ def test_a_rubric_in_all_is_the_weighted_mean_of_its_dimensions(served):
     ]
     answer = {
         "factual_accuracy": {"evidence": [], "claims": claims, "reason": "so", "confidence": 4},
-        "completeness": level("good"),
+        "completeness": {
+            "aspects": [
+                {"aspect": "a", "quote": "the text", "covered": "yes"},
+                {"aspect": "b", "quote": "", "covered": "yes"},
+                {"aspect": "c", "quote": "", "covered": "yes"},
+                {"aspect": "d", "quote": "", "covered": "partly"},
+                {"aspect": "e", "quote": "", "covered": "partly"},
+            ],
+            "reason": "so",
+            "confidence": 4,
+        },
         "citation_accuracy": level("poor"),
         "source_quality": level(None),
     }
@@ -281,6 +291,8 @@ def test_a_rubric_in_all_is_the_weighted_mean_of_its_dimensions(served):
     assert len(server.requests) == 1
     assert scores["factual_accuracy"].value == pytest.approx(2 / 3)
     assert scores["factual_accuracy"].detail["level"] == "acceptable"
+    assert scores["completeness"].raw == {"yes": 3, "partly": 2, "no": 0}
+    assert scores["completeness"].detail["signals"]["llm_evidence_count"] == 1
     assert scores["source_quality"].status == "abstained"
     assert scores["agent.tool_efficiency"].status == "skipped"
     expected = (0.30 * 2 / 3 + 0.25 * 0.8 + 0.15 * 0.3) / 0.70

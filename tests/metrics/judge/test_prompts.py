@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.digest import digest
-from trivium.metrics.judge.prompts.shown import fenced, shown
+from trivium.metrics.judge.prompts.fence import fenced
+from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case, Expect
 from trivium.traces.trace import Message, Span, Trace
@@ -48,7 +49,7 @@ def test_what_is_known_of_a_case_is_shown():
     texts = shown(subject, excerpt_chars=10)
     assert texts["input"] == '{"k":1}'
     assert texts["output"] == '{"x":2}'
-    assert texts["aspects"] == "- a\n- b"
+    assert texts["aspects"] == "1. a\n2. b"
     assert texts["workflow"] == "m → w"
     assert texts["references"].startswith("r" * 10 + "\n[cut: 10")
 

@@ -1,23 +1,26 @@
 """Judged dimensions as metrics: ``rubric.dimension``, or ``dimension`` where that name is free."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, Self
 
-from trivium.errors import Problem, SuiteError, suggest
+import msgspec
+
+from trivium.errors import Problem, SuiteError
 from trivium.metrics.judge.judging import Judge, Judgement
+from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.score import Score, Tier
-from trivium.suites.rubrics.built_in import BUILT_IN
-from trivium.suites.rubrics.rubric import PASS_MARK, Dimension, Rubric
+from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
+from trivium.suites.rubrics.checking import OVERALL
+from trivium.suites.rubrics.reading import no_rubric
+from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 
 NO_JUDGE = "the judge is off: the suite names no model (judge.models)"
 STAND_IN = "similarity"
 """What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
-
-TAKEN = frozenset({"tool_efficiency"})
-"""Short names that another metric has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,7 @@ class Overall(Metric):
 
     tier: ClassVar[Tier] = "judge"
     weights: ClassVar[Mapping[str, float]]
+    pass_mark: ClassVar[float]
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -121,48 +125,96 @@ class Overall(Metric):
             status="fallback" if leaning else "ok",
             reason=f"fallback in {', '.join(leaning)}" if leaning else None,
             method=STAND_IN if leaning else None,
-            detail={"passed": value >= PASS_MARK, "pass_mark": PASS_MARK, "dimensions": there},
+            detail={"passed": value >= self.pass_mark, "pass_mark": self.pass_mark, "dimensions": there},
         )
 
 
-def short_name(rubric: Rubric, dimension: Dimension) -> str:
-    """How scores of a dimension are called."""
-    return f"{rubric.name}.{dimension.name}" if dimension.name in TAKEN else dimension.name
+class Judged(NamedTuple):
+    """What judges may score.
+
+    Attributes:
+        metrics: By the names of their scores.
+        long: Names of scores by ``rubric.dimension``; either will do in a suite.
+        whole: The metrics that stand for a whole rubric, by its name.
+    """
+
+    metrics: dict[str, type[Metric]]
+    long: dict[str, str]
+    whole: dict[str, tuple[str, ...]]
 
 
-def _metrics_of(rubric: Rubric) -> Iterator[type[Metric]]:
-    names: dict[str, float] = {}
+def judged(settings: Settings | None, taken: Collection[str]) -> Judged:
+    """The metrics of the built-in rubrics, and of those that a suite brings.
+
+    Args:
+        settings: The suite's.
+        taken: Names of other metrics; a dimension that is called like one of them, or like one of another
+            rubric, goes by its long name alone.
+
+    Raises:
+        SuiteError: If a rubric is unknown, or called like a metric.
+    """
+    named = settings.judge.rubric if settings is not None and settings.judge is not None else ()
+    own = tuple(each for each in named if not isinstance(each, str))
+    problems = [
+        Problem("judge.rubric", no_rubric(each))
+        for each in named
+        if isinstance(each, str) and each not in BUILT_IN
+    ]
+    problems += [
+        Problem("judge.rubric", f'"{each.name}" is a metric: the rubric needs another name')
+        for each in own
+        if each.name in taken
+    ]
+    if problems:
+        raise SuiteError("", problems)
+    names = {dimension.name for rubric in (*BUILT_IN.values(), *own) for dimension in rubric.dimensions}
+    return _judged(msgspec.json.encode(own), frozenset(names & set(taken)))
+
+
+@lru_cache(maxsize=16)
+def _judged(raw: bytes, taken: frozenset[str]) -> Judged:
+    own = msgspec.json.decode(raw, type=tuple[Rubric, ...])
+    known = {*taken, *(rubric.name for rubric in (*BUILT_IN.values(), *own))}
+    found = Judged({}, {}, {})
+    for rubric in (*BUILT_IN.values(), *own):
+        others = [each for each in own if each is not rubric]
+        if rubric.name in BUILT_IN:
+            others = []  # what a suite brings takes no name from what is built in
+        elsewhere = {dimension.name for other in others for dimension in other.dimensions}
+        names = {
+            each.name: f"{rubric.name}.{each.name}" if each.name in known | elsewhere else each.name
+            for each in rubric.dimensions
+        }
+        found.metrics.update((cls.name, cls) for cls in _metrics_of(rubric, names))
+        found.long.update((f"{rubric.name}.{name}", score) for name, score in names.items())
+        overall = () if rubric is REVIEW else (f"{rubric.name}.{OVERALL}",)
+        found.whole[rubric.name] = (*names.values(), *overall)
+        if rubric.name in BUILT_IN:
+            known |= names.keys()
+    return found
+
+
+def _metrics_of(rubric: Rubric, names: Mapping[str, str]) -> Iterator[type[Metric]]:
+    """Classes of metrics, a dimension each and one for the whole; ``names`` are those of their scores."""
+    version = f"{rubric.digest}-{WORDING}"
     for dimension in rubric.dimensions:
-        name = short_name(rubric, dimension)
-        names[name] = dimension.weight
-        fields = {"name": name, "rubric": rubric, "dimension": dimension, "__doc__": dimension.asks}
+        fields = {
+            "name": names[dimension.name],
+            "version": version,
+            "rubric": rubric,
+            "dimension": dimension,
+            "__doc__": dimension.asks,
+        }
         yield type("JudgedDimension", (JudgedDimension,), fields)
     fields = {
-        "name": f"{rubric.name}.overall",
-        "weights": names,
+        "name": f"{rubric.name}.{OVERALL}",
+        "version": version,
+        "weights": {names[dimension.name]: dimension.weight for dimension in rubric.dimensions},
+        "pass_mark": rubric.pass_mark,
         "__doc__": f"{rubric.name} in all.",
     }
     yield type("Overall", (Overall,), fields)
-
-
-JUDGED: dict[str, type[Metric]] = {
-    cls.name: cls for rubric in BUILT_IN.values() for cls in _metrics_of(rubric)
-}
-"""The metrics of the built-in rubrics, by the names their scores have."""
-
-LONG_NAMES: dict[str, str] = {
-    f"{rubric.name}.{dimension.name}": short_name(rubric, dimension)
-    for rubric in BUILT_IN.values()
-    for dimension in rubric.dimensions
-}
-"""``rubric.dimension`` of each; either name will do in a suite."""
-
-WHOLE: dict[str, tuple[str, ...]] = {
-    rubric.name: tuple(LONG_NAMES[f"{rubric.name}.{dimension.name}"] for dimension in rubric.dimensions)
-    for rubric in BUILT_IN.values()
-}
-WHOLE["agent"] += ("agent.overall",)
-"""The metrics that stand for a whole rubric."""
 
 
 def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
@@ -173,7 +225,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         settings: The suite's.
 
     Raises:
-        SuiteError: If a rubric is unknown, or a bound is set that is not kept.
+        SuiteError: If a bound is set that is not kept.
     """
     if settings.judge is None:
         return list(metrics)
@@ -194,13 +246,6 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
 
 def _check(judge: JudgeSettings) -> None:
     problems = [
-        Problem(
-            "judge.rubric", f'no rubric is called "{name}".{suggest(name, WHOLE)} (known: {", ".join(WHOLE)})'
-        )
-        for name in judge.rubric
-        if name not in WHOLE
-    ]
-    problems += [
         # A bound that is not kept would be worse than none.
         Problem(
             f"judge.{name}", "cannot be kept by this version: leave it out, and set a limit at the provider"

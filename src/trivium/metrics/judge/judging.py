@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,7 +122,7 @@ class Judge:
             else:
                 due.append(dimension)
         if due:
-            requests = prepare(self.rubric, due, texts, self.settings)
+            requests = prepare(self.rubric, due, subject.case, texts, self.settings)
             judged = [self._judge_due(subject, asked, models, limit) for asked in requests]
             for judgements in await asyncio.gather(*judged):
                 found |= judgements
@@ -146,7 +145,7 @@ class Judge:
                 passed_over.append(str(why))
                 log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
             else:
-                facts = {"model": name, "prompt": _hash(asked.instructions)} | _taken(samples, len(due))
+                facts = {"model": name, "prompt": asked.prompt} | _taken(samples, len(due))
                 if passed_over:
                     facts["passed_over"] = passed_over
                 return {each.name: self._judgement(each, samples, asked.texts, facts) for each in due}
@@ -218,15 +217,17 @@ class Judge:
                 name: {"score": score, "explanation": answer.explanations[name]}
                 for name, score in answer.criteria.items()
             }
-        if dimension.claims:
-            detail["claims"] = msgspec.to_builtins(answer.claims)
+        if dimension.claims or dimension.aspects:
+            each = "claims" if dimension.claims else "aspects"
+            detail[each] = msgspec.to_builtins(getattr(answer, each))
             if value is not None:
                 detail["level"] = nearest_level(value, dimension.levels)
         if self.settings.samples > 1:
             detail["samples"] = values
             detail["samples_asked"] = self.settings.samples
-        if dimension.claims and value is None:
-            return Judgement(status="skipped", reason="the output makes no claim", detail=detail)
+        if (dimension.claims or dimension.aspects) and value is None:
+            why = "the output makes no claim" if dimension.claims else "nothing is asked for"
+            return Judgement(status="skipped", reason=why, detail=detail)
         return Judgement(
             status="ok" if value is not None else "abstained",
             value=value,
@@ -266,10 +267,6 @@ class _Models:
 def nearest_level(value: float, levels: dict[str, float]) -> str:
     """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
     return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
-
-
-def _hash(instructions: str) -> str:
-    return blake2b(instructions.encode(), digest_size=8).hexdigest()
 
 
 def _taken(samples: Sequence[Answered[Answers]], dimensions: int) -> dict[str, Any]:

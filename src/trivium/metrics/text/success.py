@@ -37,9 +37,11 @@ class Success(Metric):
 
     Attributes:
         rule: What counts as success; by default ``similarity`` of at least 0.8.
+        settings: The suite's, whose rubrics the rule may name.
     """
 
     rule: SuccessRule = SuccessRule(metric="similarity", at_least=DEFAULT_BAR)
+    settings: Settings | None = None
 
     def __post_init__(self) -> None:
         """Refuse a rule that cannot be used.
@@ -47,17 +49,18 @@ class Success(Metric):
         Raises:
             SuiteError: If it names no way or several, or what it names cannot be had.
         """
-        _check(self.rule)
+        _check(self.rule, self.settings)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """The metric with the suite's rule."""
-        return cls(rule=settings.success)
+        return cls(rule=settings.success, settings=settings)
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The metric that the rule names."""
-        return (metric_class(self.rule.metric).name,) if self.rule.metric is not None else ()
+        rule = self.rule
+        return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
 
     def score(self, subject: Subject) -> Score:
         """Whether the attempt meets the rule."""
@@ -94,7 +97,7 @@ class Success(Metric):
         )
 
 
-def _check(rule: SuccessRule) -> None:
+def _check(rule: SuccessRule, settings: Settings | None) -> None:
     given = [way for way in WAYS if (said := getattr(rule, way)) is not None and said is not False]
     if len(given) != 1:
         found = f"names {' and '.join(given)}" if given else "names no way"
@@ -102,7 +105,7 @@ def _check(rule: SuccessRule) -> None:
     if rule.at_least is not None and rule.metric is None:
         raise SuiteError("", Problem("success.at_least", "goes with success.metric only"))
     if rule.metric is not None:
-        name = metric_class(rule.metric).name
+        name = metric_class(rule.metric, settings).name
         if rule.at_least is None and name != "similarity":
             raise SuiteError("", Problem("success.at_least", f"which value of {name} counts as success?"))
         if rule.at_least is not None and not 0 <= rule.at_least <= 1:

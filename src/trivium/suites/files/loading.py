@@ -59,7 +59,7 @@ def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), so
         found = _found(origins, folder, problems)
     except SuiteError as error:
         elsewhere = error
-    settings, wrong = settings_of(merged(found.settings if found else {}, keys))
+    settings, wrong = settings_of(merged(found.settings if found else {}, keys), folder=folder)
     _raise(problems + wrong, source, elsewhere)
     if found is None or not len(found.cases):
         raise SuiteError(source, "holds no case")

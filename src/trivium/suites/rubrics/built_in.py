@@ -102,18 +102,19 @@ AGENT = Rubric(
         Dimension(
             name="completeness",
             asks="How large a share of the aspects that were asked for the output covers.",
+            aspects=True,
             sees=("input", "aspects", "output"),
             weight=0.25,
         ),
         Dimension(
             name="citation_accuracy",
-            asks="Whether the sources that the output cites say what they are cited for.",
+            asks="Whether the sources that the output cites say what they are cited for (null: none).",
             sees=("input", "sources", "source", "output"),
             weight=0.15,
         ),
         Dimension(
             name="source_quality",
-            asks="Whether the sources that the output rests on are primary and authoritative.",
+            asks="Whether the sources that the output cites are primary and authoritative (null: none).",
             sees=("input", "sources", "output"),
             weight=0.10,
         ),

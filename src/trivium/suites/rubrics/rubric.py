@@ -1,7 +1,8 @@
 """Rubric: the dimensions that a judge scores, and their scales (spec: metrics, T2.1)."""
 
 from hashlib import blake2b
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 import msgspec
 from msgspec import Meta
@@ -16,11 +17,14 @@ Name = Annotated[
 Filled = Annotated[str, Meta(min_length=1)]
 Weight = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Step = Annotated[float, Meta(gt=0, le=1)]
+Step = Annotated[float, Meta(ge=0.1, le=1)]
 Scale = Literal["ratio", "minmax"]
 
 Seen = Literal["input", "output", "source", "references", "facts", "sources", "aspects", "workflow", "trace"]
 """What a dimension may look at; what a case or an attempt does not have is left out."""
+
+Names = Annotated[tuple[Seen, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
+"""Several of these; in a file a single one will do."""
 
 LEVELS: dict[str, float] = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
 
@@ -64,8 +68,8 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     levels: dict[Filled, Share] = msgspec.field(default_factory=lambda: dict(LEVELS))
     claims: bool = False
     aspects: bool = False
-    sees: Annotated[tuple[Seen, ...], Meta(min_length=1)] = ("input", "output")
-    needs: tuple[Seen, ...] = ()
+    sees: Annotated[Names, Meta(min_length=1)] = ("input", "output")
+    needs: Names = ()
     weight: Weight = 1.0
 
 
@@ -94,7 +98,8 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         scale: How a Likert value becomes a score, v/5 or (v−1)/4; None leaves it to ``judge.scale``.
         step: Distance of two neighbouring Likert values; None leaves it to ``judge.step``.
         examples: Shown to the judge before it judges.
-        instructions: Template of the instructions, with ``{rubric}`` and ``{examples}`` (default: our own).
+        instructions: Template of the instructions, with ``{rubric}``, ``{examples}`` and, on wish, our own
+            ``{rules}`` on evidence, explanations and abstaining (default: all three).
         material: Template of what is judged, with ``{output}``, ``{source}``, … and ``{material}`` for all
             that has no place of its own (default: ``{material}``).
     """
@@ -107,6 +112,17 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     examples: tuple[Example, ...] = ()
     instructions: str | None = None
     material: str | None = None
+
+    @classmethod
+    def load(cls, source: str | Path) -> Self:
+        """A rubric from a .yaml, .json or .toml file, or a built-in one by its name.
+
+        Raises:
+            SuiteError: With every mistake found.
+        """
+        from trivium.suites.rubrics.reading import load
+
+        return load(cls, source)
 
     @property
     def digest(self) -> str:

@@ -9,10 +9,12 @@ import msgspec
 from trivium.suites.rubrics.rubric import Dimension
 
 MOST_CLAIMS = 100
+MOST_ASPECTS = 100
 MOST_EVIDENCE = 20
 MOST_CHARS = 4000
 """Bounds of what is kept of an answer; what goes beyond is cut, not refused."""
 
+COVERED = ("yes", "partly", "no")
 VERDICTS = ("supported", "partly", "contradicted", "unverifiable")
 IMPORTANCE = ("major", "minor")
 CONFIDENCE = (1, 2, 3, 4, 5)
@@ -32,6 +34,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
 
 
+class Aspect(msgspec.Struct, frozen=True, kw_only=True):
+    """One aspect that was asked for, where the output covers it and whether it does."""
+
+    aspect: str
+    quote: str
+    covered: str
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a judge answered about one dimension.
 
@@ -43,6 +53,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         explanations: Why, by criterion.
         level: The level of a dimension without criteria, None where the judge cannot tell.
         claims: The claims of the output, of a dimension that is scored by them.
+        aspects: The aspects that were asked for, likewise; their quotes are the evidence.
     """
 
     reason: str
@@ -52,6 +63,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     explanations: dict[str, str] = {}
     level: str | None = None
     claims: tuple[Claim, ...] = ()
+    aspects: tuple[Aspect, ...] = ()
 
 
 def schema(dimensions: Sequence[Dimension], scores: Sequence[float]) -> Schema:
@@ -62,7 +74,10 @@ def schema(dimensions: Sequence[Dimension], scores: Sequence[float]) -> Schema:
 def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
     text = {"type": "string"}
     fields: dict[str, Schema] = {"evidence": {"type": "array", "items": text}}
-    if dimension.claims:
+    if dimension.aspects:
+        aspect = _object({"aspect": text, "quote": text, "covered": _one_of(COVERED)})
+        fields = {"aspects": {"type": "array", "items": aspect}}
+    elif dimension.claims:
         claim = _object({"claim": text, "importance": _one_of(IMPORTANCE), "verdict": _one_of(VERDICTS)})
         fields["claims"] = {"type": "array", "items": claim}
     elif dimension.criteria:
@@ -70,9 +85,14 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
         criterion = _object({"explanation": text, "score": score})
         fields["criteria"] = _object({each.name: criterion for each in dimension.criteria})
     fields["reason"] = text
-    if not dimension.claims and not dimension.criteria:
+    if has_level(dimension):
         fields["level"] = {"anyOf": [_one_of(tuple(dimension.levels)), {"type": "null"}]}
     return _object(fields | {"confidence": _one_of(CONFIDENCE)})
+
+
+def has_level(dimension: Dimension) -> bool:
+    """Whether the judge answers with a level."""
+    return not (dimension.criteria or dimension.claims or dimension.aspects)
 
 
 def _one_of(values: Sequence[float] | Sequence[str]) -> Schema:
@@ -84,8 +104,16 @@ def _object(fields: dict[str, Schema]) -> Schema:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
-def parse(text: str, dimensions: Sequence[Dimension], scores: Sequence[float]) -> dict[str, Answer]:
+def parse(
+    text: str, dimensions: Sequence[Dimension], scores: Sequence[float], *, aspects: int = 0
+) -> dict[str, Answer]:
     """The answer to every dimension, out of a text that may be anything.
+
+    Args:
+        text: What the model said.
+        dimensions: What it was asked about.
+        scores: The values that a Likert criterion may have.
+        aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
 
     Raises:
         MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed.
@@ -98,13 +126,16 @@ def parse(text: str, dimensions: Sequence[Dimension], scores: Sequence[float]) -
     except (ValueError, RecursionError) as wrong:
         raise MalformedAnswer(f"it is no JSON: {wrong}") from None
     answers = _mapping(raw, "the answer")
-    return {each.name: _answer(_field(answers, each.name, ""), each, scores) for each in dimensions}
+    return {each.name: _answer(_field(answers, each.name, ""), each, scores, aspects) for each in dimensions}
 
 
-def _answer(raw: Any, dimension: Dimension, scores: Sequence[float]) -> Answer:
+def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int) -> Answer:
     where = dimension.name
     fields = _mapping(raw, where)
-    quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MOST_EVIDENCE]
+    covered = _aspects(fields, where, aspects) if dimension.aspects else ()
+    quotes: list[Any] = [each.quote for each in covered if each.quote.strip()]
+    if not dimension.aspects:
+        quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MOST_EVIDENCE]
     criteria: dict[str, float | None] = {}
     explanations: dict[str, str] = {}
     if dimension.criteria and not dimension.claims:
@@ -120,8 +151,9 @@ def _answer(raw: Any, dimension: Dimension, scores: Sequence[float]) -> Answer:
         confidence=_confidence(_field(fields, "confidence", where), f"{where}.confidence"),
         criteria=criteria,
         explanations=explanations,
-        level=None if dimension.criteria or dimension.claims else _level(fields, dimension),
+        level=_level(fields, dimension) if has_level(dimension) else None,
         claims=_claims(fields, where) if dimension.claims else (),
+        aspects=covered,
     )
 
 
@@ -146,6 +178,24 @@ def _claims(fields: Mapping[str, Any], where: str) -> tuple[Claim, ...]:
             )
         )
     return tuple(claims)
+
+
+def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect, ...]:
+    raw = _list(_field(fields, "aspects", where), f"{where}.aspects")
+    if count and len(raw) != count:
+        raise MalformedAnswer(f"{where}.aspects has {len(raw)} entries, expected {count}, one an aspect")
+    aspects = []
+    for index, each in enumerate(raw if count else raw[:MOST_ASPECTS]):
+        place = f"{where}.aspects[{index}]"
+        aspect = _mapping(each, place)
+        aspects.append(
+            Aspect(
+                aspect=_text(aspect, "aspect", place),
+                quote=_text(aspect, "quote", place),
+                covered=_word(_field(aspect, "covered", place), COVERED, f"{place}.covered"),
+            )
+        )
+    return tuple(aspects)
 
 
 def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:

@@ -1,10 +1,4 @@
-"""Shown: the texts that a judge is given, and the fence that keeps them apart from its instructions.
-
-Everything that is judged is hostile until shown otherwise: it stands between marks that it cannot write
-itself, since they are made from a digest of it.
-"""
-
-from hashlib import blake2b
+"""Shown: the texts that a judge is given, bounded."""
 
 import msgspec
 
@@ -33,7 +27,7 @@ def shown(subject: Subject, *, excerpt_chars: int) -> dict[str, str]:
         "references": "\n---\n".join(_cut(text, excerpt_chars) for text in case.references),
         "facts": _lines(expect.facts),
         "sources": _lines(expect.sources),
-        "aspects": _lines(expect.aspects),
+        "aspects": "\n".join(f"{number}. {text}" for number, text in enumerate(expect.aspects, 1)),
         "workflow": " → ".join(expect.workflow or ()),
         "trace": "" if attempt.trace is None else digest(attempt.trace),
     }
@@ -43,17 +37,6 @@ def shown(subject: Subject, *, excerpt_chars: int) -> dict[str, str]:
         if text.strip()
     }
     return texts | {"output": _cut(attempt.text, MOST_CHARS)}
-
-
-def fenced(texts: dict[str, str]) -> str:
-    """The texts, each between marks that none of them can hold.
-
-    The mark is a digest of all of them: to write it, a text would have to hold a digest of itself.
-    """
-    mark = blake2b(msgspec.json.encode(texts), digest_size=16).hexdigest()
-    return "\n\n".join(
-        f"<<<{name} {mark}>>>\n{text}\n<<<end of {name} {mark}>>>" for name, text in texts.items()
-    )
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
-SCORED = frozenset({"score", "level", "verdict"})
+SCORED = frozenset({"score", "level", "verdict", "covered"})
 """Fields of an answer whose values are scores."""
 
 ROUNDING = 1e-3

@@ -1,0 +1,113 @@
+"""What has the right types in a rubric and still cannot be meant."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from trivium.errors import Problem, suggest
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import LEVELS, LIKERT_MOST, Dimension, Example, Rubric
+from trivium.suites.rubrics.template import wrong_instructions, wrong_material
+from trivium.suites.validation import at, describe, problem
+
+OVERALL = "overall"
+"""The metric of a rubric as a whole, hence the name of no dimension."""
+
+
+def nonsense(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
+    """Every mistake in a rubric whose types are right.
+
+    Args:
+        rubric: As it was read.
+        where: What messages put before its keys.
+        places: Index of each dimension as the user wrote them.
+        step: The step of Likert values where the rubric states none.
+    """
+    return list(_nonsense(rubric, where, places, rubric.step or step))
+
+
+def wrong_step(step: float) -> str | None:
+    """Why a scale from 1 to 5 cannot have this step, if it cannot."""
+    whole = _is_whole((LIKERT_MOST - 1) / step)
+    return None if whole else f"1 to 5 is no whole number of steps of {step:g}"
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < 1e-9  # 4 steps of 0.2 are a hair more than 0.8
+
+
+def _nonsense(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
+    if rubric.name in BUILT_IN:
+        yield Problem(at(where, "name"), f'"{rubric.name}" is built in: give yours a name of its own')
+    if rubric.step is not None and (wrong := wrong_step(rubric.step)):
+        yield Problem(at(where, "step"), wrong)
+    names = Counter(dimension.name for dimension in rubric.dimensions)
+    for dimension, index in zip(rubric.dimensions, places, strict=True):
+        place = at(at(where, "dimensions"), index)
+        if names[dimension.name] > 1:
+            yield Problem(place, f'"{dimension.name}" stands there {names[dimension.name]} times')
+        yield from _wrong_dimension(dimension, place)
+    for index, example in enumerate(rubric.examples):
+        yield from _wrong_example(example, rubric, at(at(where, "examples"), index), step)
+    if rubric.instructions is not None:
+        for said in wrong_instructions(rubric.instructions, examples=bool(rubric.examples)):
+            yield Problem(at(where, "instructions"), said)
+    if rubric.material is not None:
+        seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
+        for said in wrong_material(rubric.material, seen):
+            yield Problem(at(where, "material"), said)
+
+
+def _wrong_dimension(dimension: Dimension, where: str) -> Iterator[Problem]:
+    ways = [way for way in ("criteria", "claims", "aspects") if getattr(dimension, way)]
+    if dimension.name == OVERALL:
+        yield Problem(at(where, "name"), f'"{OVERALL}" is the rubric\'s score as a whole')
+    if len(ways) > 1:
+        yield problem(where, f"is scored by {' and '.join(ways)}, expected one of them at most")
+    if dimension.criteria and dimension.levels != LEVELS:
+        yield problem(where, "has criteria and levels, expected one of them")
+    if len(dimension.levels) < 2:
+        yield Problem(at(where, "levels"), f"found {describe(dimension.levels)}, expected two at least")
+    criteria = Counter(criterion.name for criterion in dimension.criteria)
+    for name, count in criteria.items():
+        if count > 1:
+            yield Problem(at(where, "criteria"), f'"{name}" stands there {count} times')
+    for name in dimension.needs:
+        if name not in dimension.sees:
+            yield Problem(at(where, "needs"), f'"{name}" is not among what it sees')
+
+
+def _wrong_example(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
+    seen = {name for dimension in rubric.dimensions for name in dimension.sees}
+    for shown in example.shows:
+        if shown not in seen:
+            yield Problem(at(at(where, "shows"), shown), "no dimension of the rubric sees this")
+    by_name = {dimension.name: dimension for dimension in rubric.dimensions}
+    for name, given in example.scores.items():
+        place = at(at(where, "scores"), name)
+        if name not in by_name:
+            yield Problem(place, f"no dimension of the rubric is called that.{suggest(name, by_name)}")
+        else:
+            yield from _wrong_scores(given, by_name[name], place, step)
+
+
+def _wrong_scores(
+    given: dict[str, float] | str, dimension: Dimension, where: str, step: float
+) -> Iterator[Problem]:
+    if dimension.claims or dimension.aspects:
+        by = "claims" if dimension.claims else "aspects"
+        yield Problem(where, f"is scored by {by}, of which an example shows none")
+    elif dimension.criteria:
+        names = [criterion.name for criterion in dimension.criteria]
+        if not isinstance(given, dict):
+            yield Problem(where, f"found {describe(given)}, expected values of {', '.join(names)}")
+            return
+        for name in given:
+            if name not in names:
+                yield Problem(at(where, name), f"no criterion is called that.{suggest(name, names)}")
+            elif not 1 <= given[name] <= LIKERT_MOST or not _is_whole((given[name] - 1) / step):
+                found = describe(given[name])
+                yield Problem(at(where, name), f"found {found}, expected 1 to 5 in steps of {step:g}")
+    elif not isinstance(given, str) or given not in dimension.levels:
+        hint = suggest(given, dimension.levels) if isinstance(given, str) else ""
+        known = ", ".join(dimension.levels)
+        yield Problem(where, f"found {describe(given)}, expected one of {known}.{hint}".removesuffix("."))
