@@ -145,6 +145,8 @@ class JudgeSettings(
         timeout: Seconds that a request may take.
         temperature: None means 0 with one sample and 0.7 with several (T2.5).
         seed: Sent with each request, raised by the sample's index.
+        excerpts: Which part of a long document the judge is shown: its beginning, or the passages that the
+            sentences of the output lead to.
         excerpt_chars: Characters of a long document that the judge is shown.
         evidence_similarity: How cited quotes are compared with passages of the source.
         tokens: Whose log-probabilities make the token signals: those of the scores, or of all.
@@ -167,6 +169,7 @@ class JudgeSettings(
     timeout: Annotated[float, Meta(gt=0)] = 60
     temperature: Weight | None = None
     seed: Annotated[int, Meta(ge=0)] | None = None
+    excerpts: Literal["head", "retrieval"] = "head"
     excerpt_chars: Count = 2000
     evidence_similarity: Literal["cosine", "encoder"] = "cosine"
     tokens: Literal["score", "all"] = "score"

@@ -262,6 +262,14 @@ def test_a_document_is_shown_as_an_excerpt(served):
     assert "finish" not in prompt
 
 
+def test_a_document_may_be_shown_where_the_output_leads(served):
+    case = Case(id="c", input="q", source="Nothing of it.\n\n" * 50 + "It is fine and clear there.")
+    with served(JudgeServer()) as server:
+        for excerpts in ("head", "retrieval"):
+            judged(("technical_accuracy",), pairs=((case, ATTEMPT),), excerpt_chars=100, excerpts=excerpts)
+    assert ["fine and clear there" in each.prompt for each in server.requests] == [False, True]
+
+
 def test_a_rubric_in_all_is_the_weighted_mean_of_its_dimensions(served):
     def level(name):
         return {"evidence": [], "reason": "so", "level": name, "confidence": 4}

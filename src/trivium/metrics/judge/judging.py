@@ -112,7 +112,8 @@ class Judge:
             return await asyncio.gather(*(self._judge_one(subject, models, limit) for subject in subjects))
 
     async def _judge_one(self, subject: Subject, models: "_Models", limit: asyncio.Semaphore) -> Judgements:
-        texts = shown(subject, excerpt_chars=self.settings.excerpt_chars)
+        settings = self.settings
+        texts = shown(subject, excerpt_chars=settings.excerpt_chars, excerpts=settings.excerpts)
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:

@@ -1,30 +1,42 @@
 """Shown: the texts that a judge is given, bounded."""
 
+from typing import Literal
+
 import msgspec
 
 from trivium.metrics.judge.prompts.digest import digest
+from trivium.metrics.judge.prompts.excerpts import head, retrieved
 from trivium.metrics.metric import Subject
 
 EXCERPTED = ("source", "references")
-"""Documents, of which the judge sees the first ``excerpt_chars`` characters."""
+"""Documents, of which the judge sees ``excerpt_chars`` characters."""
 
 MOST_CHARS = 100_000
 """Of any other text."""
 
 
-def shown(subject: Subject, *, excerpt_chars: int) -> dict[str, str]:
+def shown(
+    subject: Subject, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head"
+) -> dict[str, str]:
     """What there is to show of a case and an attempt, by name; what is not there is left out.
 
     Args:
         subject: The case and the attempt.
         excerpt_chars: Characters of a document that are shown.
+        excerpts: Which: its first ones, or the passages that the output's sentences lead to.
     """
+
+    def excerpt(text: str) -> str:
+        if excerpts == "head":
+            return head(text, excerpt_chars)
+        return retrieved(text, attempt.text, excerpt_chars)
+
     case, attempt = subject.case, subject.attempt
     expect = case.expect
     found = {
         "input": _text(case.input),
-        "source": case.source or "",
-        "references": "\n---\n".join(_cut(text, excerpt_chars) for text in case.references),
+        "source": excerpt(case.source or ""),
+        "references": "\n---\n".join(excerpt(text) for text in case.references),
         "facts": _lines(expect.facts),
         "sources": _lines(expect.sources),
         "aspects": "\n".join(f"{number}. {text}" for number, text in enumerate(expect.aspects, 1)),
@@ -32,11 +44,11 @@ def shown(subject: Subject, *, excerpt_chars: int) -> dict[str, str]:
         "trace": "" if attempt.trace is None else digest(attempt.trace),
     }
     texts = {
-        name: _cut(text, excerpt_chars if name == "source" else MOST_CHARS)
+        name: text if name in EXCERPTED else head(text, MOST_CHARS)
         for name, text in found.items()
         if text.strip()
     }
-    return texts | {"output": _cut(attempt.text, MOST_CHARS)}
+    return texts | {"output": head(attempt.text, MOST_CHARS)}
 
 
 def _text(value: object) -> str:
@@ -47,7 +59,3 @@ def _text(value: object) -> str:
 
 def _lines(texts: tuple[str, ...]) -> str:
     return "\n".join(f"- {text}" for text in texts)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} more characters]"

@@ -1,0 +1,83 @@
+"""Excerpts of long documents: bounded, in order, and where the output leads."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics.pairwise import cosine_similarity
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.judge.prompts.excerpts import head, retrieved
+from trivium.metrics.judge.prompts.shown import shown
+from trivium.metrics.judge.signals.evidence import passages
+from trivium.metrics.metric import Subject
+from trivium.suites.case import Case
+
+TOPICS = ("parsing of Turkish nouns", "speech of children", "news from Berlin", "poems by machines")
+DOCUMENT = "\n\n".join(
+    f"Section {n}. This part of the paper is about {topic}, and goes into all of its details at length. " * 3
+    for n, topic in enumerate(TOPICS)
+)
+TEXTS = st.text(alphabet="ab \n.é", max_size=400)
+
+
+def shown_of(document, output, most):
+    return retrieved(document, output, most).rsplit("\n[excerpts: ", 1)[0]
+
+
+def test_the_passage_that_the_output_speaks_of_is_shown():
+    excerpt = shown_of(DOCUMENT, "I liked it. The part on news from Berlin convinces.", 400)
+    assert "news from Berlin" in excerpt
+    assert "Turkish" not in excerpt
+    assert excerpt.startswith("[…]")
+
+
+def test_passages_stand_in_the_order_of_the_document():
+    excerpt = shown_of(DOCUMENT, "Poems by machines are fun. Turkish nouns are not.", 700)
+    assert 0 <= excerpt.index("Turkish nouns") < excerpt.index("[…]") < excerpt.index("poems by machines")
+
+
+def test_the_nearest_passage_is_that_of_scikit_learn():
+    output = "Speech of children is studied at length."
+    parts = passages(DOCUMENT)
+    vectors = TfidfVectorizer(stop_words="english", ngram_range=(1, 2))
+    tables = [vectors.fit_transform([output, part]) for part in parts]
+    values = [float(cosine_similarity(table)[0, 1]) for table in tables]
+    nearest = parts[values.index(max(values))]
+    assert nearest in retrieved(DOCUMENT, output, len(nearest) + 10)
+
+
+def test_room_that_is_left_goes_to_the_beginning():
+    assert "Section 0." in shown_of(DOCUMENT, "News from Berlin.", 800)
+
+
+@given(TEXTS, TEXTS, st.integers(1, 300))
+def test_excerpts_are_bounded_and_cut_from_the_document(document, output, most):
+    excerpt = retrieved(document, output, most)
+    if len(document) <= most:
+        assert excerpt == document
+        return
+    body, _, note = excerpt.rpartition("\n[")
+    assert len(body) <= most
+    assert note.startswith(("excerpts: ", "cut: "))
+    plain = " ".join(document.split())
+    pieces = [" ".join(piece.split()) for piece in body.split("[…]")]
+    assert all(piece in plain for piece in pieces)
+
+
+@given(TEXTS, st.integers(1, 300))
+def test_the_head_is_the_first_characters(document, most):
+    cut = head(document, most)
+    assert cut == document or (cut.startswith(document[:most]) and cut[most:].startswith("\n[cut: "))
+
+
+def test_an_output_that_shares_no_word_is_shown_the_head():
+    assert retrieved(DOCUMENT, "¿?", 100) == head(DOCUMENT, 100)
+
+
+def test_the_source_and_each_reference_are_excerpted():
+    case = Case(id="c", input="q", source=DOCUMENT, references=(DOCUMENT, "short"))
+    subject = Subject(case, Attempt(case="c", output="News from Berlin."))
+    texts = shown(subject, excerpt_chars=400, excerpts="retrieval")
+    assert "news from Berlin" in texts["source"]
+    assert texts["references"] == f"{texts['source']}\n---\nshort"
+    assert "Turkish" in shown(subject, excerpt_chars=400)["source"]
