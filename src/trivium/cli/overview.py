@@ -11,6 +11,7 @@ COMMANDS = {
     "list": ("trivium.cli.list:list_runs", "List the stored runs."),
     "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
     "trust": ("trivium.cli.trust.group:trust", "Risk and coverage, calibration, judges against people."),
+    "traces": ("trivium.cli.traces.group:traces", "Read other tools' traces: count them, or convert them."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),

@@ -22,6 +22,7 @@ FORMATS = {
     "tau-bench": "trivium.traces.readers.tau_bench",
     "agents-eval": "trivium.traces.readers.agents_eval",
     "otlp": "trivium.traces.readers.otlp",
+    "pydantic-ai": "trivium.traces.readers.pydantic_ai",
     "claude-code": "trivium.traces.readers.claude_code.reader",
     "who-and-when": "trivium.traces.readers.who_and_when",
 }
@@ -44,22 +45,57 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
 def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
     """As :func:`read_trace_file`, with the name of the format."""
     path = Path(path)
+    source = str(path)
     if path.is_dir():
         from trivium.traces.readers.agents_eval import read_run
 
         return "agents-eval", [read_run(path)]
-    source = str(path)
-    if format is not None:
-        reader = _reader(format, source)
-        if hasattr(reader, "read_file"):
-            return format, reader.read_file(path)
-        return read_documents(documents_of(path), source=source, format=format)
+    name = format or _opener(path)
+    if name is not None and hasattr(_reader(name, source), "read_file"):
+        return name, _reader(name, source).read_file(path)
+    return read_documents(documents_of(path), source=source, format=name)
+
+
+def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
+    """The name of the format and the traces of several files of one format.
+
+    A format that splits a trace over files (it has ``read_files(paths)``) is given all of them at once.
+
+    Raises:
+        TraceError: If one cannot be read, or is of another format than the first.
+    """
+    if len(paths) == 1:
+        return read_path(paths[0], format)
+    formats = [format or format_of(path) for path in paths]
+    for path, found in zip(paths, formats, strict=True):
+        if found != formats[0]:
+            raise TraceError(str(path), f"is of format {found}, and the first file of format {formats[0]}")
+    reader = _reader(formats[0], str(paths[0]))
+    if hasattr(reader, "read_files"):
+        return formats[0], reader.read_files([Path(path) for path in paths])
+    return formats[0], [trace for path in paths for trace in read_trace_file(path, formats[0])]
+
+
+def format_of(path: str | Path) -> str:
+    """The format that a file, or the folder of a run, is of.
+
+    Raises:
+        TraceError: If it cannot be read, or no reader knows it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return "agents-eval"
+    return _opener(path) or sniff_format(documents_of(path), source=str(path))
+
+
+def _opener(path: Path) -> str | None:
+    """The format that knows a file by its first bytes."""
     head = head_of(path)
     for name in FORMATS:
-        reader = _reader(name, source)
+        reader = _reader(name, str(path))
         if hasattr(reader, "opens") and reader.opens(path, head):
-            return name, reader.read_file(path)
-    return read_documents(documents_of(path), source=source)
+            return name
+    return None
 
 
 def read_trace(value: Any, format: str | None = None, *, source: str = "") -> Trace:  # noqa: A002

@@ -1,0 +1,193 @@
+"""PydanticAI's message history: one run of one agent, a list of requests and responses.
+
+Each response is a model request, and each call in it a tool call, which the nearest return after it with
+its id answers (ids may repeat). Only moments are told, no durations, and they are when a message was
+written: a response when its model has answered, a return when its tool has. So a model request lasts from
+the request before it to its own time, and a tool call from its response to its return. The agent's name
+is not told, nor who called it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.traces.readers.fields import count, decoded, dict_, dicts, moment, text
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
+
+UNNAMED = "agent"
+"""What the agent of a history is called, which does not say."""
+
+_CALLS = frozenset({"tool-call", "builtin-tool-call", "native-tool-call"})
+_RETURNS = frozenset({"tool-return", "builtin-tool-return", "native-tool-return"})
+_FAILED = frozenset({"failed", "retried", "denied", "interrupted"})
+_RUN = "run"
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a history, a list of them, one in an object, or a message of one."""
+    return _is_message(document) or bool(_histories(document))
+
+
+def read(documents: Sequence[Any], _source: str) -> list[Trace]:
+    """The traces of a file: one a run. A history that spans several runs is split at their ids."""
+    histories = [history for document in documents for history in _histories(document)]
+    histories += _histories([document for document in documents if _is_message(document)])
+    return [_trace(run, messages) for history in histories for run, messages in _runs(history).items()]
+
+
+def _histories(value: Any) -> list[list[Any]]:
+    """The lists of messages in a value."""
+    if isinstance(value, dict):
+        value = value.get("messages", value.get("all_messages"))
+    if not isinstance(value, list) or not value:
+        return []
+    if _is_message(value[0]):
+        return [value]
+    return [item for item in value if isinstance(item, list) and item and _is_message(item[0])]
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("kind") in {"request", "response"}
+        and isinstance(value.get("parts"), list)
+    )
+
+
+def _runs(history: list[Any]) -> Mapping[str, list[dict[str, Any]]]:
+    """The messages of each run; one without an id belongs to the run before it."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    run = ""
+    for message in dicts(history):
+        run = text(message, "run_id") or run
+        runs.setdefault(run, []).append(message)
+    return runs
+
+
+def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
+    builder = _Builder()
+    for place, message in enumerate(messages):
+        builder.add(place, message)
+    spans = builder.spans()
+    times = [time for span in spans for time in (span.start, span.end) if time is not None]
+    whole = Span(
+        id=_RUN,
+        kind="agent",
+        name=UNNAMED,
+        start=min(times, default=None),
+        end=max(times, default=None),
+        input=builder.prompt,
+        output=builder.answer,
+    )
+    named = {"conversation": text(messages[0], "conversation_id")}
+    return normalise(
+        [whole, *spans],
+        trace_id=run,
+        problems=builder.problems,
+        metadata={key: value for key, value in named.items() if value},
+    )
+
+
+class _Builder:
+    """Spans of one run, message by message."""
+
+    def __init__(self) -> None:
+        self.problems: list[TraceProblem] = []
+        self.prompt: Any = None
+        self.answer: Any = None
+        self._spans: list[Span] = []
+        self._open: list[tuple[str, int]] = []  # id of the call, place of its span
+        self._asked: float | None = None
+
+    def spans(self) -> list[Span]:
+        """The spans; a call without a return neither succeeded nor failed."""
+        for _, place in self._open:
+            self._spans[place] = msgspec.structs.replace(self._spans[place], ok=None)
+            if self._spans[place].start is None:  # repair lists it where there are times
+                what = "it has no return"
+                self.problems.append(TraceProblem(kind="unfinished", span=self._spans[place].id, what=what))
+        return self._spans
+
+    def add(self, place: int, message: dict[str, Any]) -> None:
+        parts = dicts(message.get("parts"))
+        written = moment(message.get("timestamp"))
+        if message.get("kind") == "response":
+            self._response(place, message, parts, written)
+            return
+        for part in parts:
+            kind = part.get("part_kind")
+            if kind == "user-prompt" and self.prompt is None:
+                self.prompt = part.get("content")
+            elif kind in _RETURNS or (kind == "retry-prompt" and part.get("tool_name")):
+                self._return(place, part)
+        self._asked = written
+        if written is None:
+            times = [moment(part.get("timestamp")) for part in parts]
+            self._asked = max((time for time in times if time is not None), default=None)
+
+    def _response(
+        self, place: int, message: dict[str, Any], parts: list[dict[str, Any]], written: float | None
+    ) -> None:
+        said = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
+        self.answer = "\n".join(map(str, said)) if said else self.answer
+        self._spans.append(
+            Span(
+                id=f"llm-{place}",
+                kind="llm",
+                name=text(message, "model_name") or "",
+                parent=_RUN,
+                start=written if self._asked is None else self._asked,
+                end=written,
+                output=parts,
+                usage=_usage(dict_(message.get("usage"))),
+            )
+        )
+        for number, part in enumerate(parts):
+            if part.get("part_kind") in _CALLS:
+                self._call(f"tool-{place}-{number}", part, written)
+            elif part.get("part_kind") in _RETURNS:  # a tool of the provider's own returns within
+                self._return(place, part)
+
+    def _call(self, span_id: str, part: dict[str, Any], written: float | None) -> None:
+        self._open.append((text(part, "tool_call_id") or "", len(self._spans)))
+        self._spans.append(
+            Span(
+                id=span_id,
+                kind="tool",
+                name=text(part, "tool_name") or "",
+                parent=_RUN,
+                start=written,
+                input=decoded(part.get("args")),
+            )
+        )
+
+    def _return(self, place: int, part: dict[str, Any]) -> None:
+        wanted = text(part, "tool_call_id") or ""
+        same = [index for index, (call, _) in enumerate(self._open) if call == wanted]
+        if not same:
+            name = text(part, "tool_name")
+            what = f"message {place} has a return of {name} without a call; it was left out"
+            self.problems.append(TraceProblem(kind="orphan_result", what=what))
+            return
+        _, at = self._open.pop(same[-1])
+        failed = part.get("part_kind") == "retry-prompt" or part.get("outcome") in _FAILED
+        start, end = self._spans[at].start, moment(part.get("timestamp"))
+        self._spans[at] = msgspec.structs.replace(
+            self._spans[at],
+            end=start if end is None else end,
+            ok=not failed,
+            output=part.get("content"),
+        )
+
+
+def _usage(usage: dict[str, Any]) -> SpanUsage | None:
+    tokens_in = count(usage.get("input_tokens", usage.get("request_tokens")))
+    tokens_out = count(usage.get("output_tokens", usage.get("response_tokens")))
+    cost = usage.get("cost")
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        cost = None
+    if tokens_in is None and tokens_out is None and cost is None:
+        return None
+    return SpanUsage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)

@@ -1,0 +1,106 @@
+"""``trivium traces``: what is shown of traces, and what they become."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.traces.opentelemetry.spans import agent, chat, content, tool
+from trivium.cli.main import run_command
+from trivium.traces.readers import read_path
+
+SPANS = (
+    agent("boss", at=(0, 9)),
+    tool("ask", parent="boss", at=(1, 5)),
+    agent("aide", parent="ask", at=(2, 4)),
+    chat("think", parent="aide", at=(2.5, 3)),
+    tool("look", parent="aide", at=(3, 4), failed="no such page"),
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spans.json").write_bytes(content(*SPANS))
+
+
+def outcome(capsys, *arguments):
+    code = run_command(["traces", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_show_prints_counts_as_one_json_document(capsys):
+    code, out, err = outcome(capsys, "show", "spans.json", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "format": "otlp",
+        "traces": 1,
+        "spans": 5,
+        "kinds": {"agent": 2, "tool": 2, "llm": 1},
+        "agent_runs": {"boss": 1, "aide": 1},
+        "tools": {"ask": 1, "look": 1},
+        "failed_tool_spans": 1,
+        "llm_input_tokens": 10,
+        "llm_output_tokens": 2,
+        "agent_to_agent": [["boss", "aide", 1]],
+        "orphans": 0,
+        "max_depth": 4,
+        "problems": [],
+    }
+
+
+def test_show_prints_a_table(capsys):
+    code, out, err = outcome(capsys, "show", "spans.json")
+    assert (code, err) == (0, "")
+    for told in ("1 trace of format otlp", "5 spans", "10 in, 2 out", "boss → aide", "look"):
+        assert told in out
+
+
+def test_show_lists_what_was_repaired_and_makes_hostile_names_visible(capsys, tmp_path):
+    lost = [tool("\x1b[31mred", parent="gone", at=(1, None)) for _ in range(12)]
+    for index, span in enumerate(lost):
+        span["spanId"] = f"{index + 1:016x}"
+    many = [tool(f"t{index}", at=(index, index + 1)) for index in range(40)]
+    (tmp_path / "lost.json").write_bytes(content(*lost, *many))
+    code, out, _ = outcome(capsys, "show", "lost.json")
+    assert code == 0
+    assert "\x1b" not in out
+    assert "orphan: 12" in out
+    assert "14 more" in out
+    assert "11 more" in out
+
+
+def test_import_writes_native_traces_that_are_read_again(capsys, tmp_path):
+    (tmp_path / "spans.json.gz").write_bytes(gzip.compress((tmp_path / "spans.json").read_bytes()))
+    code, out, err = outcome(capsys, "import", "spans.json.gz", "-o", "native.jsonl")
+    assert (code, out, err) == (0, "", "read as otlp: 1\n")
+    found, (trace,) = read_path("native.jsonl")
+    assert (found, trace) == ("native", read_path("spans.json")[1][0])
+    code, out, err = outcome(capsys, "import", "spans.json")
+    assert (code, out) == (0, (tmp_path / "native.jsonl").read_text())
+
+
+def test_a_trace_split_over_files_is_one(capsys, tmp_path):
+    for index, span in enumerate(SPANS):
+        (tmp_path / f"part{index}.json").write_bytes(content(span))
+    parts = [f"part{index}.json" for index in reversed(range(len(SPANS)))]
+    code, out, _ = outcome(capsys, "import", *parts)
+    assert code == 0
+    assert out.count("\n") == 1
+    assert json.loads(out) == json.loads(outcome(capsys, "import", "spans.json")[1])
+
+
+def test_files_of_two_formats_are_refused(capsys, tmp_path):
+    (tmp_path / "native.json").write_text('{"spans": []}')
+    code, out, err = outcome(capsys, "show", "spans.json", "native.json")
+    assert (code, out) == (2, "")
+    assert "native.json: is of format native, and the first file of format otlp" in err
+
+
+def test_what_cannot_be_read_or_written_ends_with_2(capsys):
+    assert outcome(capsys, "show", "nowhere.json")[0] == 2
+    code, _, err = outcome(capsys, "show", "spans.json", "--format", "otpl")
+    assert (code, 'Did you mean "otlp"' in err) == (2, True)
+    code, _, err = outcome(capsys, "import", "spans.json", "-o", "no/such/folder.jsonl")
+    assert (code, "cannot be written" in err) == (2, True)
