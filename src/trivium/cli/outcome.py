@@ -1,7 +1,7 @@
 """Outcome: how a finished run is shown, reported, and turned into an exit code."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from trivium.suites.settings import Settings
 
 if TYPE_CHECKING:
     from trivium.reports.view import EvaluationView
+    from trivium.runs.disagreeing.disagreement import Disagreements
 
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
 
@@ -46,26 +47,55 @@ def present(
     markdown: str | None = None,
     junit: str | None = None,
     cases_shown: int = 500,
+    disagreements: "Disagreements | None" = None,
+    only_disagreements: bool = False,
 ) -> Summary:
-    """Print a run and write the reports that were asked for; returns its summary."""
-    summary = run.summary()
-    if as_json:
-        print_json(summary)
-    elif not quiet:
-        from trivium.cli.screen import show
-        from trivium.reports.terminal import SummaryTable
+    """Print a run and write the reports that were asked for; returns its summary.
 
-        show(SummaryTable(summary))
-    for path, write in ((html, _html), (markdown, _markdown), (junit, _junit)):
-        if path is not None:
-            _write(run, summary, Path(path), write, cases_shown)
+    Args:
+        run: The run.
+        as_json: Whether to print JSON in place of the table.
+        quiet: Whether to print nothing.
+        html: Where to write a page.
+        markdown: Where to write Markdown.
+        junit: Where to write JUnit XML.
+        cases_shown: Most attempts in the page.
+        disagreements: Where its judges disagree; the page finds those of a panel without being told.
+        only_disagreements: Whether table, JSON and Markdown are of these and not of the run.
+    """
+    summary = run.summary()
+    told = disagreements if only_disagreements else None
+    if as_json:
+        print_json(told or summary)
+    elif not quiet:
+        _show(summary, told)
+    if html is not None:
+        _write(html, lambda path: _html(run, summary, path, cases_shown, disagreements))
+    if markdown is not None:
+        _write(markdown, lambda path: path.write_text(_markdown(summary, told), encoding="utf-8"))
+    if junit is not None:
+        _write(junit, lambda path: _junit(run, summary, path))
     return summary
 
 
-def _write(run: Run, summary: Summary, path: Path, write: Any, cases_shown: int) -> None:
+def _show(summary: Summary, told: "Disagreements | None") -> None:
+    from trivium.cli.screen import show
+
+    if told is not None:
+        from trivium.reports.disagreeing.table import DisagreementTable
+
+        show(DisagreementTable(told))
+    else:
+        from trivium.reports.terminal import SummaryTable
+
+        show(SummaryTable(summary))
+
+
+def _write(name: str, write: Callable[[Path], object]) -> None:
+    path = Path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(run, summary, path, cases_shown)
+        write(path)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from error
     click.echo(f"wrote {path}", err=True)
@@ -86,21 +116,35 @@ def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]"
         )
 
 
-def _html(run: Run, summary: Summary, path: Path, cases_shown: int) -> None:
+def _html(
+    run: Run, summary: Summary, path: Path, cases_shown: int, disagreements: "Disagreements | None"
+) -> None:
     from trivium.reports.html.page import write_html
 
+    if disagreements is None:
+        panels = run.disagreements()
+        disagreements = panels if panels.tallies else None
     write_html(
-        path, summary, _views(run, worst_first=True), cases_shown=cases_shown, provenance=run.provenance
+        path,
+        summary,
+        _views(run, worst_first=True),
+        cases_shown=cases_shown,
+        provenance=run.provenance,
+        disagreements=disagreements,
     )
 
 
-def _markdown(_run: Run, summary: Summary, path: Path, _cases_shown: int) -> None:
+def _markdown(summary: Summary, told: "Disagreements | None") -> str:
+    if told is not None:
+        from trivium.reports.disagreeing.markdown import render_markdown as render_disagreements
+
+        return render_disagreements(told)
     from trivium.reports.markdown import render_markdown
 
-    path.write_text(render_markdown(summary), encoding="utf-8")
+    return render_markdown(summary)
 
 
-def _junit(run: Run, summary: Summary, path: Path, _cases_shown: int) -> None:
+def _junit(run: Run, summary: Summary, path: Path) -> None:
     from trivium.reports.junit import junit_parts
 
     with path.open("w", encoding="utf-8") as file:

@@ -13,6 +13,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 
 if TYPE_CHECKING:
+    from trivium.runs.disagreeing.disagreement import Disagreements
     from trivium.runs.items.table import ItemTable
 
 
@@ -80,6 +81,24 @@ class Run:
         from trivium.runs.items.labels import Labels
 
         return items_of_run(self.store, self.record, dimension=dimension, labels=Labels(labels))
+
+    def disagreements(
+        self, *, labels: str | Path | None = None, against: "Run | None" = None, at_most: int = 200
+    ) -> "Disagreements":
+        """Where its judges disagree: among each other, with people's labels, with another run's judges.
+
+        Args:
+            labels: A file of labels, .jsonl or .csv.
+            against: Another run of the same cases.
+            at_most: Disagreements that are kept, the farthest apart; all are counted.
+
+        Raises:
+            ItemsError: If the labels cannot be read, or do not fit the run.
+            InputError: If the other run judged nothing that this one did.
+        """
+        from trivium.runs.disagreeing.finding import disagreements
+
+        return disagreements(self, labels=labels, against=against, at_most=at_most)
 
     def with_judgements(self, path: str | Path) -> Self:
         """A new run: the attempts and scores of this one, and judgements of them recorded elsewhere.

@@ -3,7 +3,7 @@
 import heapq
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from trivium.reports.html.distribution import Distributions
 from trivium.reports.html.document import asset, environment, policy, write_whole
 from trivium.reports.view import EvaluationView
 from trivium.reports.worst_first import worst_first
+from trivium.runs.disagreeing.disagreement import Disagreements
 from trivium.runs.summary import Summary
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def write_html(
     *,
     cases_shown: int = 500,
     provenance: Mapping[str, Any] | None = None,
+    disagreements: Disagreements | None = None,
 ) -> None:
     """Write the report of a run.
 
@@ -40,6 +42,7 @@ def write_html(
         evaluations: Its attempts, in any order.
         cases_shown: Most attempts to show.
         provenance: How the run came to be, any nested names and values.
+        disagreements: Where its judges disagree; those attempts are shown whatever their place.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -50,8 +53,9 @@ def write_html(
     target = Path(path)
     distributions = Distributions()
     with tempfile.TemporaryFile() as spool:
-        places, total = _spool_worst(evaluations, spool, templates, cases_shown, distributions)
-        page = _around(templates, summary, distributions, provenance or {}, len(places), total)
+        wanted = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
+        places, total = _spool_worst(evaluations, spool, templates, cases_shown, distributions, wanted=wanted)
+        page = _around(templates, summary, distributions, provenance or {}, len(places), total, disagreements)
         before, after = page.split(_HERE)
         try:
             write_whole(target, chain([before.encode()], _parts(spool, places), [after.encode()]))
@@ -74,6 +78,8 @@ def _spool_worst(
     templates: "jinja2.Environment",
     at_most: int,
     distributions: Distributions,
+    *,
+    wanted: Set[tuple[str, int]],
 ) -> tuple[list[tuple[int, int]], int]:
     """Write the worst attempts to the spool; where they stand in it, worst first, and how many passed by."""
     from trivium.reports.html.case import case_context
@@ -82,20 +88,24 @@ def _spool_worst(
     total = 0
     # The least bad of those kept is on top, which is what the next one has to beat.
     kept: list[tuple[_Reversed, int, int]] = []
+    kept_anyway: list[tuple[_Reversed, int, int]] = []
     for view in evaluations:
         total += 1
         distributions.add(view.scores, view.composite.value)
         key = _Reversed(worst_first(view))
-        if len(kept) >= at_most and (not kept or not kept[0][0] < key):
+        anyway = (view.case.id, view.attempt.repeat) in wanted
+        if not anyway and len(kept) >= at_most and (not kept or not kept[0][0] < key):
             continue
         start = spool.seek(0, os.SEEK_END)
         length = spool.write(template.render(case_context(view)).encode())
         entry = (key, start, length)
-        if len(kept) < at_most:
+        if anyway:
+            kept_anyway.append(entry)
+        elif len(kept) < at_most:
             heapq.heappush(kept, entry)
         else:
             heapq.heapreplace(kept, entry)
-    return [(start, length) for _, start, length in sorted(kept, reverse=True)], total
+    return [(start, length) for _, start, length in sorted(kept + kept_anyway, reverse=True)], total
 
 
 class _Reversed:
@@ -122,15 +132,18 @@ def _around(
     provenance: Mapping[str, Any],
     shown: int,
     total: int,
+    disagreements: Disagreements | None,
 ) -> str:
     from markupsafe import Markup
 
     from trivium import __version__
+    from trivium.reports.disagreeing.section import section_context
     from trivium.reports.html.overview import overview_context
 
     style, script = asset("style.css"), asset("cases.js")
     return templates.get_template("page.html").render(
         overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
+        disagreements=None if disagreements is None else section_context(disagreements),
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),

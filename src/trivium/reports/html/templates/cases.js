@@ -40,5 +40,15 @@
     for (const one of attempts) if (!one.hidden) one.open = open;
     unfold.textContent = open ? "Fold all" : "Unfold all";
   });
+  function follow() {
+    const inside = location.hash && document.getElementById(location.hash.slice(1));
+    const one = inside && inside.closest("details.attempt");
+    if (!one) return;
+    one.hidden = false;
+    one.open = true;
+    one.scrollIntoView();
+  }
+  addEventListener("hashchange", follow);
+  follow();
   document.querySelector(".controls").hidden = false;
 })();

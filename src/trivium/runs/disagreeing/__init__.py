@@ -1,0 +1,1 @@
+"""Disagreeing: where judges contradict each other, another run's judge, or people."""
