@@ -121,9 +121,10 @@ def test_each_distinct_text_is_encoded_once(tiny_onnx_folder: Path, monkeypatch:
     texts: list[int] = []
     encode = encoder.encode
 
-    def counted(batch):
-        texts.append(len(batch))
-        return encode(batch)
+    def counted(batches):
+        batches = list(batches)
+        texts.extend(map(len, batches))
+        return encode(batches)
 
     monkeypatch.setattr(encoder, "encode", counted)
     outputs = [f"output {index}" for index in range(8)]
@@ -131,6 +132,26 @@ def test_each_distinct_text_is_encoded_once(tiny_onnx_folder: Path, monkeypatch:
     assert sum(texts) == 8 + 2
     compare_pairs(encoder, [("another", "bead"), ("another", "cafe")])
     assert sum(texts) == 8 + 2 + 1
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_however_many_batches_are_encoded_at_once_scores_are_the_same(
+    workers: int, tiny_folder: Path, tiny_onnx_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pairs = [(f"ab{index % 7} cd{index}", f"bead {index % 5}") for index in range(20)]
+    for folder in (tiny_folder, tiny_onnx_folder):
+        alone = [scored([pair], encoder=str(folder))[0] for pair in pairs]
+        monkeypatch.setattr(embedding, "_REFERENCES", Seen(room=1_000_000))
+        monkeypatch.setattr(load(str(folder)), "workers", workers)
+        assert scored(pairs, encoder=str(folder)) == pytest.approx(alone, abs=1e-5)
+
+
+def test_torch_has_its_threads_back_after_scoring(tiny_folder: Path):
+    import torch
+
+    before = torch.get_num_threads()
+    scored([(f"ab{index}", "bead") for index in range(9)], encoder=str(tiny_folder))
+    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,12 @@ def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -
             known[text] = seen
     new = [text for text in dict.fromkeys([*kept, *outputs]) if text not in known]
     tokens = encoder.tokenise(new)
-    for batch in _batches(tokens, encoder.tokens_at_once):
-        for index, vectors in zip(batch, encoder.encode([tokens[i] for i in batch]), strict=True):
+    # Few texts make small batches, so that every worker has one.
+    share = -(-sum(len(each.ids) for each in tokens) // encoder.workers)
+    batches = list(_batches(tokens, min(share, encoder.tokens_at_once)))
+    encoded = encoder.encode([tokens[index] for index in batch] for batch in batches)
+    for batch, found in zip(batches, encoded, strict=True):
+        for index, vectors in zip(batch, found, strict=True):
             known[new[index]] = made = Embedded(normalised(vectors), tokens[index].truncated)
             if new[index] in kept:
                 _REFERENCES.keep((maker, new[index]), made, made.vectors.nbytes)

@@ -1,6 +1,8 @@
 """What the semantic metric asks of an encoder, whatever runs it."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -24,6 +26,7 @@ class Encoder(Protocol):
         layer: Hidden layer whose vectors it gives, None for the last.
         max_tokens: Tokens of the longest text, special ones included; longer texts are cut there.
         tokens_at_once: Padded tokens of a batch that runs well here.
+        workers: Batches that are encoded at once.
     """
 
     name: str
@@ -32,14 +35,42 @@ class Encoder(Protocol):
     layer: int | None
     max_tokens: int
     tokens_at_once: int
+    workers: int
 
     def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
         """Tokens of each text, cut to what the model can read."""
         ...
 
-    def encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
-        """Vectors of each text's own tokens, the special ones left out."""
+    def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
+        """Of each batch the vectors of each text's own tokens, the special ones left out."""
         ...
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_core_each(
+    encode: Callable[[Sequence[Tokens]], list[Vectors]],
+    batches: Iterable[Sequence[Tokens]],
+    *,
+    workers: int,
+    begin: Callable[[], None] | None = None,
+) -> Iterator[list[Vectors]]:
+    """Encode batches side by side, each on one core.
+
+    That is quicker than each batch on every core: its layers are small, and cores that wait for each other at
+    the end of every one of them spin, most of all on a machine that is busy.
+
+    Args:
+        encode: Safe in several threads.
+        batches: In any number.
+        workers: Threads.
+        begin: Called in each thread before its first batch.
+    """
+    with ThreadPoolExecutor(workers, initializer=begin) as pool:
+        yield from pool.map(encode, batches)
 
 
 def describe(encoder: Encoder) -> str:

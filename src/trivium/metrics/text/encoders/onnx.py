@@ -1,11 +1,17 @@
 """Encoders run by ONNX Runtime: light, and without PyTorch (extra ``semantic``)."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import Backend, Vectors, own_vectors, padded
+from trivium.metrics.text.encoders.encoder import (
+    Backend,
+    Vectors,
+    cores,
+    one_core_each,
+    own_vectors,
+    padded,
+)
 from trivium.metrics.text.encoders.limits import max_tokens
 from trivium.metrics.text.encoders.sources import Source
 from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
@@ -34,11 +40,12 @@ class OnnxEncoder:
         from tokenizers import Tokenizer
 
         self.name, self.revision, self.layer = source.name, source.revision, layer
+        self.workers = cores()
         tokenizer = source.folder / "tokenizer.json"
         if not tokenizer.is_file():
             raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its ONNX weights")
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        options.intra_op_num_threads = 1  # cores share batches, not the layers of one
         options.enable_mem_pattern = False  # shapes differ from batch to batch
         options.log_severity_level = 3
         try:
@@ -64,8 +71,11 @@ class OnnxEncoder:
         """Tokens of each text, cut to what the model can read."""
         return self._tokeniser(texts)
 
-    def encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
-        """Vectors of each text's own tokens, the special ones left out."""
+    def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
+        """Of each batch the vectors of each text's own tokens, the special ones left out."""
+        return one_core_each(self._encode, batches, workers=self.workers)
+
+    def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
         ids, mask = padded(batch, self._pad)
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
         wanted = {name: array for name, array in feed.items() if name in self._inputs}

@@ -1,10 +1,11 @@
 """Encoders run by PyTorch: any of transformers, on CUDA where there is one (extra ``semantic-torch``)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import Backend, Vectors, own_vectors, padded
+from trivium.metrics.text.encoders.encoder import Backend, Vectors, one_core_each, own_vectors, padded
 from trivium.metrics.text.encoders.limits import max_tokens
 from trivium.metrics.text.encoders.sources import Source
 from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
@@ -31,6 +32,7 @@ class TorchEncoder:
         self.name, self.revision, self.layer = source.name, source.revision, layer
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
         self.tokens_at_once = 32_768 if self._device == "cuda" else 1024  # measured on two cores
+        self.workers = 1 if self._device == "cuda" else torch.get_num_threads()
         try:
             with _quietly():
                 tokenizer = AutoTokenizer.from_pretrained(source.folder, local_files_only=True)
@@ -55,8 +57,22 @@ class TorchEncoder:
         """Tokens of each text, cut to what the model can read."""
         return self._tokeniser(texts)
 
-    def encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
-        """Vectors of each text's own tokens, the special ones left out."""
+    def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
+        """Of each batch the vectors of each text's own tokens, the special ones left out."""
+        if self.workers == 1:
+            yield from map(self._encode, batches)
+            return
+        import torch
+
+        before = torch.get_num_threads()
+        try:
+            yield from one_core_each(
+                self._encode, batches, workers=self.workers, begin=partial(torch.set_num_threads, 1)
+            )
+        finally:
+            torch.set_num_threads(before)  # what the threads set is partly the whole process's
+
+    def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
         import torch
 
         ids, mask = (torch.from_numpy(array).to(self._device) for array in padded(batch, self._pad))
