@@ -3,8 +3,9 @@
 import re
 
 from trivium.reports import wording
+from trivium.reports.spent import dollars, requests, spent_sentence
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import Summary
+from trivium.runs.summary import Spent, Summary
 
 FAILURES_SHOWN = 20
 ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
@@ -23,6 +24,7 @@ def render_markdown(summary: Summary) -> str:
     blocks += [_verdicts(summary)]
     blocks += [_gates(summary)] if summary.gates else []
     blocks += [_metrics(summary)] if summary.metrics else []
+    blocks += [_spent(summary.spent)] if summary.spent is not None else []
     blocks += [_failures(summary)] if summary.failures else []
     note = wording.interval_note(summary)
     blocks += [f"<sub>{f'{prose(note)} · ' if note else ''}run {code(summary.run)}</sub>"]
@@ -90,6 +92,16 @@ def _metrics(summary: Summary) -> str:
         )
     head = f"| metric | mean | interval |{human_head} n | coverage | not ok |"
     return "\n".join([head, f"|:--|--:|:--|{human_rule}--:|--:|:--|", *rows])
+
+
+def _spent(spent: Spent) -> str:
+    lines = [f"**Judges** {prose(spent_sentence(spent))}"]
+    if len(spent.models) > 1:
+        lines += [
+            f"- {code(name)} {prose(dollars(found.cost_usd))}, {requests(found)}"
+            for name, found in spent.models.items()
+        ]
+    return "\n".join(lines)
 
 
 def _failures(summary: Summary) -> str:

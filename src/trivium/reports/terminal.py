@@ -9,8 +9,9 @@ from rich.text import Text
 
 from trivium.reports import wording
 from trivium.reports.range_bar import range_bar
+from trivium.reports.spent import dollars, requests, spent_sentence
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import Figure, Summary
+from trivium.runs.summary import Figure, Spent, Summary
 
 FAILURES_SHOWN = 5
 WIDE = 104
@@ -45,6 +46,10 @@ class SummaryTable:
             yield _metrics(summary, wide=width >= WIDE)
             yield Text()
         yield from _verdicts(summary)
+        if summary.spent is not None:
+            yield Text("\njudges", style="bold")
+            yield Padding(Text(spent_sentence(summary.spent)), (0, 0, 0, 2))
+            yield from _spent_by_model(summary.spent)
         if summary.gates:
             yield Text("\ngates", style="bold")
             yield _gates(summary)
@@ -161,6 +166,18 @@ def _verdicts(summary: Summary) -> Iterator[RenderableType]:
 def _coverage(figure: Figure | object) -> str:
     coverage = getattr(figure, "coverage", 1.0)
     return f"coverage {wording.share(coverage)}" if coverage < 1 else ""
+
+
+def _spent_by_model(spent: Spent) -> Iterator[RenderableType]:
+    if len(spent.models) < 2:
+        return
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold")
+    for _ in range(2):
+        grid.add_column(justify="right", no_wrap=True)
+    for name, found in spent.models.items():
+        grid.add_row(one_line(name, at_most=60), dollars(found.cost_usd), requests(found))
+    yield Padding(grid, (0, 0, 0, 2))
 
 
 def _gates(summary: Summary) -> RenderableType:

@@ -92,6 +92,48 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, float | None]
 
 
+class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
+    """What some requests to judges took; of a dimension its share, where several are judged together.
+
+    Attributes:
+        requests: That were sent, those included that came to nothing.
+        answered: Requests that brought a reply, usable or not.
+        from_cache: Replies that were kept from before and not asked for.
+        input_tokens: Read, by the replies that were asked for.
+        output_tokens: Written, likewise.
+        cost_usd: Of the replies with a known price; None where no reply has one.
+        unpriced: Replies without a known price.
+        unknown: Requests of which nobody can say whether they are billed (a timeout, a lost connection).
+        unknown_usd: The most that those may cost.
+    """
+
+    requests: float
+    answered: float
+    from_cache: float
+    input_tokens: float
+    output_tokens: float
+    cost_usd: float | None
+    unpriced: float
+    unknown: float
+    unknown_usd: float
+
+
+class Spent(SpentOn, frozen=True, kw_only=True):
+    """What a run spent on judges.
+
+    Attributes:
+        budget_usd: Most that it may spend, or None.
+        budget_tokens: Most tokens that it may use, or None.
+        models: The same by model.
+        dimensions: The same by dimension, what is judged together in equal shares.
+    """
+
+    budget_usd: float | None
+    budget_tokens: int | None
+    models: dict[str, SpentOn]
+    dimensions: dict[str, SpentOn]
+
+
 class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """What a run says; shows itself as a table in a terminal and in a notebook.
 
@@ -114,6 +156,7 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
             beyond the first hundred.
         gates: Answers of the suite's gates.
         warnings: What a reader must know before reading the numbers.
+        spent: What judges cost, or None where none were asked.
         metadata: ``level``, ``resamples`` and ``seed`` of the intervals, and anything else.
     """
 
@@ -135,4 +178,5 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
     failures_left_out: int
     gates: tuple[GateAnswer, ...]
     warnings: tuple[str, ...]
+    spent: Spent | None = None
     metadata: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from trivium.metrics.registry import CASE_FIGURES
 from trivium.metrics.score import Score
 from trivium.runs.columns import Column
 from trivium.runs.gates import gate_answers
+from trivium.runs.judging.spent import spent_of
 from trivium.runs.reducers import REDUCERS, Reducer, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
 from trivium.runs.verdicts import why_not_passed
@@ -190,6 +191,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
         gates=(),
         warnings=(),
+        spent=spent_of(store, run, settings),
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
     every_column = gathered.columns | {"composite": gathered.composite, "pass_rate": gathered.verdicts}

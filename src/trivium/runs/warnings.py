@@ -6,7 +6,7 @@ from trivium.runs.columns import Column
 from trivium.runs.summary import Summary
 from trivium.suites.settings import JudgeSettings, Settings
 
-_IDLE = ("panel", "prices", "cache")
+_IDLE = ("panel",)
 """Keys of ``judge`` that change nothing yet."""
 
 FEW_GROUPS = 20

@@ -154,8 +154,10 @@ class JudgeSettings(
         step: Distance of two neighbouring values on a Likert scale.
         budget_usd: Most that a run may spend; None sets no bound.
         budget_tokens: Most tokens that a run may use; None sets no bound.
-        prices: USD per million tokens, ``{model: {input: …, output: …}}``, where no list knows them.
-        cache: Whether answers are kept and asked for only once.
+        prices: USD per million tokens, ``{model: {input: …, output: …}}``; they go before the list's.
+        max_tokens: Most tokens of an answer; None takes what its dimensions need. A request in flight is held
+            against the budget at this bound.
+        cache: Whether the answers of other runs of the store are taken, instead of asking anew.
         on_failure: What stands in for a judgement that cannot be had (T2.6).
     """
 
@@ -178,6 +180,7 @@ class JudgeSettings(
     budget_usd: Weight | None = None
     budget_tokens: Count | None = None
     prices: dict[str, dict[Literal["input", "output"], Weight]] = {}
+    max_tokens: Count | None = None
     cache: bool = True
     on_failure: Literal["tier1", "skip", "fail"] = "tier1"
 

@@ -10,13 +10,14 @@ import msgspec
 from trivium.errors import Problem, SuiteError
 from trivium.metrics.judge.judging import Judge, Judgement
 from trivium.metrics.judge.prompts.prompt import WORDING
+from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.score import Score, Tier
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.rubrics.reading import no_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
-from trivium.suites.settings import JudgeSettings, Settings
+from trivium.suites.settings import Settings
 
 NO_JUDGE = "the judge is off: the suite names no model (judge.models)"
 STAND_IN = "similarity"
@@ -225,11 +226,12 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         settings: The suite's.
 
     Raises:
-        SuiteError: If a bound is set that is not kept.
+        SuiteError: If the suite has a budget in USD and a model of it has no price.
     """
     if settings.judge is None:
         return list(metrics)
-    _check(settings.judge)
+    if problems := price_problems(settings.judge):
+        raise SuiteError("", problems)
     wanted: dict[str, list[JudgedDimension]] = {}
     for each in metrics:
         if isinstance(each, JudgedDimension):
@@ -242,16 +244,3 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         replace(each, judge=judges[each.rubric.name]) if isinstance(each, JudgedDimension) else each
         for each in metrics
     ]
-
-
-def _check(judge: JudgeSettings) -> None:
-    problems = [
-        # A bound that is not kept would be worse than none.
-        Problem(
-            f"judge.{name}", "cannot be kept by this version: leave it out, and set a limit at the provider"
-        )
-        for name in ("budget_usd", "budget_tokens")
-        if getattr(judge, name) is not None
-    ]
-    if problems:
-        raise SuiteError("", problems)

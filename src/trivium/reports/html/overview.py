@@ -9,8 +9,17 @@ from trivium.reports import charts, wording
 from trivium.reports.html.distribution import Distribution
 from trivium.reports.html.folding import folded, short
 from trivium.reports.html.range_svg import range_svg
+from trivium.reports.spent import dollars, spent_rows, spent_sentence, whole
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import CompositeFigure, Figure, Summary
+from trivium.runs.summary import CompositeFigure, Figure, Spent, Summary
+
+SPENT_COLUMNS = {
+    "requests": "Requests",
+    "answered": "Answered",
+    "from_cache": "From the cache",
+    "input_tokens": "Tokens read",
+    "output_tokens": "Tokens written",
+}
 
 
 def overview_context(
@@ -39,6 +48,7 @@ def overview_context(
         "distributions": _histograms(summary, distributions),
         "parts": _parts(summary),
         "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
+        "spent": None if summary.spent is None else _spent(summary.spent),
         "provenance": _flat(provenance),
         "shown": shown,
         "total": total,
@@ -74,6 +84,19 @@ def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
         "statuses": [(status, count) for status, count in figure.status.items() if count],
         "reported_only": wording.is_reported_only(figure),
     }
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    rows = [
+        {
+            "kind": kind,
+            "name": name,
+            "cost": dollars(found.cost_usd),
+            "counts": [whole(getattr(found, column)) for column in SPENT_COLUMNS],
+        }
+        for kind, name, found in spent_rows(spent)
+    ]
+    return {"sentence": spent_sentence(spent), "rows": rows, "columns": SPENT_COLUMNS.values()}
 
 
 def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> list[dict[str, Any]]:

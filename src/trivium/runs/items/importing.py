@@ -93,7 +93,7 @@ def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:
                 )
 
 
-_KEPT = ("model", "prompt", "confidence", "signals")
+_KEPT = ("model", "prompt", "confidence", "signals", "tokens", "cost_usd", "latency_seconds", "shared_by")
 
 
 class _Judgements:

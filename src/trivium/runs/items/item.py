@@ -65,6 +65,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         prompt: Name or hash of the prompt.
         confidence: How sure the judge is, on any scale; higher is surer.
         signals: Its confidence signals (spec: metrics, T2.5).
+        tokens: ``{input, output}`` of the request, which ``shared_by`` dimensions share.
+        cost_usd: Likewise.
+        latency_seconds: Likewise.
+        shared_by: How many dimensions were judged in the request.
     """
 
     case: Id
@@ -76,3 +80,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     prompt: str | None = None
     confidence: float | None = None
     signals: dict[str, Any] | None = None
+    tokens: dict[str, int] | None = None
+    cost_usd: Annotated[float, Meta(ge=0)] | None = None
+    latency_seconds: Annotated[float, Meta(ge=0)] | None = None
+    shared_by: Annotated[int, Meta(ge=1)] | None = None

@@ -11,6 +11,7 @@ from trivium.runs.items.importing import judgement_rows
 from trivium.runs.items.item import Item, Judgement, Label
 from trivium.runs.items.joining import labelled_items
 from trivium.runs.items.labels import Labels
+from trivium.store.export.rows import WEATHER
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -51,8 +52,11 @@ def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:
     return {(stored.evaluation.case, stored.evaluation.repeat) for stored in store.evaluations(run)}
 
 
-def _judgements(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
-    return (msgspec.structs.asdict(judgement) for judgement in judgement_rows(store, run))
+def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_options: Any) -> Iterator[Row]:
+    left_out = WEATHER if stable else frozenset()
+    for judgement in judgement_rows(store, run):
+        row = msgspec.structs.asdict(judgement)
+        yield {name: value for name, value in row.items() if name not in left_out}
 
 
 def _item_row(item: Item) -> Row:

@@ -17,6 +17,9 @@ Row = dict[str, Any]
 MEASURED = frozenset({"time"})
 """Metrics whose value is a measured time, and differs when all else is equal."""
 
+WEATHER = frozenset({"latency_seconds", "requests", "cost_usd", "passed_over"})
+"""Facts about a judgement that tell of the provider's day and of the cache, not of what was judged."""
+
 SCORE_COLUMNS: tuple[str, ...] = ("run", "case", "repeat", "metric", "tier", "value", "status")
 SCORE_COLUMNS += ("raw", "method", "reason", "detail")
 ATTEMPT_COLUMNS: tuple[str, ...] = ("case", "repeat", "output", "seconds", "trace", "usage")
@@ -51,7 +54,7 @@ def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterato
         yield from (_trim(row, run, stable) for row in _evaluation_rows(stored.evaluation, settings, stable))
     for position, scores in store.case_scores(run):
         for score in scores.values():
-            yield _trim({"case": ids[position], "repeat": None} | _score_fields(score), run, stable)
+            yield _trim({"case": ids[position], "repeat": None} | _score_fields(score, stable), run, stable)
     for name, figure in (run.summary or {}).get("metrics", {}).items():
         if name.startswith(("pass@", "pass^")):
             fields = {"metric": name, "tier": "composite", "value": figure["mean"], "status": "ok"}
@@ -83,7 +86,7 @@ def _evaluation_rows(evaluation: Evaluation, settings: Settings, stable: bool) -
     place = {"case": evaluation.case, "repeat": evaluation.repeat}
     for score in evaluation.scores.values():
         if not (stable and score.name in MEASURED):
-            yield place | _score_fields(score)
+            yield place | _score_fields(score, stable)
     folded = _without_times(evaluation, settings) if stable else evaluation.composite
     yield place | _composite_fields(folded, evaluation.passed)
 
@@ -94,7 +97,8 @@ def _without_times(evaluation: Evaluation, settings: Settings) -> Composite:
     return composite(evaluation.scores, rest, failed=evaluation.failed)
 
 
-def _score_fields(score: Score) -> Row:
+def _score_fields(score: Score, stable: bool) -> Row:
+    judged = stable and score.tier == "judge"
     return {
         "metric": score.name,
         "tier": score.tier,
@@ -103,8 +107,17 @@ def _score_fields(score: Score) -> Row:
         "raw": score.raw,
         "method": score.method,
         "reason": score.reason,
-        "detail": score.detail,
+        "detail": _without_weather(score.detail) if judged else score.detail,
     }
+
+
+def _without_weather(detail: dict[str, Any]) -> dict[str, Any]:
+    """What is told of a judgement, and of each vote of a panel, but for the weather."""
+    kept = {name: value for name, value in detail.items() if name not in WEATHER}
+    votes = kept.get("votes")
+    if isinstance(votes, list):
+        kept["votes"] = [_without_weather(vote) if isinstance(vote, dict) else vote for vote in votes]
+    return kept
 
 
 def _composite_fields(folded: Composite, passed: bool | None) -> Row:

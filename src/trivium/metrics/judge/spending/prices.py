@@ -2,12 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import msgspec
 
 from trivium.errors import Problem
 from trivium.metrics.judge.models.call import Call, Reply
+from trivium.suites.settings import JudgeSettings
 
 GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
 
@@ -98,6 +100,26 @@ class Prices:
         ]
 
 
+def models_of(judge: JudgeSettings) -> list[str]:
+    """Every model that a suite names, once."""
+    named = [*judge.models, *(name for names in judge.models_by_complexity.values() for name in names)]
+    return list(dict.fromkeys(named))
+
+
+def price_problems(judge: JudgeSettings) -> list[Problem]:
+    """What is wrong with a suite's prices, or missing from them for its budget."""
+    problems = [
+        Problem(f"judge.prices.{name}", f"{side} is missing: give both, in USD per million tokens")
+        for name, given in judge.prices.items()
+        for side in ("input", "output")
+        if side not in given
+    ]
+    # Without the extra the judge is off, and that is said elsewhere.
+    if not problems and judge.budget_usd is not None and find_spec("genai_prices") is not None:
+        problems = Prices(models_of(judge), judge.prices).problems()
+    return problems
+
+
 def _place(name: str) -> tuple[str, str]:
     """Provider and model of a name, as calls hold them."""
     provider, _, model = name.partition(":")
@@ -105,8 +127,7 @@ def _place(name: str) -> tuple[str, str]:
 
 
 def _given(prices: Mapping[Literal["input", "output"], float]) -> Price:
-    """A price that the suite gives; what it leaves out costs nothing."""
-    read, written = (_flat(prices.get(side, 0.0) / _MILLION) for side in ("input", "output"))
+    read, written = _flat(prices["input"] / _MILLION), _flat(prices["output"] / _MILLION)
     return Price(input=read, output=written, cached_input=read)
 
 

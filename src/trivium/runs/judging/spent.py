@@ -1,0 +1,63 @@
+"""Spent: what a run's judges cost, by model and by dimension."""
+
+from collections.abc import Iterable
+
+from trivium.metrics.judge.spending.ledger import Spending
+from trivium.runs.summary import Spent, SpentOn
+from trivium.store.books import drawn_of, entries_of
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import Settings
+
+_LEAST_USD = 1e-9
+"""Under this, what was drawn and what was spent differ by rounding alone."""
+
+
+def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
+    """What a run spent so far, that of processes included which were killed; None where nobody was asked.
+
+    Args:
+        store: Where it is.
+        run: The run.
+        settings: Its settings.
+    """
+    entries = entries_of(store, run)
+    if not entries or settings.judge is None:
+        return None
+    models: dict[str, list[Spending]] = {}
+    dimensions: dict[str, list[tuple[Spending, int]]] = {}
+    for (model, about), spending in entries.items():
+        models.setdefault(model, []).append(spending)
+        for dimension in about:
+            dimensions.setdefault(dimension, []).append((spending, len(about)))
+    total = sum(entries.values(), Spending())
+    # What was set aside by a process that was killed, and never accounted for.
+    lost = (
+        max(0.0, drawn_of(store, run)[0] - total.most_usd) if settings.judge.budget_usd is not None else 0.0
+    )
+    whole = _on([(total + Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0), 1)])
+    return Spent(
+        **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},
+        budget_usd=settings.judge.budget_usd,
+        budget_tokens=settings.judge.budget_tokens,
+        models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
+        dimensions={name: _on(found) for name, found in dimensions.items()},
+    )
+
+
+def _on(found: Iterable[tuple[Spending, int]]) -> SpentOn:
+    """Some entries together, each divided by how many dimensions share it."""
+    sums = dict.fromkeys(Spending.__struct_fields__, 0.0)
+    for spending, shared_by in found:
+        for name in sums:
+            sums[name] += getattr(spending, name) / shared_by
+    unpriced_alone = sums["unpriced"] and sums["unpriced"] == sums["answered"]
+    return SpentOn(
+        **{name: _plain(sums[name]) for name in SpentOn.__struct_fields__ if name != "cost_usd"},
+        cost_usd=None if unpriced_alone else sums["cost_usd"],
+    )
+
+
+def _plain(number: float) -> float:
+    """A count without a fraction as a whole number."""
+    return int(number) if number.is_integer() else number
