@@ -3,6 +3,7 @@
 import io
 from math import comb
 
+import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
@@ -10,6 +11,7 @@ from scipy import stats
 
 import trivium as tv
 from tests.runs.suites import Says, told_suite, tv_composite
+from trivium.runs.summary import Summary
 from trivium.store.store import Store
 from trivium.suites.settings import CompositeSettings, Gate, PassRule, Thresholds
 
@@ -51,6 +53,20 @@ def test_the_reducer_is_the_suites(store, reduce, expected):
     assert summary_of(store, answers, repeats=4, reduce=reduce).metrics["told"].mean == pytest.approx(
         expected
     )
+
+
+def test_more_evaluations_than_are_taken_in_at_once_make_one_mean(store):
+    values = np.tile([0.1, 0.4, 0.5, 0.8, 1.0], 241)
+    summary = summary_of(store, list(values))
+    figure = summary.metrics["told"]
+    assert figure.mean == pytest.approx(values.mean(), abs=1e-12)
+    assert (figure.n, figure.groups, figure.status) == (1205, 1205, {"ok": 1205})
+
+
+def test_what_a_run_stores_of_its_summary_is_all_of_it(store):
+    suite = told_suite(4)
+    run = tv.evaluate(suite, agent=Says({"q0": 0.1, "q1": 0.9, "q2": None, "q3": 1.0}), store=store)
+    assert msgspec.convert(run.record.summary, Summary) == run.summary()
 
 
 def test_groups_are_the_clusters(store):

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.errors import StoreError
+from trivium.store.outline import Outline
 from trivium.store.ownership import is_surely_gone, this_process
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -41,6 +43,19 @@ def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came
                 )
         found = [(one.position, one.evaluation.repeat) for one in store.evaluations(run)]
         assert found == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_an_outline_is_the_evaluation_without_details(any_url):
+    with Store(any_url) as store:
+        run = new_run(store)
+        store.save(run, evaluations=[evaluation(0), evaluation(1, value=0.25, passed=None)])
+        for whole, (position, outline) in zip(store.evaluations(run), store.outlines(run), strict=True):
+            plain = msgspec.to_builtins(whole.evaluation)
+            for name, score in plain["scores"].items():
+                assert score.pop("name") == name
+                score.pop("detail", None)
+            assert position == whole.position
+            assert msgspec.convert(plain, Outline) == outline
 
 
 def test_views_join_case_attempt_and_evaluation_worst_first(any_url):

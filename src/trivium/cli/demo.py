@@ -37,7 +37,7 @@ def demo(output: str, encoder: str | None, store: str, *, as_json: bool, quiet: 
     without, rules do.
     """
     from trivium.cli.evaluating import load_suite
-    from trivium.cli.outcome import exit_code, present
+    from trivium.cli.outcome import exit_code, just_made, present
     from trivium.cli.progress import ProgressBar
     from trivium.runs.evaluate import evaluate
 
@@ -52,7 +52,8 @@ def demo(output: str, encoder: str | None, store: str, *, as_json: bool, quiet: 
         store=store,
     )
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
-    summary = present(run, as_json=as_json, quiet=quiet, html=output)
+    summary = just_made(run)
+    present(run, summary, as_json=as_json, quiet=quiet, html=output)
     if not (as_json or quiet):
         for missing in _left_out(summary.metrics):
             click.echo(f"Left out: {missing}")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trivium.cli.options import split_names
-from trivium.cli.outcome import exit_code, interrupted, own_command_line, present
+from trivium.cli.outcome import exit_code, interrupted, just_made, own_command_line, present
 from trivium.cli.progress import ProgressBar
 from trivium.errors import TriviumError
 from trivium.runs.evaluate import evaluate
@@ -62,8 +62,10 @@ def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    summary = present(
+    summary = just_made(run)
+    present(
         run,
+        summary,
         as_json=given["as_json"],
         quiet=given["quiet"],
         html=given["html"],

@@ -38,8 +38,14 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def just_made(run: Run) -> Summary:
+    """The summary that was stored when the run finished a moment ago; nothing can have changed since."""
+    return msgspec.convert(run.record.summary, Summary)
+
+
 def present(
     run: Run,
+    summary: Summary,
     *,
     as_json: bool,
     quiet: bool = False,
@@ -49,11 +55,12 @@ def present(
     cases_shown: int = 500,
     disagreements: "Disagreements | None" = None,
     only_disagreements: bool = False,
-) -> Summary:
-    """Print a run and write the reports that were asked for; returns its summary.
+) -> None:
+    """Print a run and write the reports that were asked for.
 
     Args:
         run: The run.
+        summary: Of it.
         as_json: Whether to print JSON in place of the table.
         quiet: Whether to print nothing.
         html: Where to write a page.
@@ -63,7 +70,6 @@ def present(
         disagreements: Where its judges disagree; the page finds those of a panel without being told.
         only_disagreements: Whether table, JSON and Markdown are of these and not of the run.
     """
-    summary = run.summary()
     told = disagreements if only_disagreements else None
     if as_json:
         print_json(told or summary)
@@ -75,7 +81,6 @@ def present(
         _write(markdown, lambda path: path.write_text(_markdown(summary, told), encoding="utf-8"))
     if junit is not None:
         _write(junit, lambda path: _junit(run, summary, path))
-    return summary
 
 
 def _show(summary: Summary, told: "Disagreements | None") -> None:

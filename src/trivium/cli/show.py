@@ -60,8 +60,10 @@ def show(
     if disagreements or labels is not None or against is not None:
         other = None if against is None else Run.load(against, store=shown.store)
         found = shown.disagreements(labels=labels, against=other)
-    summary = present(
+    summary = shown.summary()
+    present(
         shown,
+        summary,
         as_json=as_json,
         quiet=quiet,
         html=html,

@@ -2,19 +2,26 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from math import nan
+from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from trivium.metrics.score import Score, Tier
+from trivium.metrics.score import Score, Status, Tier
 from trivium.runs.reducers import Reducer
 from trivium.runs.summary import Figure
+from trivium.store.outline import ScoreOutline
 from trivium.trust.interval import Interval
 from trivium.trust.intervals import mean_interval, rate_interval
 
+T = TypeVar("T")
+
 _REASONS_KEPT = 20
+_NUMBERS = frozenset({float, int})
 
 
 class Column:
@@ -33,55 +40,79 @@ class Column:
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.methods: Counter[str] = Counter()
-        self.attempts = 0
         self._values = array("d")
         self._with_value = 0
         self._sum = 0.0
         self._raw_sum = 0.0
         self._raw_count = 0
 
-    def add_case(self, scores: Sequence[Score], reduce: Reducer) -> None:
-        """Take in the scores of the attempts of the case met last."""
-        values = []
-        for score in scores:
-            status, raw = score.status, score.raw
-            self.attempts += 1
-            self.status[status] += 1
-            if status != "ok" and score.reason is not None:
-                self._note(self.reasons, (status, score.reason))
-            if score.method is not None:
-                self._note(self.methods, score.method)
-            if score.value is not None:
-                values.append(score.value)
-            if type(raw) is float or type(raw) is int:
-                self._raw_sum += raw
-                self._raw_count += 1
-        self._add(values, reduce)
+    def add(self, cases: Sequence[int], scores: Sequence[Score | ScoreOutline], reduce: Reducer) -> None:
+        """Take in scores of attempts.
 
-    def add_values(self, values: Sequence[float | None], reduce: Reducer) -> None:
-        """Take in bare values of the attempts of the case met last; None is a value that is not there."""
-        self.attempts += len(values)
-        present = [value for value in values if value is not None]
-        self.status["ok"] += len(present)
-        if len(present) < len(values):
-            self.status["skipped"] += len(values) - len(present)
-        self._add(present, reduce)
+        Args:
+            cases: Place of the case of each among the cases met; it rises, and no case comes again later.
+            scores: As many.
+            reduce: Makes several values of one case one.
+        """
+        self.status.update([score.status for score in scores])
+        reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
+        self._note(self.reasons, [(status, reason) for status, reason in reasons if status != "ok"])
+        self._note(self.methods, [score.method for score in scores if score.method is not None])
+        raw = [score.raw for score in scores if type(score.raw) in _NUMBERS]
+        self._raw_sum = sum(raw, self._raw_sum)
+        self._raw_count += len(raw)
+        self._place(cases, [score.value for score in scores], reduce)
 
-    def _add(self, values: Sequence[float], reduce: Reducer) -> None:
-        if not values:
+    def add_values(
+        self,
+        cases: Sequence[int],
+        values: Sequence[float | None],
+        reduce: Reducer,
+        *,
+        statuses: Iterable[Status] | None = None,
+    ) -> None:
+        """Take in bare values as those of scores.
+
+        Args:
+            cases: See :meth:`add`.
+            values: As many; None is a value that is not there.
+            reduce: See :meth:`add`.
+            statuses: As many; ``skipped`` for None and ``ok`` for others where they are not given.
+        """
+        if values:
+            self.status.setdefault("ok", 0)  # named first, and where there is none too
+        self.status.update(statuses or ["skipped" if value is None else "ok" for value in values])
+        self._place(cases, values, reduce)
+
+    def _place(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
+        """Put the value of each case, several made one, where the case stands."""
+        present = [(case, value) for case, value in zip(cases, values, strict=True) if value is not None]
+        if not present:
             return
-        self._with_value += len(values)
-        self._sum += sum(values)
-        gap = len(self._clusters) - 1 - len(self._values)
-        if gap:
-            self._values.extend([nan] * gap)
-        self._values.append(values[0] if len(values) == 1 else reduce(values))
+        self._with_value += len(present)
+        self._values.extend([nan] * (present[-1][0] + 1 - len(self._values)))
+        for case, value in present:
+            self._values[case] = value
+        if len(set(cases)) == len(cases):
+            self._sum = sum([value for _, value in present], self._sum)
+            return
+        for case, together in groupby(present, itemgetter(0)):
+            of_case = [value for _, value in together]
+            self._sum += sum(of_case)
+            if len(of_case) > 1:
+                self._values[case] = reduce(of_case)
 
     @staticmethod
-    def _note(counter: Counter[str] | Counter[tuple[str, str]], key: str | tuple[str, str]) -> None:
-        """Count a wording; wordings without end (they may quote the input) share one place."""
-        if key in counter or len(counter) < _REASONS_KEPT:
-            counter[key] += 1  # type: ignore[index]
+    def _note(counter: Counter[T], wordings: Iterable[T]) -> None:
+        """Count wordings; those without end (they may quote the input) are counted up to a number."""
+        for wording, times in Counter(wordings).items():
+            if wording in counter or len(counter) < _REASONS_KEPT:
+                counter[wording] += times
+
+    @property
+    def attempts(self) -> int:
+        """Attempts (cases, for a figure of a case) that were taken in."""
+        return self.status.total()
 
     @property
     def values(self) -> npt.NDArray[np.float64]:

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -15,7 +16,6 @@ from trivium.metrics.composite import (
     distance_to_threshold,
     recommend,
 )
-from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.metrics.score import Score
 from trivium.runs.columns import Column
@@ -25,12 +25,14 @@ from trivium.runs.reducers import REDUCERS, Reducer, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
 from trivium.runs.verdicts import why_not_passed
 from trivium.runs.warnings import warnings_of
+from trivium.store.outline import Outline, ScoreOutline
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
 
 _FAILURES_SHOWN = 100
+_EVALUATIONS_AT_ONCE = 500
 
 
 class _Gathering:
@@ -55,36 +57,48 @@ class _Gathering:
         self.attempts = 0
         self.failed_attempts = 0
 
-    def take_case(self, evaluations: Sequence[Evaluation], cluster: int) -> None:
-        """Take in the evaluations of one case."""
-        self.clusters.append(cluster)
-        self.attempts += len(evaluations)
-        self.failed_attempts += sum(evaluation.failed is not None for evaluation in evaluations)
-        for evaluation in evaluations:
-            self._count(evaluation)
-        if self.settings.failed_attempts == "skip":
-            evaluations = [evaluation for evaluation in evaluations if evaluation.failed is None]
-        if not evaluations:
-            self.tallies.extend((0, 0))
-            return
+    def take(
+        self, met: Sequence[tuple[int, Sequence[Outline]]], figures: Sequence[tuple[int, dict[str, Score]]]
+    ) -> None:
+        """Take in cases: the cluster and the evaluations of each, and of some the cluster and figures."""
+        places: list[int] = []
+        outlines: list[Outline] = []
+        for cluster, of_case in met:
+            for evaluation in of_case:
+                self._count(evaluation)
+            kept = of_case
+            if self.settings.failed_attempts == "skip":
+                kept = [evaluation for evaluation in of_case if evaluation.failed is None]
+            verdicts = [evaluation.passed for evaluation in kept if evaluation.passed is not None]
+            self.tallies.extend((len(verdicts), sum(verdicts)))
+            places.extend([len(self.clusters)] * len(kept))
+            self.clusters.append(cluster)
+            outlines.extend(kept)
         reduce = REDUCERS[self.settings.reduce]
-        by_name: dict[str, list[Score]] = {}
-        for evaluation in evaluations:
-            for name, score in evaluation.scores.items():
-                by_name.setdefault(name, []).append(score)
-        for name, scores in by_name.items():
-            self._column(name, scores[0], self.clusters).add_case(scores, reduce)
-        self._take_composites([evaluation.composite for evaluation in evaluations], reduce)
-        verdicts = [None if one.passed is None else float(one.passed) for one in evaluations]
-        self.verdicts.add_values(verdicts, reduce)
-        known = [verdict for verdict in verdicts if verdict is not None]
-        self.tallies.extend((len(known), int(sum(known))))
+        by_name: dict[str, tuple[list[int], list[ScoreOutline]]] = {}
+        for place, outline in zip(places, outlines, strict=True):
+            for name, score in outline.scores.items():
+                if name not in by_name:
+                    by_name[name] = ([], [])
+                cases, scores = by_name[name]
+                cases.append(place)
+                scores.append(score)
+        for name, (cases, scores) in by_name.items():
+            self._column(name, scores[0], self.clusters).add(cases, scores, reduce)
+        self._take_composites(places, [outline.composite for outline in outlines], reduce)
+        passed = [None if outline.passed is None else float(outline.passed) for outline in outlines]
+        self.verdicts.add_values(places, passed, reduce)
+        for cluster, scores_of_case in figures:
+            self._take_figures(scores_of_case, cluster)
 
-    def _take_composites(self, folded: Sequence[Composite], reduce: Reducer) -> None:
-        self.composite.add_values([composite.value for composite in folded], reduce)
+    def _take_composites(self, places: Sequence[int], folded: Sequence[Composite], reduce: Reducer) -> None:
+        self.composite.add_values(
+            places,
+            [composite.value for composite in folded],
+            reduce,
+            statuses=[composite.status for composite in folded],
+        )
         for composite in folded:
-            if composite.status == "fallback":
-                self.composite.status.update({"fallback": 1, "ok": -1})
             if composite.recommendation is not None:
                 self.recommendations[composite.recommendation] += 1
             for name, value in composite.parts.items():
@@ -92,19 +106,22 @@ class _Gathering:
                     self.part_sums[name] += value
                     self.part_counts[name] += 1
 
-    def take_case_scores(self, scores: dict[str, Score], cluster: int) -> None:
+    def _take_figures(self, scores: dict[str, Score], cluster: int) -> None:
         """Take in the figures of one case."""
+        place = len(self.case_clusters)
         self.case_clusters.append(cluster)
         for name, score in scores.items():
-            self._column(name, score, self.case_clusters).add_case([score], REDUCERS["mean"])
+            self._column(name, score, self.case_clusters).add([place], [score], REDUCERS["mean"])
 
-    def _column(self, name: str, score: Score, clusters: "array[int]") -> Column:
+    def _column(self, name: str, score: Score | ScoreOutline, clusters: "array[int]") -> Column:
         column = self.columns.get(name)
         if column is None:
             column = self.columns[name] = Column(name, score.tier, clusters)
         return column
 
-    def _count(self, evaluation: Evaluation) -> None:
+    def _count(self, evaluation: Outline) -> None:
+        self.attempts += 1
+        self.failed_attempts += evaluation.failed is not None
         if evaluation.passed is None:
             return
         if evaluation.passed:
@@ -131,21 +148,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         run: The run; it need not be finished.
     """
     settings = msgspec.convert(run.settings, Settings)
-    gathered = _Gathering(settings)
-    cases = 0
-    figures = _Peekable(store.case_scores(run))
-    evaluations = _by_case(store, run)
-    position, current = next(evaluations, (-1, []))
-    for at, name in enumerate(store.groups(run.suite, settings.group)):
-        cases += 1
-        cluster = _code(name)
-        if at == position:
-            # What several people wrote of one case are no repeats of one another.
-            for together in [[one] for one in current] if run.kind == "human" else [current]:
-                gathered.take_case(together, cluster)
-            position, current = next(evaluations, (-1, []))
-        for scores in figures.at(at):
-            gathered.take_case_scores(scores, cluster)
+    gathered, cases = _gathered(store, run, settings)
     due = max(gathered.attempts, run.due or cases * settings.repeats)
     missing = due - gathered.attempts
     level = settings.level
@@ -202,14 +205,41 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     )
 
 
+def _gathered(store: Store, run: RunRecord, settings: Settings) -> tuple[_Gathering, int]:
+    """What one pass over a run leaves, and the number of its cases."""
+    gathered = _Gathering(settings)
+    cases = 0
+    figures = _Peekable(store.case_scores(run))
+    evaluations = _by_case(store, run)
+    position, current = next(evaluations, (-1, []))
+    met: list[tuple[int, list[Outline]]] = []
+    met_figures: list[tuple[int, dict[str, Score]]] = []
+    waiting = 0
+    for at, name in enumerate(store.groups(run.suite, settings.group)):
+        cases += 1
+        cluster = _code(name)
+        if at == position:
+            # What several people wrote of one case are no repeats of one another.
+            apart = [[one] for one in current] if run.kind == "human" else [current]
+            met.extend((cluster, together) for together in apart)
+            waiting += len(current)
+            position, current = next(evaluations, (-1, []))
+        met_figures.extend((cluster, scores) for scores in figures.at(at))
+        if waiting >= _EVALUATIONS_AT_ONCE:
+            gathered.take(met, met_figures)
+            met, met_figures, waiting = [], [], 0
+    gathered.take(met, met_figures)
+    return gathered, cases
+
+
 def _code(name: str) -> int:
     """A number for the name of a cluster: 63 bits, so that names need not be kept to tell them apart."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
-def _by_case(store: Store, run: RunRecord) -> Iterator[tuple[int, list[Evaluation]]]:
-    for position, stored in groupby(store.evaluations(run), key=lambda one: one.position):
-        yield position, [one.evaluation for one in stored]
+def _by_case(store: Store, run: RunRecord) -> Iterator[tuple[int, list[Outline]]]:
+    for position, together in groupby(store.outlines(run), key=itemgetter(0)):
+        yield position, [outline for _, outline in together]
 
 
 class _Peekable:
@@ -244,12 +274,12 @@ def _figures_of_the_run(gathered: _Gathering, level: float) -> dict[str, Figure]
     figures = {}
     for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
         for k in _ks(most):
-            clusters = array("q")
-            column = Column(f"pass{symbol}{k}", "composite", clusters)
-            for (attempts, successes), cluster in zip(tallies.tolist(), gathered.clusters, strict=True):
-                clusters.append(cluster)
-                value = chance(attempts, successes, k) if attempts >= k else None
-                column.add_values([value], REDUCERS["mean"])
+            column = Column(f"pass{symbol}{k}", "composite", gathered.clusters)
+            chances = [
+                chance(attempts, successes, k) if attempts >= k else None
+                for attempts, successes in tallies.tolist()
+            ]
+            column.add_values(range(len(chances)), chances, REDUCERS["mean"])
             figures[column.name] = column.figure(level=level, missing=0)
     return figures
 
@@ -340,8 +370,8 @@ def _human_ceiling(
 
 def _methods(store: Store, run: RunRecord) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for stored in store.evaluations(run):
-        for name, score in stored.evaluation.scores.items():
+    for _, outline in store.outlines(run):
+        for name, score in outline.scores.items():
             if score.method is not None:
                 found.setdefault(name, set()).add(score.method)
     return found

@@ -1,10 +1,11 @@
 """Verdicts in words: why an evaluation did not pass."""
 
 from trivium.metrics.evaluation import DEFAULT_PASS, Evaluation
+from trivium.store.outline import Outline
 from trivium.suites.settings import Settings
 
 
-def why_not_passed(evaluation: Evaluation, settings: Settings) -> str:
+def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
     """What kept an evaluation from passing, in a few words."""
     if evaluation.failed is not None:
         return evaluation.failed
@@ -18,7 +19,7 @@ def why_not_passed(evaluation: Evaluation, settings: Settings) -> str:
     return _under(evaluation, rule.metric, rule.at_least)
 
 
-def _under(evaluation: Evaluation, name: str, bar: float) -> str:
+def _under(evaluation: Evaluation | Outline, name: str, bar: float) -> str:
     score = evaluation.scores.get(name)
     value = evaluation.composite.value if name == "composite" else score.value if score else None
     return f"{name} has no value" if value is None else f"{name} {value:.3f} is under {bar:g}"

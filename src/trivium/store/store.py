@@ -14,6 +14,7 @@ from trivium.metrics.score import Score
 from trivium.store import tables
 from trivium.store.bodies import decode, encode
 from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
+from trivium.store.outline import CaseOutline, Outline
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
@@ -24,18 +25,11 @@ T = TypeVar("T")
 
 _ROWS_AT_ONCE = 500
 
-
-class _Grouped(msgspec.Struct):
-    """As much of a case as tells its cluster: the rest is skipped, not decoded."""
-
-    id: str
-    group: str | None = None
-
-
 _case = msgspec.json.Decoder(Case)
-_grouped = msgspec.json.Decoder(_Grouped)
+_grouped = msgspec.json.Decoder(CaseOutline)
 _attempt = msgspec.json.Decoder(Attempt)
 _evaluation = msgspec.json.Decoder(Evaluation)
+_outline = msgspec.json.Decoder(Outline)
 _scores = msgspec.json.Decoder(dict[str, Score])
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -303,14 +297,18 @@ class Store:
 
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
         """A run's evaluations, in the order of the suite."""
-        table = tables.evaluations
-        query = (
-            select(table.c.position, table.c.body)
-            .where(table.c.run == run.number)
-            .order_by(table.c.position, table.c.repeat)
-        )
-        for position, body in self._stream(query):
+        for position, body in self._bodies_of_evaluations(run):
             yield StoredEvaluation(position=position, evaluation=self._read(_evaluation, body))
+
+    def outlines(self, run: RunRecord) -> Iterator[tuple[int, Outline]]:
+        """(position, evaluation without details), in the order of the suite."""
+        for position, body in self._bodies_of_evaluations(run):
+            yield position, self._read(_outline, body)
+
+    def _bodies_of_evaluations(self, run: RunRecord) -> Iterator[Any]:
+        table = tables.evaluations
+        query = select(table.c.position, table.c.body).where(table.c.run == run.number)
+        return self._stream(query.order_by(table.c.position, table.c.repeat))
 
     def views(
         self, run: RunRecord, *, worst_first: bool = False

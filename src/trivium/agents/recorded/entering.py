@@ -43,7 +43,7 @@ def attempt_of(
         flags: What was changed at the door before.
         metadata: Anything else.
     """
-    error = shown(error or "") or None
+    error = (shown(error) or None) if error else None
     try:
         output, more = admit(output, limit=limit)
     except AgentFailure as failure:

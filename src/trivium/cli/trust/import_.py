@@ -21,5 +21,6 @@ def import_(run: str, judgements: Path, store: str, as_json: bool, quiet: bool) 
     from trivium.cli.outcome import present
     from trivium.runs.run import Run
 
-    present(Run.load(run, store=store).with_judgements(judgements), as_json=as_json, quiet=quiet)
+    judged = Run.load(run, store=store).with_judgements(judgements)
+    present(judged, judged.summary(), as_json=as_json, quiet=quiet)
     return 0
