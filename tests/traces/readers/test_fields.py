@@ -32,6 +32,11 @@ def test_what_is_no_time_is_none(value):
     assert moment(value) is None
 
 
+def test_the_dates_of_http_headers_are_read():
+    assert moment("Mon, 02 Mar 2026 22:04:21 GMT") == SECONDS - 0.25
+    assert moment("Mon, nonsense") is None
+
+
 def test_a_count_is_a_number_that_can_be_one():
     assert [count(value) for value in (3, 3.0, 0)] == [3, 3, 0]
     assert [count(value) for value in (-1, True, "3", None, float("nan"), 1e300)] == [None] * 6

@@ -18,6 +18,10 @@ from trivium.traces.readers.documents import documents_of, head_of
 from trivium.traces.trace import Trace
 
 FORMATS = {
+    "openai-agents": "trivium.traces.readers.openai_agents",
+    "langsmith": "trivium.traces.readers.langsmith",
+    "opik": "trivium.traces.readers.opik",
+    "agentneo": "trivium.traces.readers.agentneo",
     "native": "trivium.traces.readers.native",
     "tau-bench": "trivium.traces.readers.tau_bench",
     "agents-eval": "trivium.traces.readers.agents_eval",

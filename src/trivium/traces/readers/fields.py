@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -48,12 +49,14 @@ def number(value: Any) -> float | None:
 def moment(value: Any) -> float | None:
     """A time as seconds since 1970; None when there is none, as the all-zero time of an unfinished call.
 
-    ISO dates are read with a T or a space, numbers (or texts of digits) as seconds, milli-, micro- or
-    nanoseconds, whichever puts them into this age.
+    ISO dates are read with a T or a space, and those of HTTP headers, which Flask writes into JSON; numbers
+    (or texts of digits) as seconds, milli-, micro- or nanoseconds, whichever puts them into this age.
     """
     if isinstance(value, str) and value.isdecimal() and len(value) < 25:
         value = int(value)
     seconds = number(value)
+    if seconds is None and isinstance(value, str) and value[3:4] == ",":
+        seconds = _http_date(value)
     if seconds is None or seconds <= 0:
         return None
     if isinstance(value, int | float):
@@ -61,11 +64,30 @@ def moment(value: Any) -> float | None:
     return seconds
 
 
+def _http_date(value: str) -> float | None:
+    try:
+        return parsedate_to_datetime(value[:40]).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
 def count(value: Any) -> int | None:
     """A number of tokens, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         return None
     return int(value)
+
+
+def dollars(value: Any) -> float | None:
+    """A cost above zero, or None (a service that knows no price says 0); decimals may be written as text."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        return None
+    return float(value)
 
 
 def decoded(value: Any) -> Any:

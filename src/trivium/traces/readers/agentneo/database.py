@@ -1,0 +1,163 @@
+"""The database: AgentNeo's tables, read from a SQLite file that may be anything.
+
+It is opened read-only and unchanging, no schema of its own is trusted (no views, triggers or virtual tables
+are touched), and steps, rows and bytes are bounded.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from trivium.errors import TraceError
+from trivium.traces.readers.agentneo.calls import Tables, agentneo_trace
+from trivium.traces.readers.documents import MAX_BYTES, content_of, head_of
+from trivium.traces.readers.fields import text
+from trivium.traces.readers.records import Record
+from trivium.traces.trace import Trace
+
+MAGIC = b"SQLite format 3\0"
+MOST_ROWS = 1_000_000
+"""Rows read from one table."""
+
+MOST_STEPS = 400_000_000
+"""Steps of SQLite's virtual machine for a whole file: some seconds; a million rows take a tenth of it."""
+
+_STEPS_AT_ONCE = 100_000
+_MOST_FIELD_BYTES = 64 * 2**20
+_GZIP = b"\x1f\x8b"
+
+_COLUMNS = {
+    "agent_call": "id trace_id name start_time end_time llm_call_ids tool_call_ids",
+    "tool_call": "id trace_id agent_id name input_parameters output start_time end_time duration "
+    "network_calls",
+    "llm_call": "id trace_id agent_id name model input_prompt output tool_call start_time end_time duration "
+    "token_usage cost",
+    "errors": "id trace_id agent_id tool_call_id llm_call_id error_type error_message timestamp",
+    "traces": "id project_id start_time end_time duration",
+    "project_info": "id project_name",
+    "metrics": "id trace_id metric_name score reason",
+}
+"""The columns that are read, where they are there."""
+
+_NEEDED = ("agent_call", "tool_call", "llm_call")
+
+
+def opens(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the head says it all
+    """Whether a file is a SQLite database."""
+    return head.startswith(MAGIC)
+
+
+def read_file(path: Path) -> list[Trace]:
+    """The traces of a database (or of a JSON log), in the order of their ids.
+
+    Raises:
+        TraceError: If it is none of AgentNeo's, broken, or larger than what is read.
+    """
+    if not opens(path, head_of(path)):
+        from trivium.traces.readers.agentneo.log import read
+        from trivium.traces.readers.documents import documents_of
+
+        return read(documents_of(path), str(path))
+    try:
+        with _opened(path) as connection:
+            tables = _Reader(connection, str(path)).tables()
+    except (sqlite3.Error, OverflowError) as error:
+        what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
+        raise TraceError(str(path), f"the SQLite database {what}") from error
+    return _traces(tables)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise TraceError(str(path), f"holds {size:,} bytes; at most {MAX_BYTES:,} are read")
+    with path.open("rb") as file:
+        zipped = file.read(len(_GZIP)) == _GZIP
+    uri = ":memory:" if zipped else f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=not zipped, isolation_level=None)) as connection:
+        if zipped:
+            connection.deserialize(content_of(path))
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_FIELD_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.text_factory = lambda content: content.decode("utf-8", "replace")
+        for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_authorizer(_only_reading)
+        left = [MOST_STEPS // _STEPS_AT_ONCE]
+
+        def tick() -> bool:
+            left[0] -= 1
+            return left[0] <= 0
+
+        connection.set_progress_handler(tick, _STEPS_AT_ONCE)
+        yield connection
+
+
+def _only_reading(action: int, *_: str | None) -> int:
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
+    return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
+
+
+class _Reader:
+    def __init__(self, connection: sqlite3.Connection, source: str) -> None:
+        self._connection, self._source = connection, source
+        self._bytes = 0
+
+    def tables(self) -> dict[str, list[Record]]:
+        rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        real = {
+            name
+            for name, sql in rows.fetchmany(MOST_ROWS)
+            if not str(sql).upper().startswith("CREATE VIRTUAL")
+        }
+        missing = [name for name in _NEEDED if name not in real]
+        if missing:
+            what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
+            raise TraceError(self._source, what)
+        return {name: self._rows(name) if name in real else [] for name in _COLUMNS}
+
+    def _rows(self, table: str) -> list[Record]:
+        there = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
+        columns = [column for column in _COLUMNS[table].split() if column in there]
+        if not columns:
+            return []
+        listed = ", ".join(columns)
+        result: list[Record] = []
+        for row in self._connection.execute(f"SELECT {listed} FROM {table}"):  # noqa: S608 - our own names
+            self._bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
+            if len(result) >= MOST_ROWS or self._bytes > MAX_BYTES:
+                what = (
+                    f"table {table} holds more than is read ({MOST_ROWS:,} rows, {MAX_BYTES:,} bytes in all)"
+                )
+                raise TraceError(self._source, what)
+            result.append(dict(zip(columns, map(_value, row), strict=True)))
+        return sorted(result, key=_row_order)
+
+
+def _is_virtual(sql: Any) -> bool:
+    return str(sql).upper().startswith("CREATE VIRTUAL")
+
+
+def _value(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _row_order(row: Record) -> float:
+    number = row.get("id")
+    return number if isinstance(number, int | float) else float("inf")
+
+
+def _traces(tables: dict[str, list[Record]]) -> list[Trace]:
+    projects = {text(row, "id"): text(row, "project_name") for row in tables["project_info"]}
+    grouped: dict[str, Tables] = {}
+    for row in tables["traces"]:
+        name = text(row, "id") or ""
+        grouped[name] = Tables(trace=row, project=projects.get(text(row, "project_id")))
+    for table in ("agent_call", "tool_call", "llm_call", "errors", "metrics"):
+        for row in tables[table]:
+            name = text(row, "trace_id") or ""
+            getattr(grouped.setdefault(name, Tables(trace={})), table).append(row)
+    return [agentneo_trace(name, found) for name, found in grouped.items()]

@@ -1,0 +1,148 @@
+"""OpenAI Agents SDK: the items that its trace processors export, traces and spans, one a line or in a list.
+
+Spans come in the order in which they end, children first, and one that never ended may be missing: a turn
+still says whose it is. After a hand-off the two agents are siblings, and a handoff span says from whom to
+whom; an agent used as a tool lies below its function span. Usage counts where a model was asked: ``task``
+and ``turn`` repeat it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trivium.errors import TraceError
+from trivium.traces.readers.fields import count, decoded, dict_, moment, snake, text
+from trivium.traces.readers.records import Left, Record, first_record, told_once, unwrapped
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+
+_WRAPPERS = ("data", "items", "spans")
+_KINDS: dict[str, SpanKind] = {
+    "agent": "agent",
+    "function": "tool",
+    "generation": "llm",
+    "response": "llm",
+    "transcription": "llm",
+    "speech": "llm",
+}
+"""Kinds by type; handoff, guardrail, mcp_tools, custom (task, turn) and whatever else are other."""
+
+_OWN_FIELDS = frozenset({"name", "input", "output", "usage"})
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is such an item, or a list of them."""
+    record = first_record(document, *_WRAPPERS)
+    return record is not None and (_is_trace(record) or _is_span(record))
+
+
+def read(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, in the order in which they are first named."""
+    traces: dict[str, Record] = {}
+    spans: dict[str, list[Record]] = {}
+    left = Left("trace or span of the OpenAI Agents SDK")
+    for place, item in enumerate(_items(documents), start=1):
+        record = snake(item) if isinstance(item, dict) else {}
+        if _is_span(record):
+            spans.setdefault(text(record, "trace_id") or "", []).append(record)
+        elif _is_trace(record):
+            name = text(record, "id", "trace_id") or ""
+            traces[name] = traces.get(name, {}) | record
+            spans.setdefault(name, [])
+        else:
+            left.out(place)
+    if not spans:
+        raise TraceError(source, "holds no trace and no span of the OpenAI Agents SDK")
+    problems = left.problems()
+    found = []
+    for name, records in spans.items():
+        found.append(_trace(name, traces.get(name, {}), records, problems))
+        problems = []  # said once, with the first trace
+    return found
+
+
+def _items(documents: Sequence[Any]) -> list[Any]:
+    """The items; a trace that holds its spans is an item besides them."""
+    holders = [item for item in documents if isinstance(item, dict) and isinstance(item.get("trace"), dict)]
+    return [holder["trace"] for holder in holders] + list(unwrapped(documents, *_WRAPPERS))
+
+
+def _is_trace(record: Record) -> bool:
+    return record.get("object") == "trace" or ("workflow_name" in record and "span_data" not in record)
+
+
+def _is_span(record: Record) -> bool:
+    return isinstance(record.get("span_data"), dict)
+
+
+def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
+    records, repeats = told_once(records, ended="ended_at")
+    data = [snake(record["span_data"]) for record in records]
+    turns = {text(record, "id"): _turn(fields) for record, fields in zip(records, data, strict=True)}
+    spans: list[Span] = []
+    messages: list[Message] = []
+    for record, fields in zip(records, data, strict=True):
+        span = _span(f"span-{len(spans)}", record, fields, turns)
+        spans.append(span)
+        sender, receiver = text(fields, "from_agent") or span.agent, text(fields, "to_agent")
+        if fields.get("type") == "handoff" and sender and receiver:
+            messages.append(Message(sender=sender, receiver=receiver, type="handoff", time=span.start))
+    return normalise(
+        spans,
+        messages,
+        trace_id=name,
+        problems=[*problems, *repeats],
+        metadata={key: value for key, value in item.items() if key not in {"object", "id"} and value},
+        nested=True,
+    )
+
+
+def _turn(fields: Record) -> str | None:
+    """The agent whose turn a span is, None when it is no turn."""
+    inner = dict_(fields.get("data"))
+    return text(inner, "agent_name", "agentName") or text(fields, "agent_name")
+
+
+def _span(nameless: str, record: Record, fields: Record, turns: dict[str | None, str | None]) -> Span:
+    kind = _KINDS.get(str(fields.get("type")), "other")
+    name = _name(fields)
+    parent = text(record, "parent_id")
+    end = moment(record.get("ended_at"))
+    error = record.get("error")
+    attributes = {key: value for key, value in fields.items() if key not in _OWN_FIELDS and value is not None}
+    if isinstance(record.get("metadata"), dict):
+        attributes["metadata"] = record["metadata"]
+    if error:
+        attributes["error"] = error
+    return Span(
+        id=text(record, "id", "span_id") or nameless,
+        kind=kind,
+        name=name,
+        parent=parent,
+        agent=name if kind == "agent" else turns.get(parent),
+        start=moment(record.get("started_at")),
+        end=end,
+        ok=False if error else None if end is None else True,
+        input=decoded(fields.get("input")) if kind == "tool" else fields.get("input"),
+        output=fields.get("output"),
+        usage=_usage(fields) if kind == "llm" else None,
+        attributes=attributes,
+    )
+
+
+def _name(fields: Record) -> str:
+    type_ = text(fields, "type") or "span"
+    if type_ == "handoff":
+        return f"handoff to {text(fields, 'to_agent') or 'nobody'}"
+    if type_ == "mcp_tools":
+        return f"tools of {text(fields, 'server') or 'a server'}"
+    return text(fields, "name", "model") or type_
+
+
+def _usage(fields: Record) -> SpanUsage | None:
+    usage = dict_(fields.get("usage")) or dict_(dict_(fields.get("response")).get("usage"))
+    found = snake(usage)
+    input_tokens = count(found.get("input_tokens", found.get("prompt_tokens")))
+    output_tokens = count(found.get("output_tokens", found.get("completion_tokens")))
+    if input_tokens is None and output_tokens is None:
+        return None
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens)
