@@ -145,12 +145,6 @@ def test_a_match_by_arguments_looks_at_them(tmp_path):
     assert names != arguments
 
 
-@pytest.mark.parametrize("key", [{"panel": True}])
-def test_a_key_of_the_judge_that_does_nothing_yet_says_so(tmp_path, key):
-    (name,) = key
-    assert f"judge: {name}: read, but without effect" in seen(tmp_path, judge={"models": ["openai:x"]} | key)
-
-
 def test_this_table_holds_every_key():
     covered = {path for change in CHANGES for path in _paths(change)} | AGENT_KEYS | ELSEWHERE
     assert _keys(Settings) <= covered

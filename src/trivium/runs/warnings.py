@@ -4,10 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from trivium.runs.columns import Column
 from trivium.runs.summary import Summary
-from trivium.suites.settings import JudgeSettings, Settings
-
-_IDLE = ("panel",)
-"""Keys of ``judge`` that change nothing yet."""
+from trivium.suites.settings import Settings
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
@@ -31,10 +28,6 @@ def _warnings(
             reason = _reason(column, "fallback")
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
     yield from _about_attempts(summary, settings)
-    if settings.judge is not None:
-        idle = [name for name in _IDLE if getattr(settings.judge, name) != getattr(JudgeSettings(), name)]
-        if idle:
-            yield f"judge: {', '.join(idle)}: read, but without effect in this version"
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"}:
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.judge_server import fill
-from trivium.metrics.judge.judging import nearest_level
+from trivium.metrics.judge.judgement import nearest_level
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
 from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
 from trivium.metrics.judge.signals.evidence import passages, quotes_found, retrieval

@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple, Self
 import msgspec
 
 from trivium.errors import Problem, SuiteError
-from trivium.metrics.judge.judging import Judge, Judgement
+from trivium.metrics.judge.judgement import Judgement
+from trivium.metrics.judge.judging import Judge
 from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject

@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
+from trivium.metrics.judge.judgement import Answers, Judgement, judgement_of, taken
 from trivium.metrics.judge.models.asking import PATIENCE, Answered, GivenUp, Patience, Question, ask
 from trivium.metrics.judge.models.opening import ModelOff, open_model
-from trivium.metrics.judge.prompts.answer import Answer
+from trivium.metrics.judge.panels.combining import Missing, Vote, combined
 from trivium.metrics.judge.prompts.preparing import Prepared, prepare
 from trivium.metrics.judge.prompts.shown import shown
-from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
-from trivium.metrics.judge.signals.consistency import consistency, modal
-from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
+from trivium.metrics.judge.signals.evidence import retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
-from trivium.metrics.judge.signals.tokens import token_signals
 from trivium.metrics.metric import Subject
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
@@ -32,27 +28,6 @@ log = logging.getLogger(__name__)
 CONCURRENCY = 16
 SAMPLED_TEMPERATURE = 0.7
 """Of several samples (T2.5); a single one has 0."""
-
-Answers = dict[str, Answer]
-
-
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of judging one dimension of one attempt.
-
-    Attributes:
-        status: ok, abstained, skipped (does not apply), or failed (no judge answered).
-        value: In [0, 1], when it is ok.
-        raw: In the unit of its scale.
-        reason: The judge's, or why there is no judgement.
-        detail: Everything that is recorded of it (T2.5).
-    """
-
-    status: Literal["ok", "abstained", "skipped", "failed"]
-    value: float | None = None
-    raw: Any = None
-    reason: str
-    detail: dict[str, Any] = {}
-
 
 Judgements = dict[str, Judgement]
 
@@ -132,26 +107,78 @@ class Judge:
     async def _judge_due(
         self, subject: Subject, asked: Prepared, models: "_Models", limit: asyncio.Semaphore
     ) -> Judgements:
-        """Judge with the first model that answers."""
-        due = asked.dimensions
-        passed_over: list[str] = []
-        for name in self._models_for(subject):
-            try:
-                model = await models.get(name)
-                samples = await self._samples(model, asked, limit)
-            except ModelOff as off:
-                passed_over.append(str(off))
-                self._tell_once(f"the judge {name} is off: {off}")
-            except GivenUp as why:
-                passed_over.append(str(why))
-                log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
-            else:
-                facts = {"model": name, "prompt": asked.prompt} | _taken(samples, len(due))
-                if passed_over:
-                    facts["passed_over"] = passed_over
-                return {each.name: self._judgement(each, samples, asked.texts, facts) for each in due}
-        why_not = "; ".join(passed_over) or "judge.models names none"
-        return {each.name: Judgement(status="failed", reason=f"no judge: {why_not}") for each in due}
+        """Judge with every model of a panel, or with the first that answers."""
+        names = self._models_for(subject)
+        missing: list[Missing] = []
+        votes: list[tuple[str, Judgements]] = []
+        if self.settings.panel:
+            asking = [self._vote(name, subject, asked, models, limit) for name in names]
+            for name, found in zip(names, await asyncio.gather(*asking), strict=True):
+                if isinstance(found, Missing):
+                    missing.append(found)
+                else:
+                    votes.append((name, found))
+            if votes:
+                return {each.name: self._combined(each, votes, missing, asked) for each in asked.dimensions}
+        else:
+            for name in names:
+                found = await self._vote(name, subject, asked, models, limit, passed_over=missing)
+                if not isinstance(found, Missing):
+                    return found
+                missing.append(found)
+        why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
+        return {
+            each.name: Judgement(status="failed", reason=f"no judge: {why_not}") for each in asked.dimensions
+        }
+
+    async def _vote(
+        self,
+        name: str,
+        subject: Subject,
+        asked: Prepared,
+        models: "_Models",
+        limit: asyncio.Semaphore,
+        *,
+        passed_over: Sequence[Missing] = (),
+    ) -> Judgements | Missing:
+        """What one model says of every dimension, or why it says nothing."""
+        try:
+            samples = await self._samples(await models.get(name), asked, limit)
+        except ModelOff as off:
+            self._tell_once(f"the judge {name} is off: {off}")
+            return Missing(model=name, reason=str(off))
+        except GivenUp as why:
+            log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
+            return Missing(model=name, reason=str(why))
+        facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
+        if passed_over:
+            facts["passed_over"] = [each.reason for each in passed_over]
+        return {
+            each.name: judgement_of(
+                each,
+                samples,
+                asked.texts,
+                facts,
+                scale=self.rubric.scale or self.settings.scale,
+                settings=self.settings,
+                similar=self._similar,
+            )
+            for each in asked.dimensions
+        }
+
+    def _combined(
+        self,
+        dimension: Dimension,
+        votes: Sequence[tuple[str, Judgements]],
+        missing: Sequence[Missing],
+        asked: Prepared,
+    ) -> Judgement:
+        return combined(
+            dimension,
+            [Vote(model=name, judgement=judgements[dimension.name]) for name, judgements in votes],
+            missing,
+            backed=lambda quotes: retrieval(quotes, asked.texts.get("source"), similar=self._similar),
+        )
 
     def _models_for(self, subject: Subject) -> tuple[str, ...]:
         by_complexity = self.settings.models_by_complexity
@@ -182,61 +209,6 @@ class Judge:
             raise next(result for result in results if isinstance(result, BaseException))
         return answered
 
-    def _judgement(
-        self,
-        dimension: Dimension,
-        samples: Sequence[Answered[Answers]],
-        texts: dict[str, str],
-        facts: dict[str, Any],
-    ) -> Judgement:
-        values = [
-            value_of(sample.answer[dimension.name], dimension, scale=self.rubric.scale or self.settings.scale)
-            for sample in samples
-        ]
-        value = modal(values)
-        sample = samples[values.index(value)]
-        answer = sample.answer[dimension.name]
-        there = quotes_found(answer.evidence, texts.values())
-        signals: dict[str, Any] = {
-            "llm_evidence_count": sum(there),
-            "verbalized_confidence": answer.confidence,
-            **retrieval(answer.evidence, texts.get("source"), similar=self._similar),
-            **token_signals(sample.logprobs, sample.text, dimension.name, tokens=self.settings.tokens),
-        }
-        if self.settings.samples > 1:
-            signals |= consistency(values)
-        detail: dict[str, Any] = facts | {
-            "reason": answer.reason,
-            "evidence": [
-                {"quote": quote, "found": found} for quote, found in zip(answer.evidence, there, strict=True)
-            ],
-            "evidence_similarity": self._similar.kind,
-            "signals": signals,
-        }
-        if answer.criteria:
-            detail["criteria"] = {
-                name: {"score": score, "explanation": answer.explanations[name]}
-                for name, score in answer.criteria.items()
-            }
-        if dimension.claims or dimension.aspects:
-            each = "claims" if dimension.claims else "aspects"
-            detail[each] = msgspec.to_builtins(getattr(answer, each))
-            if value is not None:
-                detail["level"] = nearest_level(value, dimension.levels)
-        if self.settings.samples > 1:
-            detail["samples"] = values
-            detail["samples_asked"] = self.settings.samples
-        if (dimension.claims or dimension.aspects) and value is None:
-            why = "the output makes no claim" if dimension.claims else "nothing is asked for"
-            return Judgement(status="skipped", reason=why, detail=detail)
-        return Judgement(
-            status="ok" if value is not None else "abstained",
-            value=value,
-            raw=raw_of(answer, dimension),
-            reason=answer.reason or "the judge gave no reason",
-            detail=detail,
-        )
-
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
@@ -263,24 +235,3 @@ class _Models:
         if isinstance(found, ModelOff):
             raise found
         return found
-
-
-def nearest_level(value: float, levels: dict[str, float]) -> str:
-    """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
-    return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
-
-
-def _taken(samples: Sequence[Answered[Answers]], dimensions: int) -> dict[str, Any]:
-    """What the request took, which its dimensions share."""
-    costs = [sample.cost_usd for sample in samples]
-    known = [cost for cost in costs if cost is not None]
-    return {
-        "tokens": {
-            "input": sum(sample.input_tokens for sample in samples),
-            "output": sum(sample.output_tokens for sample in samples),
-        },
-        "cost_usd": sum(known) if len(known) == len(costs) else None,
-        "latency_seconds": max(sample.seconds for sample in samples),
-        "requests": sum(sample.requests for sample in samples),
-        "shared_by": dimensions,
-    }

@@ -1,0 +1,125 @@
+"""Judgement: what came of judging one dimension of one attempt, with its signals (spec: metrics, T2.5)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from trivium.metrics.judge.models.asking import Answered
+from trivium.metrics.judge.prompts.answer import Answer
+from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
+from trivium.metrics.judge.signals.consistency import consistency, modal
+from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
+from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
+from trivium.metrics.judge.signals.tokens import token_signals
+from trivium.suites.rubrics.rubric import Dimension, Scale
+from trivium.suites.settings import JudgeSettings
+
+Answers = dict[str, Answer]
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of judging one dimension of one attempt.
+
+    Attributes:
+        status: ok, abstained, skipped (does not apply), or failed (no judge answered).
+        value: In [0, 1], when it is ok.
+        raw: In the unit of its scale.
+        reason: The judge's, or why there is no judgement.
+        detail: Everything that is recorded of it (T2.5).
+    """
+
+    status: Literal["ok", "abstained", "skipped", "failed"]
+    value: float | None = None
+    raw: Any = None
+    reason: str
+    detail: dict[str, Any] = {}
+
+
+def judgement_of(
+    dimension: Dimension,
+    samples: Sequence[Answered[Answers]],
+    texts: Mapping[str, str],
+    facts: Mapping[str, Any],
+    *,
+    scale: Scale,
+    settings: JudgeSettings,
+    similar: EvidenceSimilarity,
+) -> Judgement:
+    """What the samples of one judge say of one dimension.
+
+    Args:
+        dimension: What was judged.
+        samples: The answers that came; one at least. The most frequent score counts (T2.5).
+        texts: What the judge was shown, by name.
+        facts: Who judged, and what it took.
+        scale: How a Likert value becomes a score.
+        settings: The suite's.
+        similar: How quotes are compared with the source.
+    """
+    values = [value_of(sample.answer[dimension.name], dimension, scale=scale) for sample in samples]
+    value = modal(values)
+    sample = samples[values.index(value)]
+    answer = sample.answer[dimension.name]
+    there = quotes_found(answer.evidence, texts.values())
+    signals: dict[str, Any] = {
+        "llm_evidence_count": sum(there),
+        "verbalized_confidence": answer.confidence,
+        **retrieval(answer.evidence, texts.get("source"), similar=similar),
+        **token_signals(sample.logprobs, sample.text, dimension.name, tokens=settings.tokens),
+    }
+    if settings.samples > 1:
+        signals |= consistency(values)
+    detail: dict[str, Any] = {
+        **facts,
+        "reason": answer.reason,
+        "evidence": [
+            {"quote": quote, "found": found} for quote, found in zip(answer.evidence, there, strict=True)
+        ],
+        "evidence_similarity": similar.kind,
+        "signals": signals,
+    }
+    if answer.criteria:
+        detail["criteria"] = {
+            name: {"score": score, "explanation": answer.explanations[name]}
+            for name, score in answer.criteria.items()
+        }
+    if dimension.claims or dimension.aspects:
+        each = "claims" if dimension.claims else "aspects"
+        detail[each] = msgspec.to_builtins(getattr(answer, each))
+        if value is not None:
+            detail["level"] = nearest_level(value, dimension.levels)
+    if settings.samples > 1:
+        detail["samples"] = values
+        detail["samples_asked"] = settings.samples
+    if (dimension.claims or dimension.aspects) and value is None:
+        why = "the output makes no claim" if dimension.claims else "nothing is asked for"
+        return Judgement(status="skipped", reason=why, detail=detail)
+    return Judgement(
+        status="ok" if value is not None else "abstained",
+        value=value,
+        raw=raw_of(answer, dimension),
+        reason=answer.reason or "the judge gave no reason",
+        detail=detail,
+    )
+
+
+def nearest_level(value: float, levels: dict[str, float]) -> str:
+    """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
+    return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
+
+
+def taken(samples: Sequence[Answered[Answers]], dimensions: int) -> dict[str, Any]:
+    """What the request took, which its dimensions share."""
+    costs = [sample.cost_usd for sample in samples]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "tokens": {
+            "input": sum(sample.input_tokens for sample in samples),
+            "output": sum(sample.output_tokens for sample in samples),
+        },
+        "cost_usd": sum(known) if len(known) == len(costs) else None,
+        "latency_seconds": max(sample.seconds for sample in samples),
+        "requests": sum(sample.requests for sample in samples),
+        "shared_by": dimensions,
+    }

@@ -1,0 +1,1 @@
+"""Panels: several judges of one attempt, and what they say together."""
