@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from trivium.suites.door import clean
 from trivium.traces.trace import Message, Span, Trace
 
 STEPS = 60
@@ -63,7 +64,7 @@ def _message(message: Message) -> str:
 def _cut(value: Any) -> str:
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = value if isinstance(value, str) else msgspec.json.encode(clean(value)[0]).decode()
     text = " ".join(text[: 4 * VALUE_CHARS].split())
     return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 import msgspec
 
 from trivium.metrics.judge.prompts.answer import Answer, Schema, parse, schema
-from trivium.metrics.judge.prompts.fence import between_marks, code_of
+from trivium.metrics.judge.prompts.fence import between_marks, code_of, harmless
 from trivium.metrics.judge.prompts.prompt import MATERIAL, instructions
 from trivium.metrics.judge.rubrics.scoring import likert_values
 from trivium.suites.case import Case
@@ -72,7 +72,7 @@ def _prepared(
     scores: tuple[float, ...],
 ) -> Prepared:
     seen: set[str] = {name for dimension in dimensions for name in dimension.sees}
-    visible = {name: text for name, text in texts.items() if name in seen}
+    visible = {name: harmless(text) for name, text in texts.items() if name in seen}
     told = instructions(rubric, dimensions, scores)
     template = rubric.material or MATERIAL
     return Prepared(

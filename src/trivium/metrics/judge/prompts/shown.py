@@ -7,6 +7,7 @@ import msgspec
 from trivium.metrics.judge.prompts.digest import digest
 from trivium.metrics.judge.prompts.excerpts import head, retrieved
 from trivium.metrics.metric import Subject
+from trivium.suites.door import clean
 
 EXCERPTED = ("source", "references")
 """Documents, of which the judge sees ``excerpt_chars`` characters."""
@@ -39,7 +40,7 @@ def shown(
         "references": "\n---\n".join(excerpt(text) for text in case.references),
         "facts": _lines(expect.facts),
         "sources": _lines(expect.sources),
-        "aspects": "\n".join(f"{number}. {text}" for number, text in enumerate(expect.aspects, 1)),
+        "aspects": "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1)),
         "workflow": " → ".join(expect.workflow or ()),
         "trace": "" if attempt.trace is None else digest(attempt.trace),
     }
@@ -48,14 +49,21 @@ def shown(
         for name, text in found.items()
         if text.strip()
     }
-    return texts | {"output": head(attempt.text, MOST_CHARS)}
+    # What no request can carry is replaced, as everywhere at the door.
+    clean_texts: dict[str, str] = clean(texts | {"output": head(attempt.text, MOST_CHARS)})[0]
+    return clean_texts
 
 
 def _text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return msgspec.json.encode(value, order="deterministic").decode()
+    return msgspec.json.encode(clean(value)[0], order="deterministic").decode()
 
 
 def _lines(texts: tuple[str, ...]) -> str:
-    return "\n".join(f"- {text}" for text in texts)
+    return "\n".join(f"- {_entry(text)}" for text in texts)
+
+
+def _entry(text: str) -> str:
+    """A text as one entry of a list, its further lines indented, so that none of them passes for another."""
+    return "\n  ".join(text.splitlines())
