@@ -100,3 +100,12 @@ def test_a_hostile_text_takes_no_time_worth_speaking_of():
         "authorization: ",
     ):
         mask(piece * 4_000)
+
+
+def test_what_the_environment_calls_a_secret_is_masked_whatever_it_looks_like(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "plain words here")
+    monkeypatch.setenv("OTHER_TOKEN", "plain words here and more")
+    monkeypatch.setenv("SHORT_TOKEN", "on")
+    monkeypatch.setenv("SOME_FOLDER", "a folder of mine")
+    said = "on: plain words here and more, plain words here, a folder of mine"
+    assert mask(said) == "on: [masked], [masked], a folder of mine"

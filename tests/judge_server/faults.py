@@ -30,6 +30,8 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 200
     retry_after: float | str | None = None
     """The Retry-After header: seconds, or text such as an HTTP date."""
+    message: str | None = None
+    """What a failure says; none for a word on its status."""
     latency: float | None = None
     """Seconds until it comes about; none for the server's own."""
     pace: float = 0.01
@@ -58,9 +60,11 @@ TRUNCATED = Reaction(kind="truncated")
 REFUSAL = Reaction(kind="refusal")
 
 
-def failure(status: int = 500, *, retry_after: float | str | None = None) -> Reaction:
+def failure(
+    status: int = 500, *, retry_after: float | str | None = None, message: str | None = None
+) -> Reaction:
     """An answer of an HTTP status other than 200."""
-    return Reaction(kind="failure", status=status, retry_after=retry_after)
+    return Reaction(kind="failure", status=status, retry_after=retry_after, message=message)
 
 
 def rate_limited(retry_after: float | str | None = None) -> Reaction:

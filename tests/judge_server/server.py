@@ -147,7 +147,7 @@ class JudgeServer:
     def body(self, question: Question, reaction: Reaction) -> bytes:
         """The bytes of an answer's body."""
         if reaction.kind == "failure":
-            return msgspec.json.encode(error(question.api, reaction.status))
+            return msgspec.json.encode(error(question.api, reaction.status, reaction.message))
         if reaction.kind == "garbled":
             return b"<html><body>Bad gateway</body></html>"
         self.counts["answered"] += reaction.kind not in _UNHEARD

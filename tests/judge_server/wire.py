@@ -48,15 +48,16 @@ def events(message: dict[str, Any], text: str) -> bytes:
     )
 
 
-def error(api: Api, status: int) -> dict[str, Any]:
+def error(api: Api, status: int, message: str | None = None) -> dict[str, Any]:
     """The body of a failure."""
+    message = message or f"scripted {status}"
     if api == "messages":
         name = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
         name |= {429: "rate_limit_error", 529: "overloaded_error"}
         kind = name.get(status, "api_error")
         return {
             "type": "error",
-            "error": {"type": kind, "message": f"scripted {status}"},
+            "error": {"type": kind, "message": message},
             "request_id": "req_1",
         }
     kind = (
@@ -66,7 +67,7 @@ def error(api: Api, status: int) -> dict[str, Any]:
         if status >= 500
         else "invalid_request_error"
     )
-    return {"error": {"message": f"scripted {status}", "type": kind, "param": None, "code": kind}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
 def said(answer: Answer, kind: str) -> str:

@@ -1,5 +1,6 @@
 """Masking: secrets taken out of texts that are logged, stored and shown."""
 
+import os
 import re
 
 MASK = "[masked]"
@@ -55,13 +56,27 @@ _PATTERNS = tuple(
 # Possessive quantifiers and lookbehinds keep every pattern linear on hostile texts.
 
 
+_IS_SECRET = re.compile(_NAMES, re.IGNORECASE).fullmatch
+
+_SHORTEST = 8
+"""Characters of a value in the environment that is masked wherever it stands; shorter ones are words."""
+
+
 def mask(text: str) -> str:
-    """The text with what looks like a secret replaced by ``[masked]``.
+    """The text with what looks like a secret replaced by ``[masked]``, and what the environment calls one.
 
     Examples:
         >>> mask("GET https://api.example/v1?key=abc123&q=cats failed")
         'GET https://api.example/v1?key=[masked]&q=cats failed'
     """
+    for value in _of_environment():
+        text = text.replace(value, MASK)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def _of_environment() -> list[str]:
+    """Values of variables such as OPENAI_API_KEY, longest first, since one may be a part of another."""
+    values = {value for name, value in os.environ.items() if len(value) >= _SHORTEST and _IS_SECRET(name)}
+    return sorted(values, key=len, reverse=True)

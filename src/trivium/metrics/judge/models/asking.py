@@ -264,4 +264,5 @@ def _pause(error: Exception, tried: int, patience: Patience) -> float | None:
 def _why(error: Exception, model: str, timeout: float) -> str:
     if isinstance(error, TimeoutError):
         return f"{model} did not answer within {timeout:g} s"
-    return mask(" ".join(f"{model}: {type(error).__name__}: {error}".split())[:REASON_CHARS])
+    # Masked before it is cut: of half a key nobody could tell what it is.
+    return mask(" ".join(f"{model}: {type(error).__name__}: {error}".split()))[:REASON_CHARS]

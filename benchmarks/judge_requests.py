@@ -1,0 +1,86 @@
+"""What judging a rubric takes by one request, and by one a dimension (``judge.together``).
+
+The prompts of the built-in rubrics for a review of a paper (a source of 20,000 characters of which 2,000 are
+shown, a review of 250 words, a trace of 30 tool calls), and answers that fill every field with 150
+characters, asked for at a provider on loopback that counts four characters as a token, as they are sent.
+
+    python -m benchmarks.judge_requests
+"""
+
+import os
+from random import Random
+from typing import Any
+
+from benchmarks.prose import prose
+from tests.judge_server import JudgeServer, Question
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.registry import build_metrics, default_metrics
+from trivium.metrics.scoring import score_attempts
+from trivium.suites.case import Case, Expect
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.settings import JudgeSettings, Settings
+from trivium.traces.trace import Span, Trace
+
+TEXT_CHARS = 150
+LISTED = 3
+"""Entries of each list in an answer: quotes, claims, aspects."""
+
+
+def answered(schema: dict[str, Any], random: Random) -> Any:
+    """An answer that fills a schema as a thorough judge would."""
+    if "anyOf" in schema:
+        return answered(schema["anyOf"][0], random)
+    if "enum" in schema:
+        return random.choice(schema["enum"])
+    if schema["type"] == "object":
+        return {name: answered(each, random) for name, each in schema["properties"].items()}
+    if schema["type"] == "array":
+        return [answered(schema["items"], random) for _ in range(LISTED)]
+    return prose(40, random)[:TEXT_CHARS]
+
+
+def measured(rubric: str, *, together: bool, random: Random) -> tuple[int, int, int]:
+    """Requests, input and output tokens for one attempt."""
+    calls = [
+        Span(id=str(n), kind="tool", name="search", agent="reader", input={"q": prose(8, random)},
+             output=prose(30, random), ok=True)
+        for n in range(30)
+    ]  # fmt: skip
+    aspects = tuple(prose(4, random) for _ in range(LISTED))
+    case = Case(
+        id="1",
+        input="Review this paper.",
+        source=prose(3500, random),
+        references=(prose(250, random),),
+        expect=Expect(aspects=aspects, workflow=("manager", "reader", "writer")),
+    )
+    attempt = Attempt(case="1", output=prose(250, random), trace=Trace(spans=tuple(calls)))
+
+    def answer(question: Question) -> Any:
+        return answered(question.schema or {}, random)
+
+    with JudgeServer(answer=answer) as server:
+        os.environ |= {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-none-is-needed-here"}
+        judge = JudgeSettings(models=("openai:gpt-4o-mini",), together=together)
+        settings = Settings(judge=judge, metrics=(rubric,), similarity={"jaccard": 1})
+        (scores,) = score_attempts(build_metrics(default_metrics(settings), settings), [(case, attempt)])
+    taken = [score.detail for score in scores.values() if "tokens" in score.detail]
+    return (
+        len(server.requests),
+        round(sum(each["tokens"]["input"] / each["shared_by"] for each in taken)),
+        round(sum(each["tokens"]["output"] / each["shared_by"] for each in taken)),
+    )
+
+
+def main() -> None:
+    print(f"{'rubric':<8} {'judged':<9} {'requests':>8} {'tokens in':>10} {'tokens out':>11}")
+    for rubric in BUILT_IN:
+        for together in (True, False):
+            taken = measured(rubric, together=together, random=Random(1))
+            how = "together" if together else "apart"
+            print(f"{rubric:<8} {how:<9} {taken[0]:>8} {taken[1]:>10,} {taken[2]:>11,}")
+
+
+if __name__ == "__main__":
+    main()
