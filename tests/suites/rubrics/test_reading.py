@@ -103,6 +103,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
             {"extends": "agent.completness", "wight": 2},
             {"name": "kindness", "criteria": [{"name": "respect", "asks": "a", "weight": 0}]},
         ],
+        material="{trace} {outptu}",
     )
     expected, near = "expected a built-in dimension such as review.clarity", '"agent.completeness"'
     assert said == [
@@ -113,6 +114,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
         "dimensions[2].criteria[0].weight: found the number 0, expected a number of more than 0",
         'dimensions[2]: "asks" is missing',
         "pass_mark: found the number 7, expected a number of at least 0 and at most 1",
+        'material: line 1: unknown placeholder "{outptu}". Did you mean "output"?',
     ]
 
 

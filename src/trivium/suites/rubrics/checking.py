@@ -1,7 +1,8 @@
 """What has the right types in a rubric and still cannot be meant."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from trivium.errors import Problem, suggest
 from trivium.suites.rubrics.built_in import BUILT_IN
@@ -48,12 +49,26 @@ def _nonsense(rubric: Rubric, where: str, places: Sequence[int], step: float) ->
         yield from _wrong_dimension(dimension, place)
     for index, example in enumerate(rubric.examples):
         yield from _wrong_example(example, rubric, at(at(where, "examples"), index), step)
-    if rubric.instructions is not None:
-        for said in wrong_instructions(rubric.instructions, examples=bool(rubric.examples)):
+    seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
+    raw = {"instructions": rubric.instructions, "material": rubric.material, "examples": rubric.examples}
+    yield from wrong_templates(raw, where, seen=seen)
+
+
+def wrong_templates(
+    raw: Mapping[str, Any], where: str, *, seen: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """Mistakes in the templates of a rubric.
+
+    Args:
+        raw: Its keys.
+        where: What messages put before them.
+        seen: What its dimensions look at, each with the name of one that does; None where that is not known.
+    """
+    if isinstance(instructions := raw.get("instructions"), str):
+        for said in wrong_instructions(instructions, examples=bool(raw.get("examples"))):
             yield Problem(at(where, "instructions"), said)
-    if rubric.material is not None:
-        seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
-        for said in wrong_material(rubric.material, seen):
+    if isinstance(material := raw.get("material"), str):
+        for said in wrong_material(material, seen):
             yield Problem(at(where, "material"), said)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.suites.files.reading import read_document
 from trivium.suites.rubrics.built_in import BUILT_IN
-from trivium.suites.rubrics.checking import nonsense
+from trivium.suites.rubrics.checking import nonsense, wrong_templates
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.validation import at, convert, describe
 
@@ -99,6 +99,8 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
     rubric, wrong = convert(raw, Rubric, where)
     problems += wrong
     if rubric is None or problems:
+        if isinstance(raw, Mapping):
+            problems += wrong_templates(raw, where)
         return None, problems
     dimensions: list[Dimension] = []
     for first, entry in zip(rubric.dimensions, expanded, strict=True):

@@ -85,22 +85,22 @@ def wrong_instructions(template: str, *, examples: bool) -> list[str]:
     return wrong
 
 
-def wrong_material(template: str, seen: Mapping[str, str]) -> list[str]:
+def wrong_material(template: str, seen: Mapping[str, str] | None) -> list[str]:
     """What is wrong with a template of the material.
 
     Args:
         template: As the user wrote it.
-        seen: What dimensions look at, each with the name of one that does.
+        seen: What dimensions look at, each with the name of one that does; None where that is not known.
     """
     parts, wrong = take_apart(template)
     for part in parts:
         if isinstance(part, Place):
             if part.name not in (*SEEN, MATERIAL):
                 wrong.append(f"line {part.line}: {_unknown(part.name, (*SEEN, MATERIAL))}")
-            elif part.name not in (*seen, MATERIAL):
+            elif seen is not None and part.name not in (*seen, MATERIAL):
                 wrong.append(f'line {part.line}: no dimension sees "{part.name}"')
     there = places(template)
-    if MATERIAL not in there:
+    if seen is not None and MATERIAL not in there:
         wrong += [
             f'"{{{name}}}" is missing, which {by} sees (or "{{material}}" for all that has no place)'
             for name, by in seen.items()
