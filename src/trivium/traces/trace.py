@@ -16,8 +16,13 @@ class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     cost_usd: float | None = None
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Span(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """One piece of work: an agent's turn, a tool call, a model request.
+
+    Traces hold many, and JSON values hold no cycles: the garbage collector leaves spans alone, which halves
+    the time of reading a large trace.
 
     Attributes:
         id: Unique in its trace.

@@ -10,7 +10,7 @@ from trivium.agents.attempt import Usage
 from trivium.suites.door import clean
 from trivium.traces.opentelemetry.assembling import traces_of
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.opentelemetry.wanted import meaning
 from trivium.traces.trace import Trace
 
 
@@ -39,7 +39,7 @@ def usage_of(trace: Trace) -> Usage | None:
 def _recorded(span: ReadableSpan, known: Container[int]) -> RecordedSpan:
     """The span as files hold it; a parent that the recording itself put above all others is none."""
     context, above = _context(span), span.parent
-    attributes = {key: clean(value)[0] for key, value in (span.attributes or {}).items() if key in WANTED}
+    attributes = {key: clean(value)[0] for key, value in meaning(span.attributes or {}).items()}
     failed = span.status.status_code is StatusCode.ERROR
     return RecordedSpan(
         trace_id=f"{context.trace_id:032x}",

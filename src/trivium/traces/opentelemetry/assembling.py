@@ -7,9 +7,9 @@ import msgspec
 
 from trivium.traces.nesting import message_time
 from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.handoffs import STATING, messages_between_nodes, stated_messages
+from trivium.traces.opentelemetry.handoffs import messages_between_nodes, stated_messages
 from trivium.traces.opentelemetry.kinds import reading
-from trivium.traces.opentelemetry.langgraph import NodeRun, read_nodes
+from trivium.traces.opentelemetry.langgraph import read_nodes
 from trivium.traces.opentelemetry.naming import name_agents
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.repeats import settle_repeats
@@ -18,7 +18,7 @@ from trivium.traces.opentelemetry.spans import spans_of
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Trace, TraceProblem
 
-_NODE_MARKS = (wanted.METADATA, wanted.TL_PLACE)
+_NODE_MARKS = (wanted.METADATA, wanted.PLACE)
 _LAST = 2**64
 
 
@@ -39,13 +39,14 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
 
 
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
+    told: set[str] = set()
+    for span in spans:
+        told.update(span.attributes)
     problems: list[TraceProblem] = []
-    ordered = without_resent(sorted(spans, key=_when), problems)
+    ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
     readings = [reading(span) for span in ordered]
-    runs: list[NodeRun] = []
-    if any(mark in span.attributes for mark in _NODE_MARKS for span in ordered):
-        runs = read_nodes(ordered, readings)
-    name_agents(ordered, readings)
+    runs = [] if told.isdisjoint(_NODE_MARKS) else read_nodes(ordered, readings)
+    name_agents(ordered, readings, by_run=wanted.RUN in told)
     repeated = settle_repeats(ordered, readings)
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     made = spans_of(ordered, readings, repeated, origin or 0)
@@ -56,17 +57,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         metadata={} if origin is None else {"started": _moment(origin)},
     )
     messages = messages_between_nodes(runs, [made[run.span].start for run in runs])
-    stating = {
-        span.id: (span, what)
-        for span, what in zip(ordered, readings, strict=True)
-        if what.receiver is not None or any(key in span.attributes for key in STATING)
-    }
-    if stating:
-        messages += stated_messages(
-            trace,
-            {id_: span for id_, (span, _) in stating.items()},
-            {id_: what for id_, (_, what) in stating.items()},
-        )
+    messages += stated_messages(trace, ordered, readings, told)
     if messages:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))

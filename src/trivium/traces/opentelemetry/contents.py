@@ -1,6 +1,6 @@
 """Contents: what went in and came out, taken from attributes and events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -12,26 +12,15 @@ from trivium.traces.trace import SpanUsage
 
 _MOST_TOKENS = 2**53
 _CHOICE = "gen_ai.choice"
+_MESSAGES = ("message", "content", "gen_ai.event.content")
 
 
-def first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The first of some attributes that is there and not empty."""
-    for key in keys:
-        value = attributes.get(key)
-        if value is not None and value != "":
-            return value
-    return None
-
-
-def name_of(attributes: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    """The first of some attributes that holds a text, or a number as one."""
-    for key in keys:
-        value = attributes.get(key)
-        if isinstance(value, str):
-            if value:
-                return value
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
+def named(value: Any) -> str | None:
+    """A text that is not empty, or a number as text."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
     return None
 
 
@@ -47,9 +36,9 @@ def parsed(value: Any) -> Any:
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     """Tokens and cost of a model request, or None when it says nothing."""
-    tokens_in = _tokens(first(attributes, wanted.TOKENS_IN))
-    tokens_out = _tokens(first(attributes, wanted.TOKENS_OUT))
-    cost = first(attributes, wanted.COSTS)
+    tokens_in = _tokens(attributes.get(wanted.TOKENS_IN))
+    tokens_out = _tokens(attributes.get(wanted.TOKENS_OUT))
+    cost = attributes.get(wanted.COST)
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost):
         cost = None
     if tokens_in is None and tokens_out is None and cost is None:
@@ -59,36 +48,41 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
 
 def said(span: RecordedSpan) -> Any:
     """What a model answered: an attribute, or in old conventions an event."""
-    found = first(span.attributes, wanted.SAID)
+    found = span.attributes.get(wanted.SAID)
     if found is not None:
         return parsed(found)
-    choices = [attributes for name, attributes in span.events if name == _CHOICE]
-    told = parsed(span.attributes.get(wanted.MESSAGE_EVENTS))
-    if not choices and isinstance(told, list):
-        choices = [event for event in told if isinstance(event, dict) and event.get("event.name") == _CHOICE]
-    return parsed(first(choices[-1], ("message", "content", "gen_ai.event.content"))) if choices else None
+    choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
+    if not choices and wanted.MESSAGE_EVENTS in span.attributes:
+        told = parsed(span.attributes[wanted.MESSAGE_EVENTS])
+        events = [event for event in told if isinstance(event, dict)] if isinstance(told, list) else []
+        choices = [event for event in events if event.get("event.name") == _CHOICE]
+    if choices:
+        return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
+    return parsed(span.attributes.get(wanted.OUTPUT))
 
 
 def error_of(span: RecordedSpan) -> str:
     """Why a span failed, in the words of its status, its exception or the type of its error."""
     if span.error:
         return span.error
-    for name, attributes in span.events:
+    for name, attributes in span.events or ():
         if name == "exception":
             told = [attributes.get(f"exception.{part}") for part in ("type", "message")]
             return ": ".join(part for part in told if part and isinstance(part, str))
-    return name_of(span.attributes, (wanted.ERROR_TYPE,)) or ""
+    return named(span.attributes.get(wanted.ERROR_TYPE)) or ""
 
 
 def escaped(span: RecordedSpan) -> bool:
     """Whether an exception left the span, though its status does not say so."""
     return any(
         name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
-        for name, attributes in span.events
+        for name, attributes in span.events or ()
     )
 
 
 def _tokens(value: Any) -> int | None:
+    if value is None:
+        return None
     if isinstance(value, str) and value.isdecimal() and len(value) <= 16:
         value = int(value)
     if isinstance(value, float) and isfinite(value) and value == int(value):

@@ -1,10 +1,11 @@
 """Kinds: what a recorded span is, by the convention that its attributes follow."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.contents import first, name_of
+from trivium.traces.opentelemetry.contents import named
 from trivium.traces.opentelemetry.recorded import RecordedSpan
 from trivium.traces.trace import SpanKind
 
@@ -26,11 +27,17 @@ _OPENINFERENCE: Mapping[str, SpanKind] = {
     "EMBEDDING": "llm",
 }
 _TRACELOOP: Mapping[str, SpanKind] = {"agent": "agent", "tool": "tool"}
-
+_MODEL_MARKS = (
+    wanted.ANSWERING_MODEL,
+    wanted.ASKED_MODEL,
+    wanted.REQUEST_TYPE,
+    wanted.TOKENS_IN,
+    wanted.TOKENS_OUT,
+)
 _HANDOFF = "handoff to "
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """What a span is.
 
     Attributes:
@@ -59,52 +66,57 @@ def reading(span: RecordedSpan) -> Reading:
         return _openinference(span, _OPENINFERENCE.get(kind.upper(), "other"))
     kind = attributes.get(wanted.TRACELOOP)
     if isinstance(kind, str) and kind:
-        entity = name_of(attributes, (wanted.TL_NAME,)) or span.name
+        entity = named(attributes.get(wanted.ENTITY)) or span.name
         return Reading(_TRACELOOP.get(kind.lower(), "other"), entity)
     return _legacy(span)
 
 
 def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
     attributes = span.attributes
-    agent = name_of(attributes, wanted.AGENT_NAMES)
+    agent = named(attributes.get(wanted.AGENT)) or _other_name(span)
     if kind == "tool":
-        name = name_of(attributes, wanted.TOOL_NAMES) or _after(span.name, "execute_tool ")
-        name = name or name_of(attributes, (wanted.SOURCE,)) or span.name
-        return Reading("tool", name, agent)
+        tool = named(attributes.get(wanted.TOOL)) or _after(span.name, "execute_tool ")
+        return Reading("tool", tool or named(attributes.get(wanted.SOURCE)) or span.name, agent)
     if kind == "llm":
-        return Reading("llm", name_of(attributes, wanted.MODELS) or span.name, agent)
+        return Reading("llm", _model(span), agent)
     if kind == "agent":
-        name = agent or _after(span.name, "invoke_agent ") or span.name
-        return Reading("agent", name)
+        return Reading("agent", agent or _after(span.name, "invoke_agent ") or span.name)
     return Reading("other", span.name, agent)
 
 
 def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
     attributes = span.attributes
     if kind == "agent":
-        return Reading("agent", name_of(attributes, wanted.OI_AGENT) or "")
+        name = named(attributes.get(wanted.AGENT)) or named(attributes.get(wanted.NODE))
+        return Reading("agent", name or "")
     if kind == "tool":
-        name = name_of(attributes, (wanted.OI_TOOL,)) or span.name
-        receiver = _after(name, _HANDOFF)
-        return Reading("tool", name, None, receiver or None)
-    if kind == "llm":
-        return Reading("llm", name_of(attributes, wanted.OI_MODELS) or span.name)
-    return Reading("other", span.name)
+        name = named(attributes.get(wanted.TOOL)) or span.name
+        return Reading("tool", name, None, _after(name, _HANDOFF) or None)
+    return Reading(kind, _model(span) if kind == "llm" else span.name)
 
 
 def _legacy(span: RecordedSpan) -> Reading:
     """A span without any kind: what it carries tells."""
     attributes = span.attributes
-    tool = name_of(attributes, wanted.TOOL_NAMES)
-    agent = name_of(attributes, wanted.AGENT_NAMES)
+    tool = named(attributes.get(wanted.TOOL))
+    runs = named(attributes.get(wanted.AGENT_BEFORE))
+    agent = named(attributes.get(wanted.AGENT)) or runs
     if tool:
         return Reading("tool", tool, agent)
-    model = name_of(attributes, wanted.MODELS)
-    if first(attributes, (*wanted.TOKENS_IN, *wanted.TOKENS_OUT, wanted.LLM_REQUEST)) is not None or model:
-        return Reading("llm", model or span.name, agent)
-    if agent and attributes.get("agent_name") is not None:
-        return Reading("agent", agent)
-    return Reading("other", span.name, agent)
+    if any(mark in attributes for mark in _MODEL_MARKS):
+        return Reading("llm", _model(span), agent)
+    return Reading("agent", runs) if runs else Reading("other", span.name, agent)
+
+
+def _other_name(span: RecordedSpan) -> str | None:
+    attributes = span.attributes
+    return named(attributes.get(wanted.AGENT_BEFORE)) or named(attributes.get(wanted.AGENT_ID))
+
+
+def _model(span: RecordedSpan) -> str:
+    attributes = span.attributes
+    model = named(attributes.get(wanted.ANSWERING_MODEL)) or named(attributes.get(wanted.ASKED_MODEL))
+    return model or span.name
 
 
 def _after(text: str, prefix: str) -> str:

@@ -63,7 +63,7 @@ def read_nodes(spans: Sequence[RecordedSpan], readings: list[Reading]) -> list[N
         if readings[index].kind == "agent" and (place is not None or not readings[index].name):
             readings[index] = Reading("other", spans[index].name)
         if place is not None and not one_agent and place[0].partition("|")[0] in agents:
-            readings[index] = readings[index]._replace(agent=place[0].partition(":")[0])
+            readings[index] = msgspec.structs.replace(readings[index], agent=place[0].partition(":")[0])
     if one_agent:
         _whole_graph(spans, readings, min(run.first for run in runs.values()))
         return []
@@ -75,7 +75,7 @@ def read_nodes(spans: Sequence[RecordedSpan], readings: list[Reading]) -> list[N
 def _place(span: RecordedSpan) -> tuple[str, int | None] | None:
     """Path and step of the node that a span belongs to."""
     attributes = span.attributes
-    path, step = attributes.get(wanted.TL_PLACE), attributes.get(wanted.TL_STEP)
+    path, step = attributes.get(wanted.PLACE), attributes.get(wanted.STEP)
     if path is None:
         metadata = parsed(attributes.get(wanted.METADATA))
         if not isinstance(metadata, dict):

@@ -17,10 +17,10 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         name: Its name.
         start: Nanoseconds since 1970, or None.
         end: Nanoseconds since 1970; None when it never ended.
-        attributes: Those that mean something to us (``wanted.WANTED``), as JSON values.
+        attributes: Those that mean something to us, as JSON values by their meaning (``wanted``).
         failed: Whether its status says so.
         error: What its status says.
-        events: Name and attributes of each.
+        events: Name and attributes of each; None where there are none.
     """
 
     trace_id: str
@@ -32,4 +32,4 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     attributes: dict[str, Any] = {}
     failed: bool = False
     error: str = ""
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[tuple[str, dict[str, Any]]] | None = None

@@ -11,7 +11,9 @@ from trivium.traces.trace import TraceProblem
 _PENDING = "pending_span"
 
 
-def without_resent(spans: Sequence[RecordedSpan], problems: list[TraceProblem]) -> list[RecordedSpan]:
+def without_resent(
+    spans: Sequence[RecordedSpan], problems: list[TraceProblem], *, pending: bool
+) -> list[RecordedSpan]:
     """The spans, each once.
 
     Exporters that get no answer send again, so two spans of one id, name and start are one; the one that
@@ -22,11 +24,10 @@ def without_resent(spans: Sequence[RecordedSpan], problems: list[TraceProblem]) 
     Args:
         spans: Of one trace, by start.
         problems: Gets what was left out.
+        pending: Whether any may be a pending one.
     """
-    known: dict[str, RecordedSpan] = {}
-    for span in spans:
-        known.setdefault(span.id, span)
-    if len(known) == len(spans) and not any(wanted.SPAN_TYPE in span.attributes for span in spans):
+    known = {span.id for span in spans}
+    if len(known) == len(spans) and not pending:
         return list(spans)
     kept: dict[tuple[str, str, int | None], RecordedSpan] = {}
     for span in spans:

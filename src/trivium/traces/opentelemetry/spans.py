@@ -4,16 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.contents import error_of, escaped, first, parsed, said, usage_of
+from trivium.traces.opentelemetry.contents import error_of, escaped, parsed, said, usage_of
 from trivium.traces.opentelemetry.kinds import Reading
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
-from trivium.traces.trace import Span
-
-_INPUTS = (wanted.OI_INPUT, wanted.TL_INPUT)
-_OUTPUTS = (wanted.OI_OUTPUT, wanted.TL_OUTPUT)
-_TOOL_INPUTS = (*wanted.ARGUMENTS, *_INPUTS, wanted.QUERY)
-_TOOL_OUTPUTS = (*wanted.RESULTS, *_OUTPUTS, wanted.DOCUMENTS)
-_ANSWERS = (*wanted.ANSWERS, *_OUTPUTS)
+from trivium.traces.trace import Span, SpanKind
 
 
 def spans_of(
@@ -29,13 +23,14 @@ def spans_of(
     """
     made: list[Span] = []
     callers: dict[str, str | None] = {}
-    for span, (kind, name, stated, receiver) in zip(ordered, readings, strict=True):
+    for span, what in zip(ordered, readings, strict=True):
+        kind, name, receiver = what.kind, what.name, what.receiver
         caller = None if span.parent is None else callers.get(span.parent)
-        agent = name if kind == "agent" else stated or caller
+        agent = name if kind == "agent" else what.agent or caller
         callers[span.id] = name if kind == "agent" else caller
         failed = _failed(span)
         end = span.end
-        goes_in, comes_out = _contents(span, kind)
+        goes_in, comes_out = (None, None) if kind == "other" else _contents(span, kind)
         made.append(
             Span(
                 id=span.id,
@@ -56,20 +51,24 @@ def spans_of(
 
 
 def _failed(span: RecordedSpan) -> bool:
-    return span.failed or bool(span.attributes.get(wanted.ERROR_TYPE)) or bool(span.events and escaped(span))
+    return (
+        span.failed or bool(span.attributes.get(wanted.ERROR_TYPE)) or (bool(span.events) and escaped(span))
+    )
 
 
-def _contents(span: RecordedSpan, kind: str) -> tuple[Any, Any]:
+def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
     """What went in and out. What goes into a model request repeats all before it, and is left out."""
     attributes = span.attributes
-    if kind == "tool":
-        return parsed(first(attributes, _TOOL_INPUTS)), parsed(first(attributes, _TOOL_OUTPUTS))
     if kind == "llm":
-        answer = said(span)
-        return None, parsed(first(attributes, _OUTPUTS)) if answer is None else answer
-    if kind == "agent":
-        return parsed(first(attributes, _INPUTS)), parsed(first(attributes, _ANSWERS))
-    return None, None
+        return None, said(span)
+    if kind == "tool":
+        goes_in, comes_out = attributes.get(wanted.ARGUMENTS), attributes.get(wanted.RESULT)
+    else:
+        goes_in, comes_out = None, attributes.get(wanted.FINAL_RESULT, attributes.get(wanted.SAID))
+    return (
+        parsed(attributes.get(wanted.INPUT) if goes_in is None else goes_in),
+        parsed(attributes.get(wanted.OUTPUT) if comes_out is None else comes_out),
+    )
 
 
 def _extra(span: RecordedSpan, failed: bool, receiver: str | None) -> dict[str, Any]:

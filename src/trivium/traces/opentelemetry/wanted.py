@@ -1,102 +1,117 @@
-"""Wanted attributes: every name that a convention reads. The others of a span are passed over unread."""
+"""Wanted attributes: what every name that a convention uses means. The others of a span are passed over.
 
-from typing import Final
+Names that mean the same in different conventions, or in versions of one, are one here: the modules beside
+this one know meanings only.
+"""
 
-OPERATION: Final = "gen_ai.operation.name"
-AGENT_NAMES: Final = ("gen_ai.agent.name", "agent_name", "gen_ai.agent.id")
-RUN: Final = "gen_ai.agent.call.id"
+from collections.abc import Mapping
+from typing import Any, Final
+
+OPERATION: Final = "operation"
+AGENT: Final = "agent"
+AGENT_BEFORE: Final = "agent before"
+"""The agent, before the conventions knew agents: it makes a span without an operation that of its run."""
+AGENT_ID: Final = "agent id"
+RUN: Final = "run"
 """PydanticAI's id of an agent's run, on all of its spans."""
-TOOL_NAMES: Final = ("gen_ai.tool.name", "ai.toolCall.name")
-CALL_ID: Final = "gen_ai.tool.call.id"
-MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model")
-ARGUMENTS: Final = ("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args")
-RESULTS: Final = ("gen_ai.tool.call.result", "tool_response", "ai.toolCall.result")
-ANSWERS: Final = ("final_result", "gen_ai.output.messages")
-SAID: Final = ("gen_ai.output.messages", "gen_ai.completion.0.content", "gen_ai.completion")
-MESSAGE_EVENTS: Final = "events"
+TOOL: Final = "tool"
+MCP_METHOD: Final = "mcp method"
+SOURCE: Final = "source"
+ANSWERING_MODEL: Final = "answering model"
+ASKED_MODEL: Final = "asked model"
+REQUEST_TYPE: Final = "request type"
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+ARGUMENTS: Final = "arguments"
+RESULT: Final = "result"
+FINAL_RESULT: Final = "final result"
+SAID: Final = "said"
+MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
-SOURCE: Final = "gen_ai.data_source.id"
-QUERY: Final = "gen_ai.retrieval.query.text"
-DOCUMENTS: Final = "gen_ai.retrieval.documents"
-TOKENS_IN: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
-TOKENS_OUT: Final = (
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.token_count.completion",
-)
-COSTS: Final = ("operation.cost", "gen_ai.usage.cost", "llm.cost.total")
-ERROR_TYPE: Final = "error.type"
-MCP_METHOD: Final = "mcp.method.name"
-TRANSFER: Final = "gen_ai.transfer.target.name"
-CALLER: Final = "gen_ai.caller.name"
-CALLER_TYPE: Final = "gen_ai.caller.type"
-HANDOFF_FROM: Final = "gen_ai.handoff.from_agent"
-HANDOFF_TO: Final = "gen_ai.handoff.to_agent"
-
-OPENINFERENCE: Final = "openinference.span.kind"
-OI_AGENT: Final = ("agent.name", "graph.node.id")
-NODE: Final = "graph.node.id"
-NODE_ABOVE: Final = "graph.node.parent_id"
-OI_TOOL: Final = "tool.name"
-OI_MODELS: Final = ("llm.model_name", "embedding.model_name")
-OI_INPUT: Final = "input.value"
-OI_OUTPUT: Final = "output.value"
+TOKENS_IN: Final = "tokens in"
+TOKENS_OUT: Final = "tokens out"
+COST: Final = "cost"
+ERROR_TYPE: Final = "error type"
+TRANSFER: Final = "transfer"
+CALLER: Final = "caller"
+CALLER_TYPE: Final = "caller type"
+HANDOFF_FROM: Final = "handoff from"
+HANDOFF_TO: Final = "handoff to"
+OPENINFERENCE: Final = "openinference"
+NODE: Final = "node"
+NODE_ABOVE: Final = "node above"
 METADATA: Final = "metadata"
 """LangChain's metadata of a run as a JSON text."""
+PLACE: Final = "place"
+"""LangGraph's place of a node's run."""
+STEP: Final = "step"
+TRACELOOP: Final = "traceloop"
+ENTITY: Final = "entity"
+SPAN_TYPE: Final = "span type"
+PENDING_PARENT: Final = "pending parent"
 
-TRACELOOP: Final = "traceloop.span.kind"
-TL_NAME: Final = "traceloop.entity.name"
-TL_INPUT: Final = "traceloop.entity.input"
-TL_OUTPUT: Final = "traceloop.entity.output"
-TL_PLACE: Final = "traceloop.association.properties.langgraph_checkpoint_ns"
-TL_STEP: Final = "traceloop.association.properties.langgraph_step"
-LLM_REQUEST: Final = "llm.request.type"
+MEANINGS: Final[Mapping[str, str]] = {
+    "gen_ai.operation.name": OPERATION,
+    "gen_ai.agent.name": AGENT,
+    "agent_name": AGENT_BEFORE,
+    "agent.name": AGENT,
+    "gen_ai.agent.id": AGENT_ID,
+    "gen_ai.agent.call.id": RUN,
+    "gen_ai.tool.name": TOOL,
+    "ai.toolCall.name": TOOL,
+    "tool.name": TOOL,
+    "mcp.method.name": MCP_METHOD,
+    "gen_ai.data_source.id": SOURCE,
+    "gen_ai.response.model": ANSWERING_MODEL,
+    "gen_ai.request.model": ASKED_MODEL,
+    "llm.model_name": ASKED_MODEL,
+    "embedding.model_name": ASKED_MODEL,
+    "llm.request.type": REQUEST_TYPE,
+    "input.value": INPUT,
+    "traceloop.entity.input": INPUT,
+    "gen_ai.retrieval.query.text": INPUT,
+    "output.value": OUTPUT,
+    "traceloop.entity.output": OUTPUT,
+    "gen_ai.retrieval.documents": OUTPUT,
+    "gen_ai.tool.call.arguments": ARGUMENTS,
+    "tool_arguments": ARGUMENTS,
+    "ai.toolCall.args": ARGUMENTS,
+    "gen_ai.tool.call.result": RESULT,
+    "tool_response": RESULT,
+    "ai.toolCall.result": RESULT,
+    "final_result": FINAL_RESULT,
+    "gen_ai.output.messages": SAID,
+    "gen_ai.completion.0.content": SAID,
+    "gen_ai.completion": SAID,
+    "events": MESSAGE_EVENTS,
+    "gen_ai.usage.input_tokens": TOKENS_IN,
+    "gen_ai.usage.prompt_tokens": TOKENS_IN,
+    "llm.token_count.prompt": TOKENS_IN,
+    "gen_ai.usage.output_tokens": TOKENS_OUT,
+    "gen_ai.usage.completion_tokens": TOKENS_OUT,
+    "llm.token_count.completion": TOKENS_OUT,
+    "operation.cost": COST,
+    "gen_ai.usage.cost": COST,
+    "llm.cost.total": COST,
+    "error.type": ERROR_TYPE,
+    "gen_ai.transfer.target.name": TRANSFER,
+    "gen_ai.caller.name": CALLER,
+    "gen_ai.caller.type": CALLER_TYPE,
+    "gen_ai.handoff.from_agent": HANDOFF_FROM,
+    "gen_ai.handoff.to_agent": HANDOFF_TO,
+    "openinference.span.kind": OPENINFERENCE,
+    "graph.node.id": NODE,
+    "graph.node.parent_id": NODE_ABOVE,
+    "metadata": METADATA,
+    "traceloop.association.properties.langgraph_checkpoint_ns": PLACE,
+    "traceloop.association.properties.langgraph_step": STEP,
+    "traceloop.span.kind": TRACELOOP,
+    "traceloop.entity.name": ENTITY,
+    "logfire.span_type": SPAN_TYPE,
+    "logfire.pending_parent_id": PENDING_PARENT,
+}
 
-SPAN_TYPE: Final = "logfire.span_type"
-PENDING_PARENT: Final = "logfire.pending_parent_id"
 
-WANTED: Final = frozenset(
-    {
-        *AGENT_NAMES,
-        *TOOL_NAMES,
-        *MODELS,
-        *ARGUMENTS,
-        *RESULTS,
-        *ANSWERS,
-        *SAID,
-        *TOKENS_IN,
-        *TOKENS_OUT,
-        *COSTS,
-        *OI_AGENT,
-        *OI_MODELS,
-        OPERATION,
-        RUN,
-        CALL_ID,
-        MESSAGE_EVENTS,
-        SOURCE,
-        QUERY,
-        DOCUMENTS,
-        ERROR_TYPE,
-        MCP_METHOD,
-        TRANSFER,
-        CALLER,
-        CALLER_TYPE,
-        HANDOFF_FROM,
-        HANDOFF_TO,
-        OPENINFERENCE,
-        NODE_ABOVE,
-        OI_TOOL,
-        OI_INPUT,
-        OI_OUTPUT,
-        METADATA,
-        TRACELOOP,
-        TL_NAME,
-        TL_INPUT,
-        TL_OUTPUT,
-        TL_PLACE,
-        TL_STEP,
-        LLM_REQUEST,
-        SPAN_TYPE,
-        PENDING_PARENT,
-    }
-)
+def meaning(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What of some attributes means something, by its meaning."""
+    return {MEANINGS[key]: value for key, value in attributes.items() if key in MEANINGS}

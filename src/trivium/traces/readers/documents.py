@@ -22,6 +22,9 @@ MAX_BYTES = 512 * 2**20
 HEAD_BYTES = 2**16
 """How much of a file is looked at to find out its format."""
 
+_AT_ONCE = 64 * 2**20
+"""Bytes read at once."""
+
 _GZIP = b"\x1f\x8b"
 
 
@@ -46,15 +49,26 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """
     try:
         with _opened(path) as file:
-            content = file.read(max_bytes + 1)
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > max_bytes else _bounded(file, max_bytes)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TraceError(str(path), f"no gzip that can be read: {error}") from error
     except OSError as error:
         raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
-    if len(content) > max_bytes:
-        size = max(path.stat().st_size, len(content))
-        raise TraceError(str(path), f"holds {size:,} bytes or more; at most {max_bytes:,} are read")
+    if max(size, len(content)) > max_bytes:
+        what = f"holds {max(size, len(content)):,} bytes or more; at most {max_bytes:,} are read"
+        raise TraceError(str(path), what)
     return content
+
+
+def _bounded(file: IO[bytes], max_bytes: int) -> bytes:
+    """All that is in a file, or a little more than the most that is read; it may unpack to any size."""
+    parts: list[bytes] = []
+    held = 0
+    while held <= max_bytes and (part := file.read(_AT_ONCE)):
+        parts.append(part)
+        held += len(part)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
 
 
 def head_of(path: Path) -> bytes:

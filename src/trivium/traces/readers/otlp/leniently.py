@@ -7,7 +7,7 @@ from typing import Any
 
 from trivium.errors import TraceError
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.opentelemetry.wanted import meaning
 from trivium.traces.readers.fields import dict_, dicts
 from trivium.traces.readers.otlp.values import attributes_of, either, moment
 
@@ -71,7 +71,7 @@ def _recorded(span: dict[str, Any]) -> RecordedSpan | None:
         name=name if isinstance(name, str) else "",
         start=moment(either(span, "startTimeUnixNano", "start_time_unix_nano")),
         end=moment(either(span, "endTimeUnixNano", "end_time_unix_nano")),
-        attributes=attributes_of(span.get("attributes"), WANTED),
+        attributes=meaning(attributes_of(span.get("attributes"))),
         failed=failed,
         error=message if failed and isinstance(message, str) else "",
         events=[

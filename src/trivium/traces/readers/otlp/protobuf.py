@@ -5,7 +5,7 @@ from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.opentelemetry.wanted import MEANINGS
 from trivium.traces.readers.otlp.values import LATEST
 
 _RESOURCE_SPANS = 0x0A
@@ -114,7 +114,9 @@ def _recorded(span: Any) -> RecordedSpan:
         name=span.name,
         start=_moment(span.start_time_unix_nano),
         end=_moment(span.end_time_unix_nano),
-        attributes={pair.key: _value(pair.value) for pair in span.attributes if pair.key in WANTED},
+        attributes={
+            MEANINGS[pair.key]: _value(pair.value) for pair in span.attributes if pair.key in MEANINGS
+        },
         failed=failed,
         error=span.status.message if failed else "",
         events=[

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import WANTED
+from trivium.traces.opentelemetry.wanted import MEANINGS
 from trivium.traces.readers.documents import parse_documents
 from trivium.traces.readers.otlp.leniently import spans_leniently
 from trivium.traces.readers.otlp.values import LATEST, any_value
@@ -51,7 +51,7 @@ class _Span(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     parent_span_id: str | None = None
     attributes: list[_Attribute] = []
-    events: list[_Event] = []
+    events: list[_Event] | None = None
     status: _Status | None = None
 
 
@@ -114,10 +114,12 @@ def _recorded(span: _Span) -> RecordedSpan:
     ):
         raise _Odd
     attributes: dict[str, Any] = {}
+    meant = MEANINGS.get
     for attribute in span.attributes:
-        if attribute.key in WANTED:
+        meaning = meant(attribute.key)
+        if meaning is not None:
             text = attribute.value.string_value
-            attributes[attribute.key] = _value(attribute.value) if text is None else text
+            attributes[meaning] = _value(attribute.value) if text is None else text
     status = span.status
     end = span.end_time_unix_nano
     return RecordedSpan(
@@ -130,7 +132,7 @@ def _recorded(span: _Span) -> RecordedSpan:
         attributes=attributes,
         failed=status is not None and status.code == _FAILED,
         error=status.message if status is not None and status.code == _FAILED else "",
-        events=[(event.name, _all(event.attributes)) for event in span.events] if span.events else [],
+        events=[(event.name, _all(event.attributes)) for event in span.events] if span.events else None,
     )
 
 

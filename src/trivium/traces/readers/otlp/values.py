@@ -1,6 +1,5 @@
 """Values: OTLP's tagged values, times and keys as plain JSON values."""
 
-from collections.abc import Container
 from typing import Any
 
 from trivium.traces.readers.fields import dicts
@@ -38,15 +37,11 @@ def moment(value: Any) -> int | None:
     return value if 0 < value < LATEST else None
 
 
-def attributes_of(attributes: Any, wanted: Container[str] | None = None) -> dict[str, Any]:
-    """Attributes by key, all or those wanted; a plain object is taken as it is."""
+def attributes_of(attributes: Any) -> dict[str, Any]:
+    """Attributes by key; a plain object is taken as it is."""
     if isinstance(attributes, dict):
-        return {key: value for key, value in attributes.items() if wanted is None or key in wanted}
-    return {
-        item["key"]: any_value(item.get("value"))
-        for item in dicts(attributes)
-        if isinstance(item.get("key"), str) and (wanted is None or item["key"] in wanted)
-    }
+        return attributes
+    return {item["key"]: any_value(item.get("value")) for item in dicts(attributes) if _is_key(item)}
 
 
 def any_value(value: Any) -> Any:
