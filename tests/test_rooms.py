@@ -39,6 +39,7 @@ EXTRAS = {
     "torch",
     "transformers",
     "vl_convert",
+    "zstandard",
 }
 """Top-level modules that only extras bring."""
 

@@ -51,6 +51,10 @@ PLANNING = "planning_rationality"
 _JUDGED = "trivium.metrics.judge.dimensions"
 """Holds the judged dimensions; named, not imported, so that the tiers know nothing of each other."""
 
+_RECORDED = "trivium.metrics.recorded"
+_RECORDED_PREFIX = "inspect."
+"""Names of scores that came with a recording."""
+
 OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit"})
 
 
@@ -93,6 +97,9 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
     name = renamed(name)
     if name in REGISTERED:
         return REGISTERED[name]
+    if name.startswith(_RECORDED_PREFIX):
+        recorded: type[Metric] = import_module(_RECORDED).recorded_metric(name)
+        return recorded
     if name not in BUILT_IN:
         judged = _judged(settings)
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))

@@ -14,6 +14,7 @@ from trivium.suites.suite import Suite
 SOURCES = {
     "tau-bench": "trivium.agents.recorded.tau_bench",
     "agents-eval": "trivium.agents.recorded.agents_eval",
+    "inspect": "trivium.agents.recorded.inspect_log",
     "peerread": "trivium.agents.recorded.peerread",
 }
 """Modules whose ``read(path, suite)`` gives the attempts of a prefixed source, checked."""

@@ -7,19 +7,26 @@ from trivium.runs.items.item import Item
 from trivium.runs.items.lines import WORDS, read_records
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 
+INSPECT = "inspect:"
+"""Before the path of a log of Inspect AI."""
+
 
 def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
-    """Items of a .jsonl, .csv or .parquet file, or of a run artifact of the PHQ-8 form (.json).
+    """Items of a .jsonl, .csv or .parquet file, a run artifact of the PHQ-8 form (.json), or ``inspect:LOG``.
 
-    The file is read line by line into columns, so that ten million items fit in memory.
+    A file of items is read line by line into columns, so that ten million items fit in memory.
 
     Args:
         path: Where they are.
-        mode: Which predictor of a run artifact.
+        mode: Which predictor of a run artifact; of a log, two scorers, ``PRED:TRUTH``.
 
     Raises:
         ItemsError: If the file cannot be read, or an item is wrong; names line, group and item.
     """
+    if str(path).startswith(INSPECT):
+        from trivium.runs.items.inspect_log import read_inspect_items
+
+        return read_inspect_items(Path(str(path).removeprefix(INSPECT)), mode=mode)
     place = Path(path)
     if place.suffix.lower() == ".json":
         from trivium.runs.items.phq8 import read_phq8

@@ -11,6 +11,7 @@ SOURCES = {
     "peerread": "trivium.suites.sources.peerread",
     "tau-bench": "trivium.suites.sources.tau_bench",
     "agents-eval": "trivium.suites.sources.agents_eval",
+    "inspect": "trivium.suites.sources.inspect_log",
 }
 """Modules whose ``read(path)`` gives a Found."""
 

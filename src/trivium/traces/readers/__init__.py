@@ -29,6 +29,7 @@ FORMATS = {
     "pydantic-ai": "trivium.traces.readers.pydantic_ai",
     "claude-code": "trivium.traces.readers.claude_code.reader",
     "who-and-when": "trivium.traces.readers.who_and_when",
+    "inspect": "trivium.traces.readers.inspect_logs.reader",
 }
 """Formats by name, in the order in which they are tried on a file of unknown format."""
 

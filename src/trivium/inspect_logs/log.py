@@ -1,0 +1,157 @@
+"""A log of Inspect AI: what was run, and its samples, one by one (``.eval``, or one JSON document)."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.errors import Problem, TraceError
+from trivium.inspect_logs.archive import Archive
+
+MAX_JSON_BYTES = 512 * 2**20
+"""Largest log that is one JSON document."""
+
+_HEADERS = ("header.json", "_journal/start.json")
+_SAMPLE = re.compile(r"samples/[^/]+\.json")
+_ZIP = b"PK\x03\x04"
+
+
+class Sample(NamedTuple):
+    """One sample of a log, once answered.
+
+    ``raw`` is the whole of it as the log has it, ``where`` its place in the file.
+    """
+
+    id: str
+    epoch: int
+    raw: dict[str, Any]
+    where: str
+
+
+class Log:
+    """A log: ``task``, ``model``, ``status`` and what the samples were scored by; the samples on request.
+
+    Args:
+        path: An ``.eval`` file, or a ``.json`` one.
+
+    Raises:
+        TraceError: If it is no log.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._whole: dict[str, Any] | None = None
+        self._archived = is_archive(self.path)
+        header = self._header_of_archive() if self._archived else self._read_whole()
+        spec = header.get("eval")
+        if not isinstance(spec, dict):
+            raise TraceError(str(path), 'is no log of Inspect AI: expected an object "eval"')
+        self.task = _text(spec.get("task")) or self.path.stem
+        self.model = _text(spec.get("model"))
+        self.status = _text(header.get("status")) or "unknown"
+        self.created = _text(spec.get("created"))
+        self.solver = _text(spec.get("solver"))
+        self.headline = _headline(header)
+
+    def samples(self) -> Iterator[Sample]:
+        """Every sample, in the order of the file; none is kept.
+
+        Raises:
+            TraceError: If one cannot be read.
+        """
+        if not self._archived:
+            whole = self._whole or self._read_whole()
+            items = whole.get("samples")
+            for index, raw in enumerate(items if isinstance(items, list) else []):
+                yield self._sample(raw, f"samples[{index}]")
+            return
+        with Archive(self.path) as archive:
+            for name in archive.names():
+                if _SAMPLE.fullmatch(name):
+                    raw = decode_json(archive.read(name), source=str(self.path), where=name)
+                    yield self._sample(raw, name)
+
+    def _sample(self, raw: Any, where: str) -> Sample:
+        if not isinstance(raw, dict):
+            raise TraceError(str(self.path), Problem(where, "expected a sample, an object"))
+        id_, epoch = raw.get("id"), raw.get("epoch", 1)
+        if not isinstance(id_, int | str) or isinstance(id_, bool) or id_ == "":
+            raise TraceError(str(self.path), Problem(f"{where}: id", "expected a number or text"))
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 1 <= epoch < 2**31:
+            raise TraceError(str(self.path), Problem(f"{where}: epoch", "expected a whole number from 1"))
+        return Sample(str(id_), epoch, raw, where)
+
+    def _header_of_archive(self) -> dict[str, Any]:
+        with Archive(self.path) as archive:
+            names = set(archive.names())
+            for name in _HEADERS:
+                if name in names:
+                    header = decode_json(archive.read(name), source=str(self.path), where=name)
+                    return header if isinstance(header, dict) else {}
+        raise TraceError(str(self.path), f"is no log of Inspect AI: it holds none of {', '.join(_HEADERS)}")
+
+    def _read_whole(self) -> dict[str, Any]:
+        try:
+            with self.path.open("rb") as file:
+                content = file.read(MAX_JSON_BYTES + 1)
+        except OSError as error:
+            raise TraceError(str(self.path), f"cannot be read: {error.strerror or error}") from error
+        if len(content) > MAX_JSON_BYTES:
+            raise TraceError(str(self.path), f"holds more than {MAX_JSON_BYTES:,} bytes")
+        whole = decode_json(content, source=str(self.path), where="")
+        if not isinstance(whole, dict):
+            raise TraceError(str(self.path), 'is no log of Inspect AI: expected an object with "eval"')
+        self._whole = whole
+        return whole
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file starts as a zip file does.
+
+    Raises:
+        TraceError: If it cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise TraceError(str(path), "is no file" if path.exists() else "there is no such file")
+        with path.open("rb") as file:
+            return file.read(len(_ZIP)) == _ZIP
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+
+
+def decode_json(content: bytes, *, source: str, where: str) -> Any:
+    """A JSON value; NaN and Infinity, which Inspect writes for what was not scored, are read.
+
+    Raises:
+        TraceError: If it is none.
+    """
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError as error:
+        raise TraceError(source, Problem(where, "nested too deep to be read")) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as strict:
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict
+
+
+def _headline(header: dict[str, Any]) -> str | None:
+    """The score that the log is known by: the one it names, else the first."""
+    results = header.get("results")
+    if not isinstance(results, dict):
+        return None
+    named = results.get("headline")
+    if isinstance(named, dict) and (score := _text(named.get("score"))):
+        return score
+    scores = results.get("scores")
+    first = scores[0] if isinstance(scores, list) and scores else None
+    return _text(first.get("name")) if isinstance(first, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

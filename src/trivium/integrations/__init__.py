@@ -1,0 +1,1 @@
+"""Trivium inside other tools, and theirs inside Trivium: one file a neighbour, imported when asked for."""
