@@ -49,8 +49,13 @@ def opens(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the head says it a
     return head.startswith(MAGIC)
 
 
-def read_file(path: Path) -> list[Trace]:
+def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_STEPS) -> list[Trace]:
     """The traces of a database (or of a JSON log), in the order of their ids.
+
+    Args:
+        path: The file; one that is gzipped is read as what it holds.
+        most_rows: Rows read from one table.
+        most_steps: Steps that SQLite's virtual machine may take.
 
     Raises:
         TraceError: If it is none of AgentNeo's, broken, or larger than what is read.
@@ -61,16 +66,16 @@ def read_file(path: Path) -> list[Trace]:
 
         return read(documents_of(path), str(path))
     try:
-        with _opened(path) as connection:
-            tables = _Reader(connection, str(path)).tables()
-    except (sqlite3.Error, OverflowError) as error:
+        with _opened(path, most_steps) as connection:
+            tables = _Reader(connection, str(path), most_rows).tables()
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:  # its own messages may be no UTF-8
         what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
         raise TraceError(str(path), f"the SQLite database {what}") from error
     return _traces(tables)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, most_steps: int) -> Iterator[sqlite3.Connection]:
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise TraceError(str(path), f"holds {size:,} bytes; at most {MAX_BYTES:,} are read")
@@ -86,7 +91,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
         connection.set_authorizer(_only_reading)
-        left = [MOST_STEPS // _STEPS_AT_ONCE]
+        left = [most_steps // _STEPS_AT_ONCE]
 
         def tick() -> bool:
             left[0] -= 1
@@ -102,15 +107,15 @@ def _only_reading(action: int, *_: str | None) -> int:
 
 
 class _Reader:
-    def __init__(self, connection: sqlite3.Connection, source: str) -> None:
-        self._connection, self._source = connection, source
+    def __init__(self, connection: sqlite3.Connection, source: str, most_rows: int) -> None:
+        self._connection, self._source, self._most_rows = connection, source, most_rows
         self._bytes = 0
 
     def tables(self) -> dict[str, list[Record]]:
         rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         real = {
             name
-            for name, sql in rows.fetchmany(MOST_ROWS)
+            for name, sql in rows.fetchmany(self._most_rows)
             if not str(sql).upper().startswith("CREATE VIRTUAL")
         }
         missing = [name for name in _NEEDED if name not in real]
@@ -120,6 +125,7 @@ class _Reader:
         return {name: self._rows(name) if name in real else [] for name in _COLUMNS}
 
     def _rows(self, table: str) -> list[Record]:
+        # Generated columns, whose expressions a file may choose, are not listed here, and so not read.
         there = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
         columns = [column for column in _COLUMNS[table].split() if column in there]
         if not columns:
@@ -128,7 +134,7 @@ class _Reader:
         result: list[Record] = []
         for row in self._connection.execute(f"SELECT {listed} FROM {table}"):  # noqa: S608 - our own names
             self._bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
-            if len(result) >= MOST_ROWS or self._bytes > MAX_BYTES:
+            if len(result) >= self._most_rows or self._bytes > MAX_BYTES:
                 what = (
                     f"table {table} holds more than is read ({MOST_ROWS:,} rows, {MAX_BYTES:,} bytes in all)"
                 )
