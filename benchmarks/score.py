@@ -2,19 +2,27 @@
 
     python benchmarks/score.py [--attempts 10000] [--large 100000]
 
-Text (without the semantic score) and trace tiers and store are on. The share of overhead is what is left of
-the CPU time of the whole process when that of the metrics alone, on the same attempts in memory, is taken
-away. Memory is the peak of a process of its own.
+Text (without the semantic score) and trace tiers and store are on. The CPU time of the whole process is set
+beside that of its parts, each measured alone on the same attempts:
+
+* start: the command on one attempt, in a process of its own (Python, imports, a new store);
+* read: reading and checking the file, and making cases and attempts of it, as any tool must;
+* metrics: calling the metrics on cases and attempts that are in memory.
+
+Overhead is the share of the whole that is not the metrics: start and reading, and what is left (digest and
+store of the cases, composites, encoding and storing, summing up). Memory is the peak of a process of its own.
 """
 
 import argparse
 import itertools
 import json
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 WORDS = 200
@@ -73,10 +81,9 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MiB of `trivium score` in a process of its own."""
     command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
     script = (
-        "import resource, sys, time; from trivium.cli.main import run_command\n"
-        "code = run_command(sys.argv[1:])\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
-        "print(time.process_time(), peak); sys.exit(code)"
+        "import time; from trivium.cli.start import main\n"
+        "try: main()\n"
+        "finally: print(time.process_time(), open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
     (folder / "store.db").unlink(missing_ok=True)
     started = time.perf_counter()
@@ -85,29 +92,35 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
     )
     wall = time.perf_counter() - started
     cpu, peak = map(float, done.stdout.split()[-2:])
-    return wall, cpu, peak
+    return wall, cpu, peak / 1024
 
 
-def measure_metrics(folder: Path) -> float:
-    """CPU seconds of the metrics alone, on attempts that are in memory."""
+def measure_parts(folder: Path) -> tuple[float, float]:
+    """CPU seconds of reading the attempts, and of the metrics alone on attempts that are in memory."""
     from trivium.agents.recorded.sources import open_recorded
     from trivium.metrics.registry import build_metrics
     from trivium.metrics.scoring import score_attempts
     from trivium.suites.suite import Suite
 
+    started = time.process_time()
     suite = Suite.load(folder / "suite.json")
+    pairs = iter(open_recorded(str(folder / "outputs.jsonl"), suite))
+    reading, scoring = time.process_time() - started, 0.0
     metrics = build_metrics(suite.settings.metrics or (), suite.settings)
-    taken = 0.0
-    batch: list = []
-    for pair in itertools.chain(open_recorded(str(folder / "outputs.jsonl"), suite), [None]):
-        if pair is not None:
-            batch.append(pair)
-        if len(batch) == 256 or pair is None:
-            started = time.process_time()
-            score_attempts(metrics, batch)
-            taken += time.process_time() - started
-            batch = []
-    return taken
+    while True:
+        started = time.process_time()
+        batch = list(itertools.islice(pairs, 256))
+        read = time.process_time()
+        score_attempts(metrics, batch)
+        reading += read - started
+        scoring += time.process_time() - read
+        if not batch:
+            return reading, scoring
+
+
+def median(rounds: Iterable[tuple[float, ...]]) -> list[float]:
+    """Median of each figure over the rounds."""
+    return [statistics.median(figures) for figures in zip(*rounds, strict=True)]
 
 
 def main() -> None:
@@ -117,19 +130,25 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    names = ("attempts", "wall s", "attempts/s", "CPU s", "metrics s", "overhead", "peak MiB")
-    print("".join(f"{name:>11}" for name in names))
+    from trivium.cli.start import look_for_cycles_seldom
+
+    look_for_cycles_seldom()  # as the command does
+    names = ("attempts", "wall s", "attempts/s", "CPU s", "start s", "read s", "metrics s")
+    print("".join(f"{name:>11}" for name in (*names, "overhead", "peak MiB")))
     peaks = []
     for attempts in (arguments.attempts, arguments.large):
+        rounds = arguments.rounds if attempts <= 20_000 else 1
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
+            write_inputs(folder, 1)
+            _, start, _ = median(measure_command(folder) for _ in range(rounds))
             write_inputs(folder, attempts)
-            rounds = arguments.rounds if attempts <= 20_000 else 1
-            wall, cpu, peak = sorted(measure_command(folder) for _ in range(rounds))[rounds // 2]
-            alone = sorted(measure_metrics(folder) for _ in range(rounds))[rounds // 2]
+            wall, cpu, peak = median(measure_command(folder) for _ in range(rounds))
+            reading, metrics = median(measure_parts(folder) for _ in range(rounds))
         peaks.append(peak)
-        row = f"{attempts:>11,}{wall:>11.2f}{attempts / wall:>11,.0f}{cpu:>11.2f}{alone:>11.2f}"
-        print(f"{row}{1 - alone / cpu:>11.0%}{peak:>11.0f}", flush=True)
+        row = f"{attempts:>11,}{wall:>11.2f}{attempts / wall:>11,.0f}"
+        row += "".join(f"{seconds:>11.2f}" for seconds in (cpu, start, reading, metrics))
+        print(f"{row}{1 - metrics / cpu:>11.0%}{peak:>11.0f}", flush=True)
     print(f"\nmemory at {arguments.large:,} is {peaks[1] / peaks[0]:.2f}× that at {arguments.attempts:,}")
 
 
