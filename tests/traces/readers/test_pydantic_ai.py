@@ -1,5 +1,6 @@
 """PydanticAI's message history, against its own library and against counts worked out by hand."""
 
+import asyncio
 import json
 
 import pytest
@@ -135,7 +136,7 @@ def test_what_the_library_itself_writes_is_read():
     def look(word: str) -> str:
         return word
 
-    result = agent.run_sync("q")
+    result = asyncio.run(agent.run("q"))
     trace = read_trace(json.loads(result.all_messages_json()))
     usage = result.usage
     facts = trace_facts([trace])
