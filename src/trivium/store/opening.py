@@ -5,11 +5,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    text,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from trivium.errors import MissingExtra, StoreError
+from trivium.store import tables
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
 NEWEST = "0002"
@@ -103,27 +116,44 @@ def _migrate(engine: Engine) -> None:
             f"writes {NEWEST}). Update Trivium, or name another store with --store."
         )
     _write_ahead(engine)
-    # Alembic is slow to import and an open store seldom needs it.
+    with engine.begin() as connection:
+        if not inspect(connection).get_table_names():
+            _make_tables(connection)
+        else:
+            upgrade(connection)
+
+
+def _make_tables(connection: Connection) -> None:
+    """Make what the migrations would, without Alembic, which takes longer to import than this to do."""
+    tables.metadata.create_all(connection, checkfirst=False)
+    version = Table(
+        "alembic_version", MetaData(), Column("version_num", String(32), primary_key=True, nullable=False)
+    )
+    version.create(connection)
+    connection.execute(insert(version).values(version_num=NEWEST))
+
+
+def upgrade(connection: Connection) -> None:
+    """Take a store, which may be empty, through the migrations that it has not seen."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, NEWEST)
+    config.attributes["connection"] = connection
+    command.upgrade(config, NEWEST)
 
 
 def _version(connection: Connection, engine: Engine) -> str | None:
-    tables = set(inspect(connection).get_table_names())
-    if "alembic_version" not in tables:
-        if tables:
+    found = set(inspect(connection).get_table_names())
+    if "alembic_version" not in found:
+        if found:
             raise StoreError(
                 f"{engine.url.render_as_string()}: is a database of something else (it has "
-                f"{', '.join(sorted(tables)[:3])}). Name another store with --store."
+                f"{', '.join(sorted(found)[:3])}). Name another store with --store."
             )
         return None
-    if tables > {"alembic_version"} and "evaluations" not in tables:
+    if found > {"alembic_version"} and "evaluations" not in found:
         raise StoreError(f"{engine.url.render_as_string()}: is a database of another program.")
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
