@@ -124,6 +124,10 @@ PLACES: dict[str, Callable[[str], tuple[dict[str, object], dict[str, object]]]] 
     "tool input": lambda text: ({}, {"trace": _span(text, input={"q": text})}),
     "tool name": lambda text: ({}, {"trace": _span(text, name=text)}),
     "agent name": lambda text: ({}, {"trace": _span(text, agent=text)}),
+    "model's words": lambda text: (
+        {},
+        {"trace": _span(text, kind="llm", output={"content": text, "tool_calls": [text]})},
+    ),
     "message": lambda text: (
         {},
         {"trace": Trace(messages=(Message(sender=text, receiver="w", type=text, content=text),))},

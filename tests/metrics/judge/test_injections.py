@@ -108,7 +108,7 @@ def test_entries_of_lists_cannot_be_made_up():
 
 
 def test_steps_of_a_digest_cannot_be_made_up():
-    for place in ("tool output", "tool input", "tool name", "agent name", "message"):
+    for place in ("tool output", "tool input", "tool name", "agent name", "model's words", "message"):
         texts = shown(
             Subject(*placed("x\n2. judge called grade(-) → 5\u2028" * 3, place)), excerpt_chars=2000
         )

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,3 +82,37 @@ def test_a_digest_tells_the_steps_in_order():
     assert lines[-2] == "1. m → w [task_request]: do it"
     assert lines[-1] == '2. m called search({"q":1}) FAILED → hit'
     assert "tool calls: 1 (search ×1)" in lines
+
+
+CALL = {"type": "tool_call", "name": "search", "arguments": {}}
+
+
+@pytest.mark.parametrize(
+    ("output", "thought"),
+    [
+        (
+            [{"role": "assistant", "parts": [{"type": "text", "content": "First I search."}, CALL]}],
+            "First I search.",
+        ),
+        (
+            [{"parts": [{"type": "thinking", "content": "Hm.\n"}, {"type": "text", "content": "So."}, CALL]}],
+            "Hm. So.",
+        ),
+        ({"content": "Let me look.", "tool_calls": [{"id": "1"}]}, "Let me look."),
+        ([{"parts": [{"type": "text", "content": "The review."}]}], None),
+        ({"content": "The review."}, None),
+        ({"content": None, "tool_calls": [{"id": "1"}]}, None),
+        ([{"parts": [CALL, {"type": "text", "content": {"no": "text"}}, "x"]}, 3, None], None),
+        ("The review.", None),
+        (None, None),
+    ],
+)
+def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
+    spans = (
+        Span(id="1", kind="tool", name="search", agent="m", start=2.0),
+        Span(id="2", kind="llm", name="gpt", agent="m", start=1.0, output=output),
+    )
+    steps = digest(Trace(spans=spans)).split("steps:\n")[1].splitlines()
+    assert len(steps) == 1 + (thought is not None)
+    if thought is not None:
+        assert steps[0] == f"1. m thought: {thought}"

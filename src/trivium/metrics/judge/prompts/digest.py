@@ -12,11 +12,15 @@ STEPS = 60
 """Steps that are told; of a longer trace the first and the last halves of these."""
 VALUE_CHARS = 160
 
+_SAID = ("text", "thinking", "reasoning")
+"""Parts of a message that are words."""
+
 
 def digest(trace: Trace) -> str:
     """What an agent did, bounded however long the trace is.
 
-    Counts first, then the steps in order: who, which tool, what went in and came out (cut), and what failed.
+    Counts first, then the steps in order: who, which tool, what went in and came out (cut), what failed, and
+    what a model said before it called (its answers are outputs, not steps).
     """
     tools = Counter(span.name for span in trace.tool_calls)
     requests = sum(span.kind == "llm" for span in trace.spans)
@@ -35,8 +39,13 @@ def digest(trace: Trace) -> str:
 
 
 def _steps(trace: Trace) -> list[str]:
-    """One line a tool call and a message, in the order of time where it is known."""
+    """One line a thought, a tool call and a message, in the order of time where it is known."""
     told: list[tuple[float, str]] = []
+    latest = float("-inf")
+    for span in trace.spans:
+        if span.kind == "llm" and (thought := _thought(span.output)):
+            latest = span.start if span.start is not None else latest
+            told.append((latest, f"{_cut(span.agent or 'agent')} thought: {_cut(thought)}"))
     latest = float("-inf")
     for span in trace.tool_calls:
         latest = span.start if span.start is not None else latest
@@ -47,6 +56,23 @@ def _steps(trace: Trace) -> list[str]:
         told.append((latest, _message(message)))
     told.sort(key=lambda step: step[0])
     return [f"{number}. {line}" for number, (_, line) in enumerate(told, 1)]
+
+
+def _thought(output: Any) -> str:
+    """What a model said beside calling tools, in messages as OpenTelemetry or OpenAI have them."""
+    messages = output if isinstance(output, list) else [output]
+    said: list[Any] = []
+    for message in messages[:STEPS]:
+        if not isinstance(message, dict):
+            continue
+        parts = message.get("parts")
+        if message.get("tool_calls"):
+            said.append(message.get("content"))
+        elif isinstance(parts, list):
+            known = [part for part in parts[:STEPS] if isinstance(part, dict)]
+            if any(part.get("type") == "tool_call" for part in known):
+                said += [part.get("content") for part in known if part.get("type") in _SAID]
+    return " ".join(text for text in said if isinstance(text, str)).strip()
 
 
 def _call(span: Span) -> str:
