@@ -15,15 +15,23 @@ from trivium.traces.trace import Trace
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``."""
+    """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``.
+
+    ``begun`` is the metrics' own: what they have under way for it.
+    """
 
     case: Case
     attempt: Attempt
     scores: Mapping[str, Score] = {}
+    begun: dict[Any, Any] = {}
 
 
 class Skip(Exception):
     """Raised by a metric that does not apply; its text becomes the reason of a skipped score."""
+
+
+class Stopped(Exception):
+    """Raised by a metric that was closed before its scores were there; the attempt stays unscored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,8 @@ class Metric:
     tier: ClassVar[Tier] = "text"
     fixed_needs: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
+    looks_ahead: ClassVar[bool] = False
+    """Whether ``begin`` does something, so that it is worth being told of attempts early."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -62,6 +72,12 @@ class Metric:
     def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
         """Scores of several attempts, in order. Override where a batch is cheaper."""
         return [self.score_or_skip(subject) for subject in subjects]
+
+    def begin(self, subjects: Sequence[Subject]) -> None:
+        """Start what takes long, without waiting for it; ``score_many`` is called with them later."""
+
+    def close(self) -> None:
+        """Let go of what is held: nothing is scored any more. May be called twice, and from any thread."""
 
     def score_or_skip(self, subject: Subject) -> Score:
         """The score of one attempt; a Skip, or an extra that is not installed, becomes a skipped score."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.metric import Metric, Subject
+from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.score import Score
 from trivium.suites.case import Case
@@ -16,28 +16,46 @@ log = logging.getLogger(__name__)
 Scores = dict[str, Score]
 
 
-def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
-    """Scores of each attempt by every metric.
+def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Subject]:
+    """Subjects to be scored, which metrics that look ahead have begun with.
 
     Args:
         metrics: As ``build_metrics`` orders them.
         pairs: Cases with the attempts to score.
-
-    Returns:
-        One dictionary a pair, in the order of the metrics. An attempt that failed has success 0
-        and every other score skipped (spec: metrics, "What passed means"). A metric that raises
-        gives that attempt's score status ``error``; the others go on.
     """
-    results: list[Scores] = [{} for _ in pairs]
-    standing = [index for index, (_, attempt) in enumerate(pairs) if not attempt.failed]
-    subjects = [Subject(pairs[i][0], pairs[i][1], results[i]) for i in standing]
+    subjects = [Subject(case, attempt, {}) for case, attempt in pairs]
+    standing = [subject for subject in subjects if not subject.attempt.failed]
     for metric in metrics:
-        for index, score in zip(standing, _scores_of(metric, subjects), strict=True):
-            results[index][metric.name] = score
-    for (_, attempt), scores in zip(pairs, results, strict=True):
-        if attempt.failed:
-            scores.update(_failed(metrics, attempt))
+        if standing and metric.looks_ahead:
+            metric.begin(standing)
+    return subjects
+
+
+def finish(metrics: Sequence[Metric], subjects: Sequence[Subject]) -> list[Scores]:
+    """Scores of each subject by every metric, in the order of the metrics.
+
+    An attempt that failed has success 0 and every other score skipped (spec: metrics, "What passed
+    means"). A metric that raises gives that attempt's score status ``error``; the others go on.
+
+    Raises:
+        Stopped: If a metric was closed before it had scored them.
+    """
+    standing = [subject for subject in subjects if not subject.attempt.failed]
+    results: list[Scores] = [dict(subject.scores) for subject in subjects]
+    scores_of = {id(subject): scores for subject, scores in zip(subjects, results, strict=True)}
+    at_hand = [Subject(each.case, each.attempt, scores_of[id(each)], each.begun) for each in standing]
+    for metric in metrics:
+        for subject, score in zip(standing, _scores_of(metric, at_hand), strict=True):
+            scores_of[id(subject)][metric.name] = score
+    for subject, scores in zip(subjects, results, strict=True):
+        if subject.attempt.failed:
+            scores.update(_failed(metrics, subject.attempt))
     return results
+
+
+def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
+    """Scores of each attempt by every metric: :func:`begin` and :func:`finish` in one."""
+    return finish(metrics, begin(metrics, pairs))
 
 
 def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
@@ -45,6 +63,8 @@ def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
         return []
     try:
         return metric.score_many(subjects)
+    except Stopped:
+        raise
     except Exception as error:  # one bad attempt must not cost the others their scores
         log.debug("%s failed on a batch of %d: %r", metric.name, len(subjects), error)
     return [_score_alone(metric, subject) for subject in subjects]
@@ -53,6 +73,8 @@ def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
 def _score_alone(metric: Metric, subject: Subject) -> Score:
     try:
         (score,) = metric.score_many([subject])
+    except Stopped:
+        raise
     except Exception as error:
         where = f"{subject.attempt.case}, repeat {subject.attempt.repeat}"
         log.warning("%s failed on %s: %r", metric.name, where, error)
@@ -87,5 +109,9 @@ def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **
     case = {"id": "1", "input": None, "references": tuple(references)} | case
     attempt = {"case": case["id"], "output": output} | attempt
     metrics = build_metrics([metric], Settings(**fields))
-    (scores,) = score_attempts(metrics, [(Case(**case), Attempt(**attempt))])
+    try:
+        (scores,) = score_attempts(metrics, [(Case(**case), Attempt(**attempt))])
+    finally:
+        for each in metrics:
+            each.close()
     return scores[metrics[-1].name]

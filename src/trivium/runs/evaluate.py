@@ -118,6 +118,7 @@ async def evaluate_async(
             opened.finish(run, "interrupted", summary=None)
         raise
     finally:
+        await asyncio.to_thread(pipeline.close)
         watch.end()
     return _finished(opened, run, settings)
 
@@ -186,8 +187,7 @@ def _asked(adapter: AgentAdapter | None, outputs: str | Path | None, source: Run
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
     """Score what is stored and not scored yet: all of it when another run's attempts are scored again."""
-    for batch in batches(store.attempts(run, unscored_only=True)):
-        await asyncio.to_thread(pipeline.score, batch, keep=False)
+    await pipeline.score_all(batches(store.attempts(run, unscored_only=True)), keep=False)
 
 
 async def _ask(
@@ -216,8 +216,7 @@ async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, 
             if position is not None and (position, attempt.repeat) not in answered:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
-    for batch in batches(unread()):
-        await asyncio.to_thread(pipeline.score, batch, keep=True)
+    await pipeline.score_all(batches(unread()), keep=True)
 
 
 def _finished(store: Store, run: RunRecord, settings: Settings) -> Run:

@@ -1,11 +1,14 @@
 """Pipeline: attempts in, evaluations stored. The one path of asked, recorded and stored attempts."""
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from trivium.metrics.evaluation import evaluation
-from trivium.metrics.metric import Metric
-from trivium.metrics.scoring import score_attempts
+from trivium.metrics.metric import Metric, Stopped, Subject
+from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.progress import Progress
 from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
@@ -17,6 +20,17 @@ log = logging.getLogger(__name__)
 ATTEMPTS_AT_ONCE = 256
 CHARACTERS_AT_ONCE = 8_000_000
 """A batch is closed at either, so that its size in memory is bounded however large the outputs are."""
+
+BATCHES_AHEAD = 4
+CHARACTERS_AHEAD = 16_000_000
+"""Batches that are begun before their turn to be scored comes, where a metric looks ahead."""
+
+
+class Due(NamedTuple):
+    """An attempt that is due to be scored, which metrics may have begun with."""
+
+    stored: StoredAttempt
+    subject: Subject
 
 
 class Pipeline:
@@ -52,27 +66,86 @@ class Pipeline:
         """Store attempts that cost something to get, before anything else is done with them."""
         self._store.save(self._run, attempts=batch)
 
-    def score(self, batch: Sequence[StoredAttempt], *, keep: bool) -> None:
-        """Score attempts and store their evaluations.
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a metric gains from being told of attempts before their turn."""
+        return any(metric.looks_ahead for metric in self._metrics)
+
+    def begin(self, batch: Sequence[StoredAttempt]) -> list[Due]:
+        """Have metrics begin with attempts; :meth:`score` waits for what comes of it."""
+        cases = self._suite.cases
+        pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
+        subjects = begin(self._metrics, pairs)
+        return [Due(stored, subject) for stored, subject in zip(batch, subjects, strict=True)]
+
+    def score(self, batch: Sequence[Due], *, keep: bool) -> None:
+        """Score attempts that were begun with, and store their evaluations.
+
+        After :meth:`close`, those whose scores were there already are stored, and the others left.
 
         Args:
             batch: The attempts.
             keep: Store the attempts too, in the same transaction.
         """
-        cases = self._suite.cases
-        pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
-        scored = score_attempts(self._metrics, pairs)
+        try:
+            scored = list(zip(batch, finish(self._metrics, [due.subject for due in batch]), strict=True))
+        except Stopped:
+            scored = [(due, scores) for due in batch if (scores := self._finished(due)) is not None]
         evaluations = [
             StoredEvaluation(
-                position=stored.position, evaluation=evaluation(stored.attempt, scores, self._settings)
+                position=due.stored.position,
+                evaluation=evaluation(due.stored.attempt, scores, self._settings),
             )
-            for stored, scores in zip(batch, scored, strict=True)
+            for due, scores in scored
         ]
         own_cases = self._run.kind == "human"
-        attempts = batch if keep else ()
+        attempts = [due.stored for due, _ in scored] if keep else ()
         self._store.save(self._run, attempts=attempts, evaluations=evaluations, own_cases=own_cases)
-        failed = sum(stored.attempt.failed for stored in batch)
-        self._progress.advance(done=len(batch), failed=failed)
+        failed = sum(due.stored.attempt.failed for due, _ in scored)
+        self._progress.advance(done=len(scored), failed=failed)
+
+    def _finished(self, due: Due) -> Scores | None:
+        try:
+            (scores,) = finish(self._metrics, [due.subject])
+        except Stopped:
+            return None
+        return scores
+
+    def close(self) -> None:
+        """Let the metrics go: what they have under way is given up."""
+        for metric in self._metrics:
+            metric.close()
+
+    async def score_all(self, stored: Iterable[list[StoredAttempt]], *, keep: bool) -> None:
+        """Score batch after batch, each in a thread, the next ones begun with while one is scored.
+
+        When this is cancelled, the metrics are closed, and what they had scored by then is stored.
+
+        Args:
+            stored: The batches.
+            keep: Store the attempts too.
+        """
+        ahead: deque[list[Due]] = deque()
+        most = BATCHES_AHEAD if self.looks_ahead else 0
+        for batch in stored:
+            ahead.append(self.begin(batch))
+            while len(ahead) > most or (len(ahead) > 1 and _characters(ahead) > CHARACTERS_AHEAD):
+                await self._score_in_thread(ahead.popleft(), keep=keep)
+        while ahead:
+            await self._score_in_thread(ahead.popleft(), keep=keep)
+
+    async def _score_in_thread(self, batch: list[Due], *, keep: bool) -> None:
+        scoring = asyncio.ensure_future(asyncio.to_thread(self.score, batch, keep=keep))
+        try:
+            await asyncio.shield(scoring)
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self.close)
+            await asyncio.wait([scoring])
+            raise
+
+
+def _characters(ahead: Iterable[list[Due]]) -> int:
+    return sum(len(due.stored.attempt.text) for batch in ahead for due in batch)
 
 
 def batches(attempts: Iterable[StoredAttempt]) -> Iterator[list[StoredAttempt]]:

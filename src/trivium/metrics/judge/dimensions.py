@@ -10,6 +10,7 @@ import msgspec
 from trivium.errors import Problem, SuiteError
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.judging import Judge
+from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
@@ -37,6 +38,7 @@ class JudgedDimension(Metric):
     """
 
     tier: ClassVar[Tier] = "judge"
+    looks_ahead: ClassVar[bool] = True
     rubric: ClassVar[Rubric]
     dimension: ClassVar[Dimension]
     judge: Judge | None = None
@@ -51,6 +53,16 @@ class JudgedDimension(Metric):
     def needs(self) -> tuple[str, ...]:
         """The metric that stands in for a judgement."""
         return (STAND_IN,) if self.on_failure == "tier1" else ()
+
+    def begin(self, subjects: Sequence[Subject]) -> None:
+        """Has attempts judged, without waiting for it."""
+        if self.judge is not None:
+            self.judge.begin(subjects)
+
+    def close(self) -> None:
+        """Gives up what is being judged."""
+        if self.judge is not None:
+            self.judge.close()
 
     def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
         """Judges the whole batch, or takes what another dimension of the rubric had judged."""
@@ -219,6 +231,12 @@ def _metrics_of(rubric: Rubric, names: Mapping[str, str]) -> Iterator[type[Metri
     yield type("Overall", (Overall,), fields)
 
 
+def bench_of(metrics: Sequence[Metric]) -> Bench | None:
+    """Where the judges of some metrics sit, or None where nothing is judged."""
+    judges = [each.judge for each in metrics if isinstance(each, JudgedDimension) and each.judge is not None]
+    return judges[0].bench if judges else None
+
+
 def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     """The metrics, the judged dimensions of each rubric with one judge between them.
 
@@ -237,8 +255,15 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     for each in metrics:
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
+    bench = Bench(settings.judge)
     judges = {
-        name: Judge(each[0].rubric, [one.dimension for one in each], settings.judge, encoder=settings.encoder)
+        name: Judge(
+            each[0].rubric,
+            [one.dimension for one in each],
+            settings.judge,
+            encoder=settings.encoder,
+            bench=bench,
+        )
         for name, each in wanted.items()
     }
     return [

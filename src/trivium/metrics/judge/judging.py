@@ -3,29 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from threading import Lock
-from typing import TYPE_CHECKING
+from concurrent.futures import CancelledError
+from functools import partial
 
 from trivium.metrics.judge.judgement import Answers, Judgement, judgement_of, taken
-from trivium.metrics.judge.models.asking import PATIENCE, Answered, GivenUp, Patience, Question, ask
-from trivium.metrics.judge.models.opening import ModelOff, open_model
+from trivium.metrics.judge.models.asking import Answered, Question, ask
+from trivium.metrics.judge.models.bench import Bench, Model
+from trivium.metrics.judge.models.opening import ModelOff
+from trivium.metrics.judge.models.trouble import GivenUp
 from trivium.metrics.judge.panels.combining import Missing, Vote, combined
 from trivium.metrics.judge.prompts.preparing import Prepared, prepare
 from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.judge.signals.evidence import retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
-from trivium.metrics.metric import Subject
+from trivium.metrics.judge.spending.allowance import answer_tokens
+from trivium.metrics.judge.spending.purse import Spent
+from trivium.metrics.metric import Stopped, Subject
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
 
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
 log = logging.getLogger(__name__)
 
-CONCURRENCY = 16
 SAMPLED_TEMPERATURE = 0.7
 """Of several samples (T2.5); a single one has 0."""
 
@@ -35,14 +33,14 @@ Judgements = dict[str, Judgement]
 class Judge:
     """Judges some dimensions of a rubric, in one request an attempt and sample or in one a dimension.
 
-    What it found is remembered for one batch, so that the metrics of its dimensions share it.
+    What it found stays with the attempt, so that the metrics of its dimensions share it.
 
     Args:
         rubric: Whose dimensions they are.
         dimensions: Those that are wanted.
         settings: The suite's.
         encoder: The suite's, where quotes are compared by it.
-        patience: How long a failing provider is tried.
+        bench: Where models are asked, together with the suite's other judges.
     """
 
     def __init__(
@@ -52,41 +50,38 @@ class Judge:
         settings: JudgeSettings,
         *,
         encoder: str | None = None,
-        patience: Patience = PATIENCE,
+        bench: Bench,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
-        self._patience = patience
+        self.bench = bench
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
-        self._limit = settings.concurrency or CONCURRENCY
-        self._lock = Lock()
-        self._batch: Sequence[Subject] | None = None
-        self._found: list[Judgements] = []
-        self._left = 0
         self._told: set[str] = set()
 
+    def begin(self, subjects: Sequence[Subject]) -> None:
+        """Have attempts judged, without waiting for it; :meth:`judge` takes what came of it."""
+        for subject in subjects:
+            if self not in subject.begun:
+                subject.begun[self] = self.bench.submit(partial(self._judge_one, subject))
+
     def judge(self, subjects: Sequence[Subject]) -> list[Judgements]:
-        """The judgements of every attempt, by dimension; a batch is judged once. No failing model raises."""
-        with self._lock:
-            if self._batch is not subjects:
-                # A thread of its own, for the caller's may run an event loop (a notebook).
-                with ThreadPoolExecutor(1) as thread:
-                    self._found = thread.submit(asyncio.run, self._judge_all(subjects)).result()
-                self._batch, self._left = subjects, len(self.dimensions)
-            found = self._found
-            self._left -= 1
-            if self._left <= 0:
-                self._batch, self._found = None, []
-            return found
+        """The judgements of every attempt, by dimension; each is judged once. No failing model raises.
 
-    async def _judge_all(self, subjects: Sequence[Subject]) -> list[Judgements]:
-        async with AsyncExitStack() as stack:
-            models = _Models(stack)
-            limit = asyncio.Semaphore(self._limit)
-            return await asyncio.gather(*(self._judge_one(subject, models, limit) for subject in subjects))
+        Raises:
+            Stopped: If the bench was closed before they were there.
+        """
+        self.begin(subjects)
+        try:
+            return [subject.begun[self].result() for subject in subjects]
+        except CancelledError:
+            raise Stopped from None
 
-    async def _judge_one(self, subject: Subject, models: "_Models", limit: asyncio.Semaphore) -> Judgements:
+    def close(self) -> None:
+        """Give up what is being judged, and end the connections."""
+        self.bench.close()
+
+    async def _judge_one(self, subject: Subject) -> Judgements:
         settings = self.settings
         texts = shown(subject, excerpt_chars=settings.excerpt_chars, excerpts=settings.excerpts)
         found: Judgements = {}
@@ -99,22 +94,22 @@ class Judge:
                 due.append(dimension)
         if due:
             requests = prepare(self.rubric, due, subject.case, texts, self.settings)
-            judged = [self._judge_due(subject, asked, models, limit) for asked in requests]
+            judged = [self._judge_due(subject, asked) for asked in requests]
             for judgements in await asyncio.gather(*judged):
                 found |= judgements
         return found
 
-    async def _judge_due(
-        self, subject: Subject, asked: Prepared, models: "_Models", limit: asyncio.Semaphore
-    ) -> Judgements:
+    async def _judge_due(self, subject: Subject, asked: Prepared) -> Judgements:
         """Judge with every model of a panel, or with the first that answers."""
         names = self._models_for(subject)
         missing: list[Missing] = []
         votes: list[tuple[str, Judgements]] = []
         if self.settings.panel:
-            asking = [self._vote(name, subject, asked, models, limit) for name in names]
+            asking = [self._vote(name, subject, asked) for name in names]
             for name, found in zip(names, await asyncio.gather(*asking), strict=True):
-                if isinstance(found, Missing):
+                if isinstance(found, Spent):
+                    missing.append(Missing(model=name, reason=str(found)))
+                elif isinstance(found, Missing):
                     missing.append(found)
                 else:
                     votes.append((name, found))
@@ -122,7 +117,10 @@ class Judge:
                 return {each.name: self._combined(each, votes, missing, asked) for each in asked.dimensions}
         else:
             for name in names:
-                found = await self._vote(name, subject, asked, models, limit, passed_over=missing)
+                found = await self._vote(name, subject, asked, passed_over=missing)
+                if isinstance(found, Spent):
+                    missing.append(Missing(model=name, reason=str(found)))
+                    break  # another model would cost money too
                 if not isinstance(found, Missing):
                     return found
                 missing.append(found)
@@ -136,20 +134,21 @@ class Judge:
         name: str,
         subject: Subject,
         asked: Prepared,
-        models: "_Models",
-        limit: asyncio.Semaphore,
         *,
         passed_over: Sequence[Missing] = (),
-    ) -> Judgements | Missing:
+    ) -> Judgements | Missing | Spent:
         """What one model says of every dimension, or why it says nothing."""
         try:
-            samples = await self._samples(await models.get(name), asked, limit)
+            samples = await self._samples(await self.bench.model(name), asked)
         except ModelOff as off:
             self._tell_once(f"the judge {name} is off: {off}")
             return Missing(model=name, reason=str(off))
         except GivenUp as why:
             log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
             return Missing(model=name, reason=str(why))
+        except Spent as spent:
+            self._tell_once(str(spent))
+            return spent
         facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
         if passed_over:
             facts["passed_over"] = [each.reason for each in passed_over]
@@ -184,9 +183,7 @@ class Judge:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(subject.case.complexity, self.settings.models)
 
-    async def _samples(
-        self, model: "Model", asked: Prepared, limit: asyncio.Semaphore
-    ) -> list[Answered[Answers]]:
+    async def _samples(self, model: Model, asked: Prepared) -> list[Answered[Answers]]:
         """As many answers as were asked for; those that fail are left out, unless all do."""
         settings = self.settings
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
@@ -198,10 +195,11 @@ class Judge:
                 schema=asked.schema,
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,
-                timeout=settings.timeout,
+                max_tokens=answer_tokens(asked.dimensions, thinks=model.thinks),
+                sample=index,
+                about=tuple(each.name for each in asked.dimensions),
             )
-            async with limit:
-                return await ask(model, question, asked.parse, patience=self._patience)
+            return await ask(self.bench, model, question, asked.parse)
 
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, Answered)]
@@ -213,25 +211,3 @@ class Judge:
         if line not in self._told:
             self._told.add(line)
             log.warning(line)
-
-
-class _Models:
-    """The models of one batch, each opened once; their connections end with the batch's event loop."""
-
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self._stack = stack
-        self._open: dict[str, Model | ModelOff] = {}
-
-    async def get(self, name: str) -> "Model":
-        if name not in self._open:
-            try:
-                model = open_model(name)
-            except ModelOff as off:
-                self._open[name] = off
-            else:
-                self._open[name] = model
-                await self._stack.enter_async_context(model)
-        found = self._open[name]
-        if isinstance(found, ModelOff):
-            raise found
-        return found

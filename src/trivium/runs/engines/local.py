@@ -3,21 +3,22 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from trivium.agents.adapter import AgentAdapter
 from trivium.agents.asking import ask
-from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Pipeline
+from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Due, Pipeline
 from trivium.store.records import StoredAttempt
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 
-Due = Iterator[tuple[int, Case, int]]
+Unasked = Iterator[tuple[int, Case, int]]
 """(position, case, repeat) of each attempt still to be asked."""
 
-_Queue = asyncio.Queue[StoredAttempt | None]
+T = TypeVar("T")
 
 
-async def ask_and_score(due: Due, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings) -> None:
+async def ask_and_score(due: Unasked, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings) -> None:
     """Ask every attempt that is due; store each as it comes; score in batches behind.
 
     Three stages run at once: askers, one thread that stores attempts, one that scores. Their queues are
@@ -25,22 +26,29 @@ async def ask_and_score(due: Due, adapter: AgentAdapter, pipeline: Pipeline, set
     cancelled, what came back is still stored and scored.
     """
     width = settings.limits.attempts_at_once
-    asked: _Queue = asyncio.Queue(maxsize=width)
-    kept: _Queue = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
+    asked: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=width)
+    kept: asyncio.Queue[Due | None] = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
 
     async def asker() -> None:
         for position, case, repeat in due:
             attempt = await ask(adapter, case, repeat, settings.limits, seed=settings.seed)
             await asked.put(StoredAttempt(position=position, attempt=attempt))
 
-    def score(batch: list[StoredAttempt]) -> None:
+    def keep(batch: list[StoredAttempt]) -> list[Due]:
+        pipeline.keep(batch)
+        return pipeline.begin(batch)
+
+    def score(batch: list[Due]) -> None:
         pipeline.score(batch, keep=False)
 
-    keeping = asyncio.create_task(_drain(asked, pipeline.keep, onward=kept))
-    scoring = asyncio.create_task(_drain(kept, score, onward=None))
+    keeping = asyncio.create_task(_drain(asked, lambda each: len(each.attempt.text), keep, onward=kept))
+    scoring = asyncio.create_task(_drain(kept, lambda each: len(each.stored.attempt.text), score))
     askers = [asyncio.create_task(asker()) for _ in range(width)]
     try:
         await _all_or_first_end([*askers], [keeping, scoring])
+    except asyncio.CancelledError:
+        await asyncio.to_thread(pipeline.close)  # nothing is waited for that would still have to be asked
+        raise
     finally:
         await _stop(askers)
         if any(stage.done() for stage in (keeping, scoring)):
@@ -70,32 +78,37 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
 
 
 async def _drain(
-    queue: _Queue, handle: Callable[[list[StoredAttempt]], None], *, onward: _Queue | None
+    queue: asyncio.Queue[T | None],
+    size: Callable[[T], int],
+    handle: Callable[[list[T]], list[Due] | None],
+    *,
+    onward: asyncio.Queue[Due | None] | None = None,
 ) -> None:
     """Hand over what a queue holds, batch by batch, in a thread of its own, until its end comes."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1) as thread:
         open_ = True
         while open_:
-            batch, open_ = await _next_batch(queue)
-            if batch:
-                await asyncio.shield(loop.run_in_executor(thread, handle, batch))
+            batch, open_ = await _next_batch(queue, size)
+            if not batch:
+                continue
+            handled = await asyncio.shield(loop.run_in_executor(thread, handle, batch))
             if onward is not None:
-                for stored in batch:
-                    await onward.put(stored)
+                for due in handled or ():
+                    await onward.put(due)
     if onward is not None:
         await onward.put(None)
 
 
-async def _next_batch(queue: _Queue) -> tuple[list[StoredAttempt], bool]:
+async def _next_batch(queue: asyncio.Queue[T | None], size: Callable[[T], int]) -> tuple[list[T], bool]:
     """At least one attempt, and whatever else is there already; False when the end was met."""
-    batch: list[StoredAttempt] = []
-    size = 0
-    stored = await queue.get()
-    while stored is not None:
-        batch.append(stored)
-        size += len(stored.attempt.text)
-        if queue.empty() or len(batch) == ATTEMPTS_AT_ONCE or size >= CHARACTERS_AT_ONCE:
+    batch: list[T] = []
+    characters = 0
+    each = await queue.get()
+    while each is not None:
+        batch.append(each)
+        characters += size(each)
+        if queue.empty() or len(batch) == ATTEMPTS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
             return batch, True
-        stored = queue.get_nowait()
+        each = queue.get_nowait()
     return batch, False

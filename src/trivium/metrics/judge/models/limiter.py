@@ -5,6 +5,7 @@ from trivium.metrics.judge.models.window import Window
 
 MOST_IN_FLIGHT = 100
 
+
 class Limiter:
     """Window and pace of one model at one address, for every request to it.
 

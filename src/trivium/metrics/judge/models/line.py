@@ -1,0 +1,349 @@
+"""Line: the requests to one model, in turn, tried until they are answered (spec: metrics, T2.6)."""
+
+import asyncio
+import heapq
+import logging
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.limiter import Limiter
+from trivium.metrics.judge.models.pace import Sent
+from trivium.metrics.judge.models.trouble import GivenUp, Trouble
+from trivium.metrics.judge.models.usual import Client
+from trivium.metrics.judge.spending.purse import Purse
+
+log = logging.getLogger(__name__)
+
+NEW, AGAIN = 1, 0
+"""Order of those that wait: what is asked again goes first."""
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a provider is tried that fails.
+
+    Attributes:
+        tries: Requests that may fail before a judgement is given up, more where failures are frequent:
+            as many as leave a chance of ``bad_luck`` that it was nothing but that, ``most_tries`` at most.
+        bad_luck: That chance.
+        most_tries: See ``tries``; also of refusals, tenfold.
+        first_pause: Seconds before the second try, doubled for each that follows, with jitter.
+        longest_pause: Seconds; a provider that asks for more than this is given up.
+        outage: Seconds that a provider is waited for which answered before and now fails whoever asks.
+        never: Seconds that one is waited for which never answered.
+    """
+
+    tries: int = 5
+    bad_luck: float = 1e-6
+    most_tries: int = 20
+    first_pause: float = 0.15
+    longest_pause: float = 60
+    outage: float = 120
+    never: float = 5
+
+
+PATIENCE = Patience()
+
+HEDGE_AFTER = 2.0
+"""A request is overdue when it has taken this many times what nineteen in twenty take, and …"""
+
+HEDGE_SECONDS, HEDGE_SHARE = 1.0, 1 / 3
+"""… at least this long, or this share of its time limit where that is less."""
+
+HEDGED_AT_ONCE = 0.1
+"""Share of the requests in flight above which being overdue is slowness, and nothing is asked twice."""
+
+WATCH_SECONDS = 0.1
+OUTAGE_OF = 3
+"""Judgements that fail one after another, none answered between, which make an outage."""
+
+
+class Flight:
+    """One request, or the two of which the first to be answered counts."""
+
+    def __init__(self, call: Call, about: tuple[str, ...], outcome: "asyncio.Future[Reply]") -> None:
+        self.call = call
+        self.about = about
+        self.outcome = outcome
+        self.began: float | None = None
+        self.runs: set[asyncio.Task[None]] = set()
+        self.requests = 0
+
+
+class Line:
+    """Every request to one model at one address.
+
+    Args:
+        client: How it is spoken to.
+        purse: Asked before every request, and told what it took.
+        most: Requests in flight that are allowed, or None to have it found.
+        timeout: Seconds that a request may take.
+        patience: How long a failing provider is tried.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        purse: Purse,
+        *,
+        most: int | None,
+        timeout: float,
+        patience: Patience = PATIENCE,
+        landed: Callable[[Call, Reply], None] = lambda _call, _reply: None,
+    ) -> None:
+        self.client = client
+        self._purse = purse
+        self._timeout = timeout
+        self._patience = patience
+        self._landed = landed
+        self.limiter = Limiter(most=most, timeout=timeout)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[int, int, asyncio.Future[Sent]]] = []
+        self._order = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._flights: set[Flight] = set()
+        self._took: deque[float] = deque(maxlen=100)
+        self._watch: asyncio.TimerHandle | None = None
+        self._firsts = self._bad_firsts = 0
+        self._began: float | None = None
+        self._good: float | None = None
+        self._failing: set[object] = set()
+        self._dead_until = 0.0
+
+    async def ask(self, call: Call, *, about: tuple[str, ...]) -> tuple[Reply, int]:
+        """The reply, and the requests that it took.
+
+        Raises:
+            GivenUp: If there is none, after all that patience allows.
+            Spent: If the budget does not allow another request.
+        """
+        mark = object()
+        failed = refused = requests = 0
+        first_failed = 0.0
+        order = NEW
+        try:
+            while True:
+                if self._loop.time() < self._dead_until:
+                    raise GivenUp(f"{call.model} has not answered anything for a while")
+                flight = Flight(call, about, self._loop.create_future())
+                try:
+                    reply = await self._fly(flight, order)
+                except Trouble as trouble:
+                    requests += flight.requests
+                    self._note(trouble, mark, first=failed + refused == 0)
+                    if trouble.kind == "final":
+                        raise GivenUp(str(trouble)) from None
+                    now = self._loop.time()
+                    if not failed + refused:
+                        first_failed = now
+                    refused += trouble.kind == "limited"
+                    failed += trouble.kind != "limited"
+                    if self._enough(failed, refused, trouble, first_failed):
+                        tries = f" ({requests} requests)" if requests > 1 else ""
+                        raise GivenUp(f"{trouble}{tries}") from None
+                    pause = self._pause(trouble, failed, refused)
+                    log.debug("%s; asked again in %.2f s", trouble, pause)
+                    await asyncio.sleep(pause)
+                    order = AGAIN
+                else:
+                    self._firsts += not failed + refused
+                    return reply, requests + flight.requests
+        finally:
+            self._failing.discard(mark)
+
+    async def close(self) -> None:
+        """End the connections; nothing may be asked any more."""
+        for handle in (self._timer, self._watch):
+            if handle is not None:
+                handle.cancel()
+        await self.client.close()
+
+    async def _fly(self, flight: Flight, order: int) -> Reply:
+        self._start(flight, order)
+        self._flights.add(flight)
+        if self._watch is None:
+            self._watch = self._loop.call_later(WATCH_SECONDS, self._look)
+        try:
+            return await flight.outcome
+        finally:
+            self._flights.discard(flight)
+            for run in flight.runs:
+                run.cancel()
+
+    def _start(self, flight: Flight, order: int) -> None:
+        run = self._loop.create_task(self._run(flight, order))
+        flight.runs.add(run)
+        run.add_done_callback(lambda done: self._landed_run(flight, done))
+
+    def _landed_run(self, flight: Flight, run: "asyncio.Task[None]") -> None:
+        flight.runs.discard(run)
+        if run.cancelled():
+            return
+        error = run.exception()
+        # While its fellow is under way, a failure is not yet the outcome.
+        if error is not None and not flight.runs and not flight.outcome.done():
+            flight.outcome.set_exception(error)
+
+    async def _run(self, flight: Flight, order: int) -> None:
+        """One request, from its turn to its end."""
+        loop, call = self._loop, flight.call
+        sent = await self._turn(order)
+        ended: Literal["answered", "failed", "late"] = "failed"
+        refused: Trouble | None = None
+        try:
+            hold = await self._purse.hold(call, about=flight.about)
+            flight.requests += 1
+            reply, billed = None, True
+            try:
+                if flight.began is None:
+                    flight.began = loop.time()
+                async with asyncio.timeout_at(flight.began + self._timeout):
+                    reply = await self.client.send(call)
+                ended = "answered"
+            except TimeoutError:
+                ended = "late"
+                why = f"{call.model} did not answer within {self._timeout:g} s"
+                raise Trouble(why, kind="late", billed=True) from None
+            except Trouble as trouble:
+                billed = trouble.billed
+                refused = trouble if trouble.kind == "limited" else None
+                raise
+            finally:
+                cost = self._purse.pay(hold, reply, billed=billed)
+        finally:
+            self._over(sent, ended, refused)
+        reply = msgspec.structs.replace(reply, cost_usd=cost)
+        self._landed(call, reply)
+        if not flight.outcome.done():
+            flight.outcome.set_result(reply)
+
+    def _over(self, sent: Sent, ended: str, refused: Trouble | None) -> None:
+        now = self._loop.time()
+        if refused is not None:
+            self.limiter.rejected(sent, now, retry_after=refused.retry_after)
+        elif ended == "late":
+            self.limiter.late(sent, now)
+        elif ended == "failed":
+            self.limiter.failed(sent, now)
+        else:
+            self.limiter.answered(sent, now)
+            self._took.append(now - sent.time)
+            self._good = now
+            self._failing.clear()
+        self._pump()
+
+    async def _turn(self, order: int) -> Sent:
+        """Wait until a request may be sent."""
+        turn: asyncio.Future[Sent] = self._loop.create_future()
+        self._order += 1
+        heapq.heappush(self._waiting, (order, self._order, turn))
+        self._pump()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._over(turn.result(), "failed", None)
+            raise
+
+    def _pump(self) -> None:
+        """Let those go whose turn it is."""
+        while self._waiting:
+            if self._waiting[0][2].done():
+                heapq.heappop(self._waiting)
+                continue
+            now = self._loop.time()
+            if self._down() and self.limiter.in_flight:
+                return  # one at a time finds out whether the provider is back
+            wait = self.limiter.ready(now)
+            if wait is None:
+                return
+            if wait > 0:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = self._loop.call_later(wait, self._pump)
+                return
+            turn = heapq.heappop(self._waiting)[2]
+            if self._began is None:
+                self._began = now
+            turn.set_result(self.limiter.sent(now))
+
+    def _look(self) -> None:
+        """Ask a second time for what is long overdue: a hanging connection costs a moment, not a minute."""
+        self._watch = None
+        if not self._flights:
+            return
+        self._watch = self._loop.call_later(WATCH_SECONDS, self._look)
+        if len(self._took) < 10:
+            return
+        usual = sorted(self._took)[int(0.95 * (len(self._took) - 1))]
+        limit = max(HEDGE_AFTER * usual, min(HEDGE_SECONDS, HEDGE_SHARE * self._timeout))
+        now = self._loop.time()
+        overdue = [
+            flight
+            for flight in self._flights
+            if flight.began is not None and len(flight.runs) == 1 and now - flight.began > limit
+        ]
+        if len(overdue) <= max(2, HEDGED_AT_ONCE * self.limiter.in_flight):
+            for flight in overdue:
+                if flight.requests == 1:
+                    self._start(flight, AGAIN)
+
+    def _note(self, trouble: Trouble, mark: object, *, first: bool) -> None:
+        """Keep count of what fails, to tell bad luck, a bad prompt and an outage apart."""
+        if first:
+            self._firsts += 1
+            self._bad_firsts += trouble.kind in ("failing", "lost", "late")
+        if trouble.kind in ("failing", "lost", "late") and first:
+            self._failing.add(mark)
+        if self._down():
+            now = self._loop.time()
+            self.limiter.pace.hold(now + min(8.0, max(0.1, 0.35 * (now - self._since()))))
+            self._pump()
+
+    def _down(self) -> bool:
+        return len(self._failing) >= OUTAGE_OF
+
+    def _since(self) -> float:
+        """When the provider was last known to be well."""
+        return self._good or self._began or self._loop.time()
+
+    def _enough(self, failed: int, refused: int, trouble: Trouble, first_failed: float) -> bool:
+        patience = self._patience
+        if (trouble.retry_after or 0) > patience.longest_pause:
+            return True
+        now = self._loop.time()
+        if self._down():
+            if now - self._since() < (patience.outage if self._good else patience.never):
+                return False
+            self._dead_until = now + 30
+            self._wake_all()
+            return True
+        share = max(0.02, (self._bad_firsts + 1) / (self._firsts + 10))
+        needed = math.ceil(math.log(patience.bad_luck) / math.log(min(share, 0.9)))
+        if failed >= min(patience.most_tries, max(patience.tries, needed)):
+            return True
+        # Refusals of a prompt that is never let through, while others are; or of everything, for too long.
+        much = refused >= 10 * patience.most_tries and now - first_failed > patience.longest_pause
+        return much or (refused > 0 and now - max(self._since(), first_failed) > patience.outage)
+
+    def _wake_all(self) -> None:
+        """Those that wait learn that nobody answers."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, turn in waiting:
+            if not turn.done():
+                turn.set_exception(Trouble("nothing is answered any more", kind="final"))
+
+    def _pause(self, trouble: Trouble, failed: int, refused: int) -> float:
+        """Seconds until the next try; when that is sent, the limiter says."""
+        if trouble.kind == "limited":
+            # The first refusal says nothing of the request; one that is refused over and over makes room.
+            own = 0.0 if refused < 2 else min(5.0, 0.05 * 2.0 ** min(refused - 2, 10))
+        else:
+            own = min(self._patience.longest_pause, self._patience.first_pause * 2.0 ** (failed - 1))
+        own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once
+        return max(own, trouble.retry_after or 0.0)

@@ -1,0 +1,32 @@
+"""Trouble: what came instead of an answer, and what follows from it."""
+
+from typing import Literal
+
+from trivium.agents.masking import mask
+
+REASON_CHARS = 300
+
+Kind = Literal["limited", "failing", "lost", "late", "final"]
+
+
+class Trouble(Exception):
+    """A request came to nothing; the text says why, in one line without secrets.
+
+    Attributes:
+        kind: ``limited``: one request too many for now. ``failing``: an error of the provider's. ``lost``:
+            the connection. ``late``: no answer within its time. ``final``: another try would not help.
+        retry_after: Seconds that the provider asks to be left alone, or None.
+        billed: Whether it may be billed all the same.
+    """
+
+    def __init__(
+        self, why: str, *, kind: Kind, retry_after: float | None = None, billed: bool = False
+    ) -> None:
+        super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
+        self.kind = kind
+        self.retry_after = retry_after
+        self.billed = billed
+
+
+class GivenUp(Exception):
+    """A model gave no usable answer; the text says why, in one line."""

@@ -1,0 +1,168 @@
+"""UsualClient: asks a model through PydanticAI, which is the way to every provider."""
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.trouble import Kind, Trouble
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+REQUEST_TIMEOUT = 24 * 3600.0
+"""Seconds that the provider's own client may wait: the time limit that counts is kept above it."""
+
+
+class Client(Protocol):
+    """Sends one request and says what came of it."""
+
+    async def send(self, call: Call) -> Reply:
+        """The reply.
+
+        Raises:
+            Trouble: If none came.
+        """
+
+    async def close(self) -> None:
+        """End the connections."""
+
+
+class UsualClient:
+    """Asks through PydanticAI and the provider's own SDK, whose retries are off.
+
+    Args:
+        model: Opened; its connections end with the client.
+    """
+
+    def __init__(self, model: "Model") -> None:
+        self._model = model
+        self._stack = AsyncExitStack()
+        self._entered = False
+
+    async def send(self, call: Call) -> Reply:
+        """See :meth:`Client.send`."""
+        if not self._entered:
+            self._entered = True
+            await self._stack.enter_async_context(self._model)
+        return reply_of(await respond(self._model, call))
+
+    async def close(self) -> None:
+        """See :meth:`Client.close`."""
+        await self._stack.aclose()
+
+
+async def respond(model: "Model", call: Call) -> "ModelResponse":
+    """What a model responds to a call.
+
+    Raises:
+        Trouble: If it does not.
+    """
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+
+    try:
+        return await model_request(
+            model, _messages(call), model_settings=_settings(call), model_request_parameters=_parameters(call)
+        )
+    except ModelAPIError as error:
+        why = f"{call.model}: {type(error).__name__}: {error}"
+        kind = _kind(error)
+        # A request that was answered with an error is not billed; of one that was lost, nobody knows.
+        raise Trouble(
+            why, kind=kind, retry_after=getattr(error, "retry_after", None), billed=kind == "lost"
+        ) from None
+    except (AgentRunError, UserError, ValueError, OSError) as error:
+        raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final", billed=True) from None
+
+
+def reply_of(response: "ModelResponse") -> Reply:
+    """A response of PydanticAI's as a reply, its cost still unknown."""
+    calls = response.tool_calls
+    usage = response.usage
+    return Reply(
+        text=calls[0].args_as_json_str() if calls else response.text or "",
+        finish=response.finish_reason,
+        model=response.model_name or "",
+        logprobs=thinned((response.provider_details or {}).get("logprobs")),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cache_read_tokens,
+        cost_usd=None,
+    )
+
+
+def thinned(logprobs: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    """Log-probabilities without what nothing is made of."""
+    if not logprobs:
+        return None
+    return [
+        {
+            "token": each["token"],
+            "logprob": each["logprob"],
+            "top_logprobs": [{"logprob": other["logprob"]} for other in each.get("top_logprobs") or ()],
+        }
+        for each in logprobs
+    ]
+
+
+def _messages(call: Call) -> "list[ModelMessage]":
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+    messages: list[ModelMessage] = []
+    for index, turn in enumerate(call.turns):
+        if index % 2:
+            # A malformed answer goes back as plain text: a broken tool call cannot be sent.
+            messages.append(ModelResponse(parts=[TextPart(turn or "(no answer)")], model_name=call.model))
+        else:
+            instructions = None if index else call.instructions
+            messages.append(ModelRequest(parts=[UserPromptPart(turn)], instructions=instructions))
+    return messages
+
+
+def _settings(call: Call) -> "ModelSettings":
+    from pydantic_ai.models.openai import OpenAIChatModelSettings
+
+    settings = OpenAIChatModelSettings(
+        temperature=call.temperature,
+        max_tokens=call.max_tokens,
+        timeout=REQUEST_TIMEOUT,
+        max_retries=0,  # retries are ours: a second policy below would multiply them
+    )
+    if call.top_logprobs:
+        settings["openai_logprobs"] = True
+        settings["openai_top_logprobs"] = call.top_logprobs
+    if call.seed is not None:
+        settings["seed"] = call.seed
+    return settings
+
+
+def _parameters(call: Call) -> "ModelRequestParameters":
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition
+
+    if call.output == "native":
+        output = OutputObjectDefinition(json_schema=call.schema, name="judgement", strict=True)
+        return ModelRequestParameters(output_mode="native", output_object=output)
+    tool = ToolDefinition(
+        name="judgement",
+        parameters_json_schema=call.schema,
+        description="Give your judgement.",
+        kind="output",
+    )
+    return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+
+
+def _kind(error: Exception) -> Kind:
+    from pydantic_ai import exceptions
+
+    if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
+        return "lost"
+    status = getattr(error, "status_code", None)
+    if isinstance(error, exceptions.ModelRateLimitError) or status in (429, 503, 529):
+        quota = isinstance(error, exceptions.ModelQuotaExceededError)
+        return "final" if quota else "limited"
+    passing = (exceptions.ModelUnavailableError, exceptions.ModelServerError)
+    return "failing" if isinstance(error, passing) else "final"
