@@ -33,6 +33,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         bad_luck: That chance.
         most_tries: See ``tries``; also of refusals, tenfold.
         first_pause: Seconds before the second try, doubled for each that follows, with jitter.
+        own_pause: Seconds that they grow to.
         longest_pause: Seconds; a provider that asks for more than this is given up.
         outage: Seconds that a provider is waited for which answered before and now fails whoever asks.
         never: Seconds that one is waited for which never answered.
@@ -42,6 +43,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     bad_luck: float = 1e-6
     most_tries: int = 20
     first_pause: float = 0.15
+    own_pause: float = 5
     longest_pause: float = 60
     outage: float = 120
     never: float = 5
@@ -59,6 +61,9 @@ HEDGED_AT_ONCE = 0.1
 """Share of the requests in flight above which being overdue is slowness, and nothing is asked twice."""
 
 WATCH_SECONDS = 0.1
+SHARE_KNOWN = 20
+"""First requests by which the share of failures is told."""
+
 OUTAGE_OF = 3
 """Judgements that fail one after another, none answered between, which make an outage."""
 
@@ -323,8 +328,8 @@ class Line:
             self._dead_until = now + 30
             self._wake_all()
             return True
-        share = max(0.02, (self._bad_firsts + 1) / (self._firsts + 10))
-        needed = math.ceil(math.log(patience.bad_luck) / math.log(min(share, 0.9)))
+        share = self._bad_firsts / self._firsts if self._firsts >= SHARE_KNOWN else 0.0
+        needed = math.ceil(math.log(patience.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
         if failed >= min(patience.most_tries, max(patience.tries, needed)):
             return True
         # Refusals of a prompt that is never let through, while others are; or of everything, for too long.
@@ -344,6 +349,6 @@ class Line:
             # The first refusal says nothing of the request; one that is refused over and over makes room.
             own = 0.0 if refused < 2 else min(5.0, 0.05 * 2.0 ** min(refused - 2, 10))
         else:
-            own = min(self._patience.longest_pause, self._patience.first_pause * 2.0 ** (failed - 1))
+            own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (failed - 1))
         own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once
         return max(own, trouble.retry_after or 0.0)
