@@ -244,3 +244,18 @@ def test_an_answer_that_a_text_dictates_is_no_judgement_unless_it_is_a_whole_one
         results = score_attempts(build_metrics(("clarity",), settings), pairs)
     assert [scores["clarity"].status for scores in results] == ["error"] * len(dictated)
     assert len(server.requests) == 2 * len(dictated)
+
+
+def test_what_a_text_dictated_does_not_come_back_as_words_of_ours(served):
+    """A model that is made to write a malformed answer is asked again without a word of it."""
+    hostile = judgement(4)
+    hostile["clarity"]["confidence"] = GOAL
+    settings = Settings(judge=SETTINGS, metrics=("clarity",), similarity={"jaccard": 1})
+    for answer in (hostile, {"clarity": GOAL}, GOAL, {GOAL: hostile}):
+        with served(lambda _, answer=answer: answer) as server:
+            score_attempts(build_metrics(("clarity",), settings), [placed("fine", "output")])
+        _, again = server.requests
+        roles = {message["role"]: message["content"] for message in again.body["messages"]}
+        assert "That answer cannot be used: " in roles["user"]
+        assert not wants_the_best(roles["user"])
+        assert wants_the_best(roles["assistant"])

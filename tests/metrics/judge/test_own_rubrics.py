@@ -204,7 +204,7 @@ def test_what_is_asked_for_is_gone_through_aspect_by_aspect(served):
     with served(reply) as server:
         score = judged(settings("agent", metrics=("completeness",)), case=case)["completeness"]
     assert "1. cost\n2. time" in server.requests[0].prompt
-    assert "has 1 entries, expected 2" in server.requests[1].prompt
+    assert "completeness.aspects must be a list of 2" in server.requests[1].prompt
     assert (score.value, score.raw) == (0.5, {"yes": 1, "partly": 0, "no": 1})
     assert score.detail["evidence"] == [{"quote": "fine", "found": True}]
 

@@ -98,7 +98,7 @@ async def ask(bench: Bench, model: Model, question: Question, understand: Callab
                 why = f"answered twice, never as asked: {wrong}" if again else "refused to answer"
                 raise GivenUp(f"{model.model} {why}") from None
             log.info("%s: malformed answer, asked once more: %s", model.model, wrong)
-            told = f"That answer cannot be used: {wrong}. Give the whole answer again, as JSON."
+            told = f"That answer cannot be used: {wrong.wanted}. Give the whole answer again, as JSON."
             turns = (question.text, reply.text, told)
             continue
         costs = [each.cost_usd for each in replies if each.cost_usd is not None]

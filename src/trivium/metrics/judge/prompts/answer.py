@@ -23,7 +23,21 @@ Schema = dict[str, Any]
 
 
 class MalformedAnswer(Exception):
-    """An answer is not what was asked for; the text says where and what."""
+    """An answer is not what was asked for; the text says where and what.
+
+    Args:
+        where: The field.
+        wanted: What should stand there.
+        found: What does; nothing where the field is missing.
+
+    Attributes:
+        wanted: The same for the model, without what was found: what a judge writes may be dictated by what it
+            judges, and must not come back to it as words of ours.
+    """
+
+    def __init__(self, where: str, wanted: str, found: str = "missing") -> None:
+        super().__init__(f"{where} is {found}" + (f", expected {wanted}" if found != "missing" else ""))
+        self.wanted = f"{where} must be {wanted}"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +138,7 @@ def parse(
     try:
         raw = json.loads(bare)
     except (ValueError, RecursionError) as wrong:
-        raise MalformedAnswer(f"it is no JSON: {wrong}") from None
+        raise MalformedAnswer("the answer", "JSON", f"none: {wrong}") from None
     answers = _mapping(raw, "the answer")
     return {each.name: _answer(_field(answers, each.name, ""), each, scores, aspects) for each in dimensions}
 
@@ -183,7 +197,9 @@ def _claims(fields: Mapping[str, Any], where: str) -> tuple[Claim, ...]:
 def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect, ...]:
     raw = _list(_field(fields, "aspects", where), f"{where}.aspects")
     if count and len(raw) != count:
-        raise MalformedAnswer(f"{where}.aspects has {len(raw)} entries, expected {count}, one an aspect")
+        raise MalformedAnswer(
+            f"{where}.aspects", f"a list of {count}, one an aspect", f"a list of {len(raw)}"
+        )
     aspects = []
     for index, each in enumerate(raw if count else raw[:MOST_ASPECTS]):
         place = f"{where}.aspects[{index}]"
@@ -203,45 +219,45 @@ def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
         return None
     # true is an int in Python, and no score.
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
-        raise MalformedAnswer(f"{where} is {_told(value)}, expected one of {_listed(allowed)} or null")
+        raise MalformedAnswer(where, f"one of {_listed(allowed)} or null", _told(value))
     return float(value)
 
 
 def _confidence(value: Any, where: str) -> int:
     number = _number(value, CONFIDENCE, where)
     if number is None:
-        raise MalformedAnswer(f"{where} is null, expected one of {_listed(CONFIDENCE)}")
+        raise MalformedAnswer(where, f"one of {_listed(CONFIDENCE)}", "null")
     return int(number)
 
 
 def _word(value: Any, allowed: Sequence[str], where: str) -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise MalformedAnswer(f"{where} is {_told(value)}, expected one of {', '.join(allowed)}")
+        raise MalformedAnswer(where, f"one of {', '.join(allowed)}", _told(value))
     return value
 
 
 def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
     value = _field(fields, name, where)
     if not isinstance(value, str):
-        raise MalformedAnswer(f"{where}.{name} is {_told(value)}, expected a text")
+        raise MalformedAnswer(f"{where}.{name}", "a text", _told(value))
     return value[:MOST_CHARS]
 
 
 def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in fields:
-        raise MalformedAnswer(f"{where}.{name} is missing" if where else f"{name} is missing")
+        raise MalformedAnswer(f"{where}.{name}" if where else name, "there")
     return fields[name]
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise MalformedAnswer(f"{where} is {_told(value)}, expected an object")
+        raise MalformedAnswer(where, "an object", _told(value))
     return value
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise MalformedAnswer(f"{where} is {_told(value)}, expected a list")
+        raise MalformedAnswer(where, "a list", _told(value))
     return value
 
 
