@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from trivium.cli.main import run_command
+from trivium.store.opening import NEWEST
 
 CASE = '{"id": "1", "input": "q", "references": ["a b"]}\n'
 OUTPUT = '{"case": "1", "output": "a b"}\n'
@@ -340,7 +341,7 @@ class TestStores:
         code, _, err = folder.call("list")
         assert code == 2
         assert "written by a newer Trivium (schema 9999" in err
-        self._change("UPDATE alembic_version SET version_num = '0001'")
+        self._change(f"UPDATE alembic_version SET version_num = '{NEWEST}'")
         assert folder.stored() == folder.kept
 
     def test_that_another_program_holds(self, folder, monkeypatch):
