@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison as Comparison
     from trivium.runs.evaluate import evaluate as evaluate
     from trivium.runs.evaluate import evaluate_async as evaluate_async
+    from trivium.runs.pairs.judged import PairComparison as PairComparison
+    from trivium.runs.pairs.judging import judge_pairs as judge_pairs
     from trivium.runs.run import Run as Run
     from trivium.suites.case import Case as Case
     from trivium.suites.case import Expect as Expect
@@ -48,6 +50,7 @@ _HOME = {
     "ExpectedTool": "trivium.suites.case",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
+    "PairComparison": "trivium.runs.pairs.judged",
     "RegressionError": "trivium.errors",
     "Rubric": "trivium.suites.rubrics.rubric",
     "Run": "trivium.runs.run",
@@ -62,6 +65,7 @@ _HOME = {
     "compare": "trivium.runs.comparing.compare",
     "evaluate": "trivium.runs.evaluate",
     "evaluate_async": "trivium.runs.evaluate",
+    "judge_pairs": "trivium.runs.pairs.judging",
     "metric": "trivium.metrics.metric",
     "score": "trivium.metrics.scoring",
 }

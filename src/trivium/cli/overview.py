@@ -10,6 +10,7 @@ COMMANDS = {
     "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
     "list": ("trivium.cli.list:list_runs", "List the stored runs."),
     "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
+    "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
     "trust": ("trivium.cli.trust.group:trust", "Risk and coverage, calibration, judges against people."),
     "traces": ("trivium.cli.traces.group:traces", "Read other tools' traces: count them, or convert them."),
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),

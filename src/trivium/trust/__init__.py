@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trivium.trust.correction import corrected_rate as corrected_rate
     from trivium.trust.differences import holm as holm
     from trivium.trust.differences import minimum_detectable_effect as minimum_detectable_effect
+    from trivium.trust.differences import sign_test as sign_test
     from trivium.trust.differences import signs as signs
     from trivium.trust.differences import tally as tally
     from trivium.trust.estimates import Estimate as Estimate
@@ -75,6 +76,7 @@ _HOMES = {
     "differences": (
         "holm",
         "minimum_detectable_effect",
+        "sign_test",
         "signs",
         "tally",
     ),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+from scipy.special import bdtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,6 +46,21 @@ def tally(left: npt.ArrayLike, right: npt.ArrayLike) -> Tally:
     delta = np.asarray(right, np.float64) - np.asarray(left, np.float64)
     wins, losses = int(np.count_nonzero(delta > 0)), int(np.count_nonzero(delta < 0))
     return Tally(wins=wins, losses=losses, ties=delta.size - wins - losses)
+
+
+def sign_test(wins: int, losses: int) -> float | None:
+    """Two-sided exact sign test: how likely so uneven a count is where either side is as likely to win.
+
+    Args:
+        wins: At least 0; of independent units.
+        losses: Alike; ties do not enter.
+
+    Returns:
+        Twice the binomial tail at ½, at most 1; None without a win or a loss.
+    """
+    if not wins + losses:
+        return None
+    return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
 def holm(p: Sequence[float]) -> list[float]:

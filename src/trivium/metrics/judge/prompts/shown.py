@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from trivium.metrics.judge.pairs.pair import Pair
 from trivium.metrics.judge.prompts.digest import digest
 from trivium.metrics.judge.prompts.excerpts import head, retrieved
 from trivium.metrics.metric import Subject
@@ -30,9 +31,12 @@ def shown(
     def excerpt(text: str) -> str:
         if excerpts == "head":
             return head(text, excerpt_chars)
-        return retrieved(text, attempt.text, excerpt_chars)
+        return retrieved(text, "\n".join(outputs.values()), excerpt_chars)
 
     case, attempt = subject.case, subject.attempt
+    outputs = {"output": attempt.text}
+    if isinstance(subject, Pair):
+        outputs = {"first": attempt.text, "second": subject.second.text}
     expect = case.expect
     found = {
         "input": _text(case.input),
@@ -49,8 +53,9 @@ def shown(
         for name, text in found.items()
         if text.strip()
     }
+    texts |= {name: head(text, MOST_CHARS) for name, text in outputs.items()}
     # What no request can carry is replaced, as everywhere at the door.
-    clean_texts: dict[str, str] = clean(texts | {"output": head(attempt.text, MOST_CHARS)})[0]
+    clean_texts: dict[str, str] = clean(texts)[0]
     return clean_texts
 
 

@@ -1,0 +1,98 @@
+"""``trivium pairs``: which of two runs' outputs a judge finds better, case by case."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trivium.cli import options
+
+if TYPE_CHECKING:
+    from trivium.runs.pairs.judged import PairComparison
+    from trivium.suites.settings import JudgeSettings
+
+_PATH = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("base")
+@click.argument("head")
+@options.option("--models", metavar="A,B,…", help="Who judges, in place of the models of head's suite.")
+@options.option(
+    "--rubric", multiple=True, metavar="NAME|FILE", help="By what, in place of the suite's; may be repeated."
+)
+@options.option("--samples", type=click.IntRange(min=1), help="Answers asked for each order of a pair.")
+@options.option("--panel", is_flag=True, help="Let all models judge, not the first that answers.")
+@options.option(
+    "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document a line."
+)
+@options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
+@options.store
+@options.as_json
+@options.quiet
+def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Let a judge say, case by case, whether the outputs of run HEAD are better than those of BASE.
+
+    Every pair is shown in both orders; orders that contradict each other make a tie, and tell how much the
+    judge goes by the place. Ends with 3 where pairs got no answer.
+    """
+    import msgspec
+
+    from trivium.cli.outcome import DONE, WITH_ERRORS, print_json
+    from trivium.runs.pairs.judging import judge_pairs
+    from trivium.runs.run import Run
+    from trivium.suites.settings import Settings
+
+    newer = Run.load(head, store=store)
+    asked = _asked(msgspec.convert(newer.record.settings, Settings).judge, given)
+    found = judge_pairs(Run.load(base, store=newer.store), newer, judge=asked)
+    if as_json:
+        print_json(found)
+    elif not quiet:
+        from trivium.cli.screen import show
+        from trivium.reports.pairs.table import PairTable
+
+        show(PairTable(found))
+    if given["output"] is not None:
+        _write(given["output"], b"".join(msgspec.json.encode(pair) + b"\n" for pair in found.pairs))
+    if given["markdown"] is not None:
+        _write(given["markdown"], _markdown(found))
+    return WITH_ERRORS if found.errors else DONE
+
+
+def _asked(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettings | None":
+    """The judge of the suite, with what the command line says otherwise."""
+    import msgspec
+
+    from trivium.suites.rubrics.rubric import Rubric
+    from trivium.suites.settings import JudgeSettings
+
+    changes: dict[str, Any] = {}
+    if (models := options.split_names(given["models"])) is not None:
+        changes |= {"models": tuple(models), "models_by_complexity": {}}
+    if given["rubric"]:
+        changes["rubric"] = tuple(Rubric.load(each) for each in given["rubric"])
+    if given["samples"] is not None:
+        changes["samples"] = given["samples"]
+    if given["panel"]:
+        changes["panel"] = True
+    if judge is None and "models" not in changes:
+        return None
+    return msgspec.structs.replace(judge or JudgeSettings(), **changes)
+
+
+def _write(path: Path, content: bytes) -> None:
+    from trivium.errors import InputError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {path}", err=True)
+
+
+def _markdown(found: "PairComparison") -> bytes:
+    from trivium.reports.pairs.markdown import render_markdown
+
+    return render_markdown(found).encode()

@@ -1,0 +1,1 @@
+"""Pairs that a judge compared, as a table and as Markdown."""

@@ -1,0 +1,1 @@
+"""Pairs: the outputs of two runs, compared by a judge case by case."""

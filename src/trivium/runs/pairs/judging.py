@@ -1,0 +1,237 @@
+"""Judging pairs: the outputs of two runs side by side, each pair in both orders.
+
+A judge that is shown two outputs favours a place as well as an output. Shown in both orders, what follows the
+place contradicts itself, counts as a tie, and says how strong the bias is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import ComparisonError
+from trivium.metrics.judge.judgement import Judgement
+from trivium.metrics.judge.judging import Judge, Judgements
+from trivium.metrics.judge.pairs.pair import Pair
+from trivium.metrics.judge.pairs.rubric import comparing
+from trivium.runs.pairs.counting import figure, of_both_orders
+from trivium.runs.pairs.judged import (
+    DimensionVerdict,
+    JudgedPair,
+    OrderVerdict,
+    PairComparison,
+    Verdict,
+)
+from trivium.runs.run import Run
+from trivium.suites.case import Case
+from trivium.suites.rubrics.rubric import Dimension, Rubric
+from trivium.suites.settings import JudgeSettings, Settings
+
+AT_ONCE = 256
+"""Pairs whose texts are held at once."""
+
+Met = tuple[str, Case, Attempt, Attempt]
+"""Group, case, base's attempt and head's."""
+
+
+def judge_pairs(
+    base: Run, head: Run, *, judge: JudgeSettings | Mapping[str, Any] | None = None
+) -> PairComparison:
+    """Let a judge say, case by case, whether a run's output is better than another's.
+
+    Every pair is judged in both orders by the judge of a suite: its rubrics (the dimensions of an output, and
+    the better in all), samples, panel, retries. Orders that contradict each other make a tie. Equal outputs
+    tie and nobody is asked. A failed attempt loses, unless the suite's ``failed_attempts`` is ``skip``.
+
+    Args:
+        base: The run to compare with.
+        head: The run in question.
+        judge: Who judges, by what rubric, with the keys of a suite's ``judge``; by default head's suite's.
+
+    Raises:
+        ComparisonError: If there is no judge, the runs have no attempt in common, or the rubrics judge no
+            output.
+    """
+    settings = msgspec.convert(head.record.settings, Settings)
+    asked = settings.judge if judge is None else _settings(judge)
+    models = () if asked is None else (*asked.models, *chain(*asked.models_by_complexity.values()))
+    if asked is None or not models:
+        raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
+    rubric = comparing([_rubric(each) for each in asked.rubric])
+    if rubric is None:
+        raise ComparisonError("judge.rubric", "judges the process alone: there is no output to compare by it")
+    seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder)
+    meeting = _Meeting(base, head, settings)
+    pairs: list[JudgedPair] = []
+    told: list[Judgement] = []
+    met = iter(meeting)
+    while batch := list(islice(met, AT_ONCE)):
+        due = [one for one in batch if _outcome(one) is None]
+        shown = [pair for one in due for pair in _both_orders(one)]
+        found = iter(seat.judge(shown) if shown else [])
+        for one in batch:
+            how = _outcome(one)
+            if how is not None:
+                pairs.append(_unasked(one, how, rubric.dimensions))
+                continue
+            orders = (next(found), next(found))
+            told += [each for judgements in orders for each in judgements.values()]
+            pairs.append(_judged(one, orders, rubric.dimensions))
+    meeting.check(pairs)
+    return PairComparison(
+        base=base.id,
+        head=head.id,
+        suite=head.record.suite_name,
+        models=tuple(dict.fromkeys(models)),
+        panel=asked.panel,
+        samples=asked.samples,
+        level=settings.level,
+        figures={
+            dimension.name: figure(pairs, dimension.name, level=settings.level)
+            for dimension in rubric.dimensions
+        },
+        pairs=tuple(pairs),
+        identical=sum(pair.how == "identical" for pair in pairs),
+        failed=sum(pair.how == "failed" for pair in pairs),
+        left_out=meeting.left_out,
+        errors=sum(map(_failed, pairs)),
+        **_spent(told),
+        notes=tuple(_notes(base, head, pairs)),
+    )
+
+
+def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:
+    if isinstance(judge, JudgeSettings):
+        return judge
+    try:
+        return msgspec.convert(dict(judge), JudgeSettings)
+    except msgspec.ValidationError as wrong:
+        raise ComparisonError("judge", str(wrong)) from None
+
+
+class _Meeting:
+    """The attempts that two runs have in common, in the order of head's suite."""
+
+    def __init__(self, base: Run, head: Run, settings: Settings) -> None:
+        self._base, self._head, self._settings = base, head, settings
+        self.left_out = 0
+
+    def __iter__(self) -> Iterator[Met]:
+        groups = list(self._head.store.groups(self._head.record.suite, self._settings.group))
+        places = {case.id: place for place, case in enumerate(self._head.cases())}
+        waiting = {(attempt.case, attempt.repeat): _bare(attempt) for attempt in self._base.attempts()}
+        for case, attempt, _ in self._head.store.views(self._head.record):
+            other = waiting.pop((case.id, attempt.repeat), None)
+            if other is None or (
+                self._settings.failed_attempts == "skip" and (attempt.failed or other.failed)
+            ):
+                self.left_out += 1
+            else:
+                yield groups[places[case.id]], case, other, _bare(attempt)
+        self.left_out += len(waiting)
+
+    def check(self, pairs: Sequence[JudgedPair]) -> None:
+        """Refuse runs that never met."""
+        if not pairs:
+            raise ComparisonError(
+                "", f"run {self._base.id} and run {self._head.id} have no case and repeat in common"
+            )
+
+
+def _rubric(each: str | Rubric) -> Rubric:
+    return each if isinstance(each, Rubric) else Rubric.load(each)
+
+
+def _bare(attempt: Attempt) -> Attempt:
+    """An attempt without its trace, which nobody is shown here."""
+    return msgspec.structs.replace(attempt, trace=None)
+
+
+def _outcome(met: Met) -> str | None:
+    """What decides a pair before anybody is asked."""
+    _, _, base, head = met
+    if base.failed or head.failed:
+        return "failed"
+    return "identical" if base.text == head.text else None
+
+
+def _both_orders(met: Met) -> tuple[Pair, Pair]:
+    _, case, base, head = met
+    return Pair(case, base, second=head), Pair(case, head, second=base)
+
+
+def _unasked(met: Met, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
+    group, case, base, head = met
+    verdict: Verdict = "tie"
+    if base.failed != head.failed:
+        verdict = "win" if base.failed else "loss"
+    same = DimensionVerdict(verdict=verdict, consistent=True)
+    verdicts = {dimension.name: same for dimension in dimensions}
+    return JudgedPair(case=case.id, repeat=head.repeat, group=group, how=how, verdicts=verdicts)
+
+
+def _judged(met: Met, orders: tuple[Judgements, Judgements], dimensions: Sequence[Dimension]) -> JudgedPair:
+    group, case, _, head = met
+    base_first, head_first = orders
+    return JudgedPair(
+        case=case.id,
+        repeat=head.repeat,
+        group=group,
+        how="judged",
+        verdicts={
+            dimension.name: of_both_orders(
+                _order("base", base_first[dimension.name]), _order("head", head_first[dimension.name])
+            )
+            for dimension in dimensions
+        },
+    )
+
+
+def _order(first: Any, judgement: Judgement) -> OrderVerdict:
+    verdict: Verdict | None = None
+    if judgement.value is not None:
+        for_first: Verdict = "win" if first == "head" else "loss"
+        for_second: Verdict = "loss" if first == "head" else "win"
+        verdict = {1.0: for_first, 0.5: "tie", 0.0: for_second}[judgement.value]
+    return OrderVerdict(
+        first=first,
+        verdict=verdict,
+        status=judgement.status,
+        reason=judgement.reason,
+        detail=judgement.detail,
+    )
+
+
+def _failed(pair: JudgedPair) -> bool:
+    return any(order.status == "failed" for found in pair.verdicts.values() for order in found.orders)
+
+
+def _spent(told: Sequence[Judgement]) -> dict[str, Any]:
+    """Tokens and cost, of which a judgement has its share of the request."""
+    answered = [each.detail for each in told if "tokens" in each.detail]
+    costs = [detail["cost_usd"] for detail in answered]
+    shares = [detail["shared_by"] for detail in answered]
+    return {
+        "tokens": {
+            way: round(sum(detail["tokens"][way] / detail["shared_by"] for detail in answered))
+            for way in ("input", "output")
+        },
+        "cost_usd": None
+        if None in costs
+        else sum(cost / share for cost, share in zip(costs, shares, strict=True)),
+    }
+
+
+def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
+    if base.record.suite != head.record.suite:
+        yield "the suites' cases are not the same: outputs are judged by head's cases"
+    failed = [pair for pair in pairs if _failed(pair)]
+    if failed:
+        orders = (order for found in failed[0].verdicts.values() for order in found.orders)
+        why = next(order.reason for order in orders if order.status == "failed")
+        yield f"{len(failed):,} of {len(pairs):,} pairs got no answer: {why}"
+    unasked = sum(pair.how != "judged" for pair in pairs)
+    if unasked:
+        yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"
