@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 
@@ -114,7 +114,7 @@ class Judge:
                 else:
                     votes.append((name, found))
             if votes:
-                return {each.name: self._combined(each, votes, missing, asked) for each in asked.dimensions}
+                return await self._worked_out(partial(self._combined_all, votes, missing, asked))
         else:
             for name in names:
                 found = await self._vote(name, subject, asked, passed_over=missing)
@@ -152,6 +152,15 @@ class Judge:
         facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
         if passed_over:
             facts["passed_over"] = [each.reason for each in passed_over]
+        return await self._worked_out(partial(self._read, samples, asked, facts))
+
+    async def _worked_out(self, work: Callable[[], Judgements]) -> Judgements:
+        """What some work gives; an encoder's is done off the loop, which it would hold up."""
+        return work() if self._similar.kind == "cosine" else await asyncio.to_thread(work)
+
+    def _read(
+        self, samples: Sequence[Answered[Answers]], asked: Prepared, facts: Mapping[str, object]
+    ) -> Judgements:
         return {
             each.name: judgement_of(
                 each,
@@ -164,6 +173,11 @@ class Judge:
             )
             for each in asked.dimensions
         }
+
+    def _combined_all(
+        self, votes: Sequence[tuple[str, Judgements]], missing: Sequence[Missing], asked: Prepared
+    ) -> Judgements:
+        return {each.name: self._combined(each, votes, missing, asked) for each in asked.dimensions}
 
     def _combined(
         self,

@@ -14,8 +14,10 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.judging import Judge, Judgements
+from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.pairs.pair import Pair
 from trivium.metrics.judge.pairs.rubric import comparing
+from trivium.metrics.judge.spending.prices import price_problems
 from trivium.runs.pairs.counting import figure, of_both_orders
 from trivium.runs.pairs.judged import (
     DimensionVerdict,
@@ -25,6 +27,7 @@ from trivium.runs.pairs.judged import (
     Verdict,
 )
 from trivium.runs.run import Run
+from trivium.store.answers import StoredAnswers
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
@@ -62,23 +65,18 @@ def judge_pairs(
     rubric = comparing([_rubric(each) for each in asked.rubric])
     if rubric is None:
         raise ComparisonError("judge.rubric", "judges the process alone: there is no output to compare by it")
-    seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder)
+    if problems := price_problems(asked):
+        raise ComparisonError("", problems)
     meeting = _Meeting(base, head, settings)
-    pairs: list[JudgedPair] = []
-    told: list[Judgement] = []
-    met = iter(meeting)
-    while batch := list(islice(met, AT_ONCE)):
-        due = [one for one in batch if _outcome(one) is None]
-        shown = [pair for one in due for pair in _both_orders(one)]
-        found = iter(seat.judge(shown) if shown else [])
-        for one in batch:
-            how = _outcome(one)
-            if how is not None:
-                pairs.append(_unasked(one, how, rubric.dimensions))
-                continue
-            orders = (next(found), next(found))
-            told += [each for judgements in orders for each in judgements.values()]
-            pairs.append(_judged(one, orders, rubric.dimensions))
+    bench = Bench(asked)
+    answers = StoredAnswers(head.store, head.record, shared=asked.cache)
+    bench.equip(answers=answers)
+    try:
+        seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, bench=bench)
+        pairs, told = _judge_all(seat, meeting)
+    finally:
+        bench.close()
+        answers.close()
     meeting.check(pairs)
     return PairComparison(
         base=base.id,
@@ -100,6 +98,25 @@ def judge_pairs(
         **_spent(told),
         notes=tuple(_notes(base, head, pairs)),
     )
+
+
+def _judge_all(seat: Judge, meeting: "_Meeting") -> tuple[list[JudgedPair], list[Judgement]]:
+    """Every pair, and every judgement of an order, batch by batch."""
+    pairs: list[JudgedPair] = []
+    told: list[Judgement] = []
+    met = iter(meeting)
+    while batch := list(islice(met, AT_ONCE)):
+        shown = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
+        found = iter(seat.judge(shown))
+        for one in batch:
+            how = _outcome(one)
+            if how is not None:
+                pairs.append(_unasked(one, how, seat.dimensions))
+                continue
+            orders = (next(found), next(found))
+            told += [each for judgements in orders for each in judgements.values()]
+            pairs.append(_judged(one, orders, seat.dimensions))
+    return pairs, told
 
 
 def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:

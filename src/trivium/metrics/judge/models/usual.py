@@ -94,17 +94,23 @@ def reply_of(response: "ModelResponse") -> Reply:
 
 
 def thinned(logprobs: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Log-probabilities without what nothing is made of."""
+    """Log-probabilities without what nothing is made of; bytes stay where they are not the token's own."""
     if not logprobs:
         return None
-    return [
-        {
-            "token": each["token"],
-            "logprob": each["logprob"],
-            "top_logprobs": [{"logprob": other["logprob"]} for other in each.get("top_logprobs") or ()],
-        }
-        for each in logprobs
-    ]
+    return [_thin(each) for each in logprobs]
+
+
+def _thin(token: dict[str, Any]) -> dict[str, Any]:
+    text, given = token.get("token"), token.get("bytes")
+    thin = {
+        "token": text,
+        "logprob": token.get("logprob"),
+        "top_logprobs": [{"logprob": other.get("logprob")} for other in token.get("top_logprobs") or ()],
+    }
+    # A token that is a piece of a character is told by its bytes alone.
+    if given and list(str(text).encode(errors="replace")) != given:
+        thin["bytes"] = given
+    return thin
 
 
 def _messages(call: Call) -> "list[ModelMessage]":
