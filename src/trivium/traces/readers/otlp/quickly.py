@@ -16,6 +16,10 @@ from trivium.traces.readers.otlp.values import LATEST, any_value
 
 _FAILED = 2
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
+
+
+_NOTHING = msgspec.Raw()
 
 
 class _Value(msgspec.Struct, rename="camel", gc=False):
@@ -24,8 +28,8 @@ class _Value(msgspec.Struct, rename="camel", gc=False):
     bool_value: bool | None = None
     double_value: float | None = None
     bytes_value: str | None = None
-    array_value: msgspec.Raw | None = None
-    kvlist_value: msgspec.Raw | None = None
+    array_value: msgspec.Raw = _NOTHING
+    kvlist_value: msgspec.Raw = _NOTHING
 
 
 class _Attribute(msgspec.Struct, gc=False):
@@ -94,13 +98,16 @@ def _quickly(content: bytes) -> list[RecordedSpan]:
         raise
     except msgspec.DecodeError:
         requests = _DECODER.decode_lines(content)
-    return [
+    spans = [
         _recorded(span)
         for request in requests
         for resource in request.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
     ]
+    if not spans:
+        raise _Odd
+    return spans
 
 
 def _recorded(span: _Span) -> RecordedSpan:
@@ -109,6 +116,8 @@ def _recorded(span: _Span) -> RecordedSpan:
         len(span.trace_id) != _TRACE_DIGITS
         or len(span.span_id) != _SPAN_DIGITS
         or (parent and len(parent) != _SPAN_DIGITS)
+        or span.span_id == _NO_SPAN
+        or span.trace_id == _NO_TRACE
         or not 0 < span.start_time_unix_nano < LATEST
         or not 0 <= (span.end_time_unix_nano or 0) < LATEST
     ):
@@ -123,9 +132,9 @@ def _recorded(span: _Span) -> RecordedSpan:
     status = span.status
     end = span.end_time_unix_nano
     return RecordedSpan(
-        trace_id=span.trace_id,
-        id=span.span_id,
-        parent=parent if parent and parent != "0000000000000000" else None,
+        trace_id=span.trace_id.lower(),
+        id=span.span_id.lower(),
+        parent=parent.lower() if parent and parent != _NO_SPAN else None,
         name=span.name,
         start=span.start_time_unix_nano,
         end=end or None,
@@ -144,8 +153,8 @@ def _value(value: _Value) -> Any:
     for plain in (value.string_value, value.int_value, value.bool_value, value.double_value):
         if plain is not None:
             return plain
-    if value.array_value is not None:
+    if value.array_value is not _NOTHING:
         return any_value({"arrayValue": msgspec.json.decode(value.array_value)})
-    if value.kvlist_value is not None:
+    if value.kvlist_value is not _NOTHING:
         return any_value({"kvlistValue": msgspec.json.decode(value.kvlist_value)})
     return value.bytes_value
