@@ -26,7 +26,10 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
     """The first of some keys that holds a text or a number, as text."""
     for key in keys:
         value = item.get(key)
-        if isinstance(value, str | int | float) and not isinstance(value, bool) and value != "":
+        if isinstance(value, str):
+            if value:
+                return value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
     return None
 
