@@ -220,3 +220,12 @@ def test_a_database_with_broken_bytes_is_read_or_refused(tmp_path):
             broken[generator.randrange(16, len(broken))] = generator.randrange(256)
         path.write_bytes(broken)
         read_or_refused(path)
+
+
+def test_a_database_that_is_too_large_is_not_opened(tmp_path):
+    path = tmp_path / "large.db"
+    with path.open("wb") as file:
+        file.write(b"SQLite format 3\0")
+        file.truncate(600 * 2**20)  # sparse: it takes no room
+    with pytest.raises(TraceError, match="at most 536,870,912 are read"):
+        read_trace_file(path)
