@@ -274,6 +274,11 @@ def test_logs_come_one_a_line_or_in_a_list(tmp_path):
         read_documents([{"foo": 1}], source="log", format="agentneo")
 
 
+def test_runs_of_agents_eval_are_not_taken_for_logs():
+    run = {"execution_id": "e", "tool_calls": [], "agent_interactions": [], "errors": []}
+    assert read_documents([run], source="run")[0] == "agents-eval"
+
+
 def test_rows_of_the_wrong_shape_cost_nothing_but_themselves():
     trace = one(
         agent_calls=[

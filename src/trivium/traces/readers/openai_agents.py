@@ -11,7 +11,7 @@ from typing import Any
 
 from trivium.errors import TraceError
 from trivium.traces.readers.fields import count, decoded, dict_, moment, snake, text
-from trivium.traces.readers.records import Left, Record, first_record, told_once, unwrapped
+from trivium.traces.readers.records import Left, Record, first_record, joined_by, told_once, unwrapped
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
@@ -46,7 +46,7 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
             spans.setdefault(text(record, "trace_id") or "", []).append(record)
         elif _is_trace(record):
             name = text(record, "id", "trace_id") or ""
-            traces[name] = traces.get(name, {}) | record
+            joined_by(traces, name, record)
             spans.setdefault(name, [])
         else:
             left.out(place)

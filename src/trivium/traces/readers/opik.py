@@ -13,7 +13,15 @@ from typing import Any
 from trivium.errors import TraceError
 from trivium.traces.readers.fields import count, decoded, dict_, dollars, moment, snake, text
 from trivium.traces.readers.langsmith.graphs import GraphRun, is_handoff, with_graph_agents
-from trivium.traces.readers.records import Left, Record, counted_once, first_record, told_once, unwrapped
+from trivium.traces.readers.records import (
+    Left,
+    Record,
+    counted_once,
+    first_record,
+    joined_by,
+    told_once,
+    unwrapped,
+)
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
@@ -65,7 +73,7 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
         record = snake(item) if isinstance(item, dict) else {}
         if trace is not None or _is_trace(record):
             name = trace if trace is not None else text(record, "id") or ""
-            traces[name] = traces.get(name, {}) | record
+            joined_by(traces, name, record)
             spans.setdefault(name, [])
         elif _is_span(record):
             spans.setdefault(text(record, "trace_id") or "", []).append(record)

@@ -79,6 +79,7 @@ def told_once(
     """
     result: list[Record] = []
     places: dict[str, int] = {}
+    joined: set[int] = set()  # places of records that are copies by now
     problems = []
     for record in records:
         name = text(record, id_key)
@@ -94,15 +95,24 @@ def told_once(
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
         elif known.get(ended) and record.get(ended):
             result.append(record)
-        elif known.get(ended):
-            result[place] = record | _stated(known)
         else:
-            result[place] = known | _stated(record)
+            if place not in joined:
+                known = result[place] = dict(known)
+                joined.add(place)
+            _join(known, record, over=not known.get(ended))
     return result, problems
 
 
-def _stated(record: Record) -> Record:
-    return {key: value for key, value in record.items() if value is not None}
+def _join(known: Record, record: Record, *, over: bool) -> None:
+    """Adds what a record states to one that is known, over what that states or where it states nothing."""
+    for key, value in record.items():
+        if value is not None and (over or known.get(key) is None):
+            known[key] = value
+
+
+def joined_by(records: dict[str, Record], name: str, record: Record) -> None:
+    """Adds what a further record of a trace states to what is known of that trace."""
+    _join(records.setdefault(name, {}), record, over=True)
 
 
 def counted_once(trace: Trace) -> Trace:

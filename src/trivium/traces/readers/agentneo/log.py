@@ -12,6 +12,9 @@ from trivium.traces.trace import Trace
 
 _LISTS = ("agent_calls", "llm_calls", "tool_calls")
 _MARKS = ("project_info", "project_id", "errors", "system_info")
+_FOREIGN = ("agent_interactions", "coordination_events", "execution_id")
+"""Keys of Agents-eval's runs, which have tool calls and errors too."""
+
 _TABLES = {
     "agent_calls": "agent_call",
     "tool_calls": "tool_call",
@@ -30,6 +33,8 @@ def sniff(document: Any) -> bool:
 
 
 def _is_log(document: Record) -> bool:
+    if any(key in document for key in _FOREIGN):
+        return False
     lists = sum(isinstance(document.get(key), list) for key in _LISTS)
     return lists == len(_LISTS) or (lists > 0 and any(key in document for key in _MARKS))
 
