@@ -3,11 +3,30 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.goldens import data
+from tests.strategies import json_values
+from trivium.errors import TraceError
 from trivium.traces.facts import trace_facts
-from trivium.traces.readers import read_path, read_paths, read_trace
+from trivium.traces.readers import read_documents, read_path, read_paths, read_trace
+
+WORDS = ["request", "response", "tool-call", "tool-return", "retry-prompt", "text", "2026-01-01"]
+KEYS = [
+    "kind",
+    "parts",
+    "part_kind",
+    "tool_name",
+    "tool_call_id",
+    "content",
+    "args",
+    "usage",
+    "timestamp",
+    "outcome",
+]
 
 AT = "2026-01-01T00:00:{:02d}Z"
 
@@ -18,6 +37,18 @@ def history(*messages):
         {"kind": kind, "parts": list(parts), "timestamp": AT.format(second), **more}
         for second, (kind, parts, more) in enumerate(messages)
     ]
+
+
+def of_words(inner):
+    return st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
+
+
+def prompt_of(part):
+    return {"kind": "request", "parts": [part, {"part_kind": "user-prompt", "content": part}]}
+
+
+def answer_of(part):
+    return {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": part}, part], "usage": part}
 
 
 def prompt(text="q"):
@@ -159,3 +190,17 @@ def test_the_histories_of_a_real_run_have_the_counts_worked_out_by_hand():
     whole, of_spans = trace_facts(traces), expected["otlp_v6.json"]
     assert (whole.tools, whole.failed_tool_spans) == (of_spans["tools"], of_spans["failed_tool_spans"])
     assert whole.llm_output_tokens == of_spans["llm_output_tokens"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.recursive(json_values | st.sampled_from(WORDS), of_words, max_leaves=25))
+def test_messages_of_any_content_are_read_or_refused(message):
+    """An unhashable kind was a find of atheris."""
+    for history in ([message], [prompt_of(message), message], [answer_of(message)]):
+        try:
+            _, traces = read_documents([history], source="x", format="pydantic-ai")
+        except TraceError:
+            continue
+        for trace in traces:
+            msgspec.json.encode(trace_facts([trace]))
+            msgspec.json.encode(trace)

@@ -51,7 +51,7 @@ def _histories(value: Any) -> list[list[Any]]:
 def _is_message(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.get("kind") in {"request", "response"}
+        and text(value, "kind") in {"request", "response"}
         and isinstance(value.get("parts"), list)
     )
 
@@ -117,7 +117,7 @@ class _Builder:
             self._response(place, message, parts, written)
             return
         for part in parts:
-            kind = part.get("part_kind")
+            kind = text(part, "part_kind")
             if kind == "user-prompt" and self.prompt is None:
                 self.prompt = part.get("content")
             elif kind in _RETURNS or (kind == "retry-prompt" and part.get("tool_name")):
@@ -145,9 +145,9 @@ class _Builder:
             )
         )
         for number, part in enumerate(parts):
-            if part.get("part_kind") in _CALLS:
+            if text(part, "part_kind") in _CALLS:
                 self._call(f"tool-{place}-{number}", part, written)
-            elif part.get("part_kind") in _RETURNS:  # a tool of the provider's own returns within
+            elif text(part, "part_kind") in _RETURNS:  # a tool of the provider's own returns within
                 self._return(place, part)
 
     def _call(self, span_id: str, part: dict[str, Any], written: float | None) -> None:
@@ -172,7 +172,7 @@ class _Builder:
             self.problems.append(TraceProblem(kind="orphan_result", what=what))
             return
         _, at = self._open.pop(same[-1])
-        failed = part.get("part_kind") == "retry-prompt" or part.get("outcome") in _FAILED
+        failed = part.get("part_kind") == "retry-prompt" or text(part, "outcome") in _FAILED
         start, end = self._spans[at].start, moment(part.get("timestamp"))
         self._spans[at] = msgspec.structs.replace(
             self._spans[at],
