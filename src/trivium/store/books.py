@@ -13,8 +13,8 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.store.writer import Writer
 
-_BETWEEN = " "
-"""Between the dimensions of an entry; their names hold none."""
+_BETWEEN = "\x1f"
+"""Between the dimensions of an entry: what separates units, in ASCII."""
 
 
 class StoredBooks:

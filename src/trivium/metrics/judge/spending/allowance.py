@@ -14,6 +14,10 @@ one by one. About three times what models write."""
 THINKING = 16_000
 """Tokens for a model that thinks before it answers; providers count its thoughts as output."""
 
+MOST = 8_000
+MOST_WITH_THOUGHTS = 20_000
+"""Beyond these, models refuse the request, or their clients want to stream the answer."""
+
 
 def answer_tokens(dimensions: Sequence[Dimension], *, thinks: bool) -> int:
     """Most tokens of an answer that judges some dimensions.
@@ -28,4 +32,4 @@ def answer_tokens(dimensions: Sequence[Dimension], *, thinks: bool) -> int:
     needed = _FRAME + sum(
         _DIMENSION + _CRITERION * len(each.criteria) + _CLAIMS * each.claims for each in dimensions
     )
-    return needed + THINKING * thinks
+    return min(needed + THINKING, MOST_WITH_THOUGHTS) if thinks else min(needed, MOST)

@@ -73,11 +73,11 @@ class Prices:
     """
 
     def __init__(self, names: Iterable[str], given: GivenPrices) -> None:
+        self._given = given
         self._names: dict[tuple[str, str], str] = {}
-        self._prices: dict[str, Price | None] = {}
         for name in names:
-            self._names.setdefault(_place(name), name)
-            self._prices[name] = _given(given[name]) if name in given else _listed(name)
+            self._names.setdefault(place_of(name), name)
+        self._known: dict[str, Price | None] = {}
 
     def name(self, call: Call) -> str:
         """The model of a call, as the suite names it."""
@@ -85,7 +85,10 @@ class Prices:
 
     def price(self, name: str) -> Price | None:
         """Of a model by the suite's name, or None where nobody knows."""
-        return self._prices.get(name)
+        if name not in self._known:
+            # The list takes a tenth of a second to load: not before somebody asks.
+            self._known[name] = _given(self._given[name]) if name in self._given else _listed(name)
+        return self._known[name]
 
     def problems(self) -> list[Problem]:
         """What to write for each model that has no price, for a suite with a budget in USD."""
@@ -95,8 +98,8 @@ class Prices:
                 f'no price of "{name}" is known, which budget_usd needs. Give it, in USD per million '
                 f'tokens (0 for a model of your own):  prices: {{"{name}": {{input: 0.15, output: 0.60}}}}',
             )
-            for name, price in self._prices.items()
-            if price is None
+            for name in self._names.values()
+            if self.price(name) is None
         ]
 
 
@@ -120,7 +123,7 @@ def price_problems(judge: JudgeSettings) -> list[Problem]:
     return problems
 
 
-def _place(name: str) -> tuple[str, str]:
+def place_of(name: str) -> tuple[str, str]:
     """Provider and model of a name, as calls hold them."""
     provider, _, model = name.partition(":")
     return ("openai-chat" if provider == "openai" else provider), model

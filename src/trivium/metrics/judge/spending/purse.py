@@ -102,7 +102,7 @@ class RunPurse:
         self._drawn_usd, self._drawn_tokens = self._usd, self._tokens
         self._held_usd, self._held_tokens, self._in_flight = 0.0, 0, 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._drawing = asyncio.Lock()
+        self._drawing: asyncio.Future[None] | None = None
         self._read_ratio = self._written_ratio = 1.0
 
     async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
@@ -210,15 +210,20 @@ class RunPurse:
                 paid.set_result(None)
 
     async def _draw(self) -> None:
-        """Put down what may be spent before it is."""
-        if not self._needs_drawing():
-            return
-        async with self._drawing:
-            if self._needs_drawing():
+        """Put down what may be spent before it is; one does so for all that wait."""
+        while self._needs_drawing():
+            if self._drawing is not None:
+                await asyncio.wait([self._drawing])
+                continue
+            self._drawing = asyncio.get_running_loop().create_future()
+            try:
                 usd = _ahead(self._usd + self._held_usd, self._budget_usd)
                 tokens = int(_ahead(self._tokens + self._held_tokens, self._budget_tokens))
                 await asyncio.to_thread(self._books.draw, usd=usd, tokens=tokens)
                 self._drawn_usd, self._drawn_tokens = usd, tokens
+            finally:
+                self._drawing.set_result(None)
+                self._drawing = None
 
     def _needs_drawing(self) -> bool:
         usd, tokens = self._usd + self._held_usd, self._tokens + self._held_tokens
