@@ -20,6 +20,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
 from trivium.runs.engines.local import ask_and_score
+from trivium.runs.judging.wiring import judges_of
 from trivium.runs.own_thread import run_in_own_thread
 from trivium.runs.pipeline import Pipeline, batches
 from trivium.runs.progress import Progress, Quiet
@@ -108,11 +109,12 @@ async def evaluate_async(
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
-        await _score_stored(opened, run, pipeline)
-        if adapter is not None:
-            await _ask(adapter, loaded, settings, opened, run, pipeline)
-        elif recorded is not None:
-            await _read(recorded, loaded, opened, run, pipeline)
+        with judges_of(run, opened, built):
+            await _score_stored(opened, run, pipeline)
+            if adapter is not None:
+                await _ask(adapter, loaded, settings, opened, run, pipeline)
+            elif recorded is not None:
+                await _read(recorded, loaded, opened, run, pipeline)
     except (asyncio.CancelledError, TriviumError, OSError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)

@@ -6,6 +6,9 @@ from trivium.runs.columns import Column
 from trivium.runs.summary import Summary
 from trivium.suites.settings import Settings
 
+NO_JUDGE = "no judge"
+"""How the reason of a judgement begins that was due and could not be had."""
+
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
 """Under these, intervals are warned of, and not called by their level (spec: metrics, B.3)."""
@@ -27,6 +30,7 @@ def _warnings(
             how = ", ".join(column.methods) or "another way"
             reason = _reason(column, "fallback")
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
+    yield from _about_judges(columns)
     yield from _about_attempts(summary, settings)
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"}:
@@ -37,6 +41,21 @@ def _warnings(
     yield from _about_groups(summary, settings)
     yield from _about_parts(summary)
     yield from _about_what_is_left_out(settings, columns, shown)
+
+
+def _about_judges(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Judgements that were due and left out; those that failed or were stood in for are told of anyway."""
+    for column in columns.values():
+        unjudged = sum(
+            count
+            for (kind, reason), count in column.reasons.items()
+            if column.tier == "judge" and kind == "skipped" and reason.startswith(NO_JUDGE)
+        )
+        if unjudged and column.status["ok"]:
+            yield (
+                f"{column.name} was not judged in {unjudged} of {column.attempts}: "
+                f"{_reason(column, 'skipped', beginning=NO_JUDGE)}"
+            )
 
 
 def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
@@ -86,8 +105,12 @@ def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
         yield f"intervals rest on {groups} groups: they may be somewhat too narrow"
 
 
-def _reason(column: Column, status: str) -> str:
-    reasons = [(count, reason) for (kind, reason), count in column.reasons.items() if kind == status]
+def _reason(column: Column, status: str, *, beginning: str = "") -> str:
+    reasons = [
+        (count, reason)
+        for (kind, reason), count in column.reasons.items()
+        if kind == status and reason.startswith(beginning)
+    ]
     if not reasons:
         return ""
     most = max(reasons)[1]

@@ -37,10 +37,12 @@ class Writer:
         """Hand over a write; returns at once.
 
         Raises:
-            StoreError: If an earlier one failed.
+            StoreError: If an earlier one failed, or the run has ended.
         """
         with self._changed:
             self._check()
+            if self._closing:
+                raise StoreError("the run has ended: nothing more is written of it")
             self._due.append((kind, what))
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="trivium-writer", daemon=True)
