@@ -109,7 +109,7 @@ async def evaluate_async(
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
-        with judges_of(run, opened, built):
+        async with judges_of(run, opened, built):
             await _score_stored(opened, run, pipeline)
             if adapter is not None:
                 await _ask(adapter, loaded, settings, opened, run, pipeline)

@@ -28,13 +28,13 @@ def test_the_ledger_is_what_the_provider_says(store, monkeypatch):
         usd, tokens = billed(server)
         requests, answered = len(server.requests), server.counts["answer"]
     spent = summary.spent
-    assert (spent.requests, spent.answered, spent.from_cache, spent.unknown) == (requests, answered, 0, 0)
-    assert spent.input_tokens + spent.output_tokens == tokens
-    assert spent.cost_usd == pytest.approx(usd)
+    assert (spent.requests, spent.answered + spent.unknown, spent.from_cache) == (requests, answered, 0)
+    assert spent.unknown or spent.input_tokens + spent.output_tokens == tokens
+    assert spent.cost_usd - 1e-12 <= usd <= spent.cost_usd + spent.unknown_usd + 1e-12
     assert set(spent.models) == {MODEL}
-    assert spent.models[MODEL].cost_usd == pytest.approx(usd)
+    assert spent.models[MODEL].cost_usd == pytest.approx(spent.cost_usd)
     assert set(spent.dimensions) == {"clarity", "constructiveness"}
-    assert sum(share.cost_usd for share in spent.dimensions.values()) == pytest.approx(usd)
+    assert sum(share.cost_usd for share in spent.dimensions.values()) == pytest.approx(spent.cost_usd)
 
 
 def test_tokens_of_answers_that_were_no_use_and_of_models_passed_over_are_counted(store, monkeypatch):
@@ -49,8 +49,9 @@ def test_tokens_of_answers_that_were_no_use_and_of_models_passed_over_are_counte
     assert set(spent.models) == {MODEL, OTHER}
     assert spent.models[MODEL].answered == 6, "each case was asked twice, in vain"
     assert spent.models[OTHER].answered == 3
-    assert spent.input_tokens + spent.output_tokens == tokens
-    assert spent.cost_usd == pytest.approx(usd)
+    # What was overdue was asked a second time, and the slower of the two not waited for.
+    assert spent.input_tokens + spent.output_tokens <= tokens
+    assert spent.cost_usd - 1e-12 <= usd <= spent.cost_usd + spent.unknown_usd + 1e-12
 
 
 def test_a_budget_ends_judging_and_the_rest_goes_the_way_of_the_policy(store, monkeypatch):

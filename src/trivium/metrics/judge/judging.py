@@ -209,7 +209,7 @@ class Judge:
                 schema=asked.schema,
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,
-                max_tokens=answer_tokens(asked.dimensions, thinks=model.thinks),
+                max_tokens=settings.max_tokens or answer_tokens(asked.dimensions, thinks=model.thinks),
                 sample=index,
                 about=tuple(each.name for each in asked.dimensions),
             )

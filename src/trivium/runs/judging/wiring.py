@@ -1,23 +1,21 @@
 """Wiring: the judges of a run get its purse and its answers, both kept in the store as it goes."""
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-from trivium.metrics.judge.dimensions import account_of
-from trivium.metrics.judge.spending.purse import RunPurse
+from trivium.metrics.judge.dimensions import bench_of
+from trivium.metrics.judge.spending.purse import run_purse
 from trivium.metrics.metric import Metric
 from trivium.store.answers import StoredAnswers
 from trivium.store.books import StoredBooks
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
-log = logging.getLogger(__name__)
 
-
-@contextmanager
-def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> Iterator[None]:
-    """Let the judges among some metrics spend and keep in the name of a run.
+@asynccontextmanager
+async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
+    """Let the judges among some metrics spend and keep in the name of a run; closes the metrics.
 
     Args:
         run: Owned by this process.
@@ -27,21 +25,23 @@ def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> Iterat
     Raises:
         StoreError: If what was kept or spent cannot be written.
     """
-    account = account_of(metrics)
-    if account is None:
+    bench = bench_of(metrics)
+    if bench is None:
         yield
         return
-    settings = account.settings
-    answers = StoredAnswers(store, run, shared=settings.cache)
+    answers = StoredAnswers(store, run, shared=bench.settings.cache)
     books = StoredBooks(store, run)
-    purse = RunPurse(
-        account.prices, budget_usd=settings.budget_usd, budget_tokens=settings.budget_tokens, books=books
-    )
-    account.use(answers=answers, purse=purse)
-    try:
-        yield
-    finally:
-        # What is drawn and not spent is given back last, when nothing can be in flight any more.
+    purse = run_purse(bench.settings, books=books)
+    bench.equip(answers=answers, purse=purse)
+
+    def end() -> None:
+        # Only when nothing is in flight any more is it known what is left of what was drawn.
+        bench.close()
         answers.close()
         purse.close()
         books.close()
+
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(end)

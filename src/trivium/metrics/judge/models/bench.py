@@ -15,8 +15,7 @@ from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import PATIENCE, Line, Patience
 from trivium.metrics.judge.models.opening import ModelOff, open_model
 from trivium.metrics.judge.models.usual import UsualClient
-from trivium.metrics.judge.spending.prices import Prices
-from trivium.metrics.judge.spending.purse import Purse, RunPurse
+from trivium.metrics.judge.spending.purse import Purse, run_purse
 from trivium.suites.settings import JudgeSettings
 
 T = TypeVar("T")
@@ -65,6 +64,7 @@ class Bench:
     """
 
     def __init__(self, settings: JudgeSettings, *, patience: Patience = PATIENCE) -> None:
+        self.settings = settings
         self._room = _Room(settings, patience)
         self._finalizer = weakref.finalize(self, self._room.stop)
 
@@ -179,7 +179,7 @@ class _Room:
         model = open_model(name)
         profile: Any = model.profile
         if self.purse is None:
-            self.purse = self._own_purse()
+            self.purse = run_purse(self._settings)
         line = Line(
             lean_client(name, model) or UsualClient(model),
             self.purse,
@@ -199,15 +199,6 @@ class _Room:
             native=bool(profile.get("supports_json_schema_output")),
             thinks=thinks or bool(profile.get("thinking_always_enabled")),
             line=line,
-        )
-
-    def _own_purse(self) -> Purse:
-        settings = self._settings
-        more = [name for names in settings.models_by_complexity.values() for name in names]
-        return RunPurse(
-            Prices(dict.fromkeys((*settings.models, *more)), settings.prices),
-            budget_usd=settings.budget_usd,
-            budget_tokens=settings.budget_tokens,
         )
 
     def _landed(self, call: Call, reply: Reply) -> None:

@@ -8,7 +8,8 @@ import msgspec
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.spending.bound import bytes_sent
 from trivium.metrics.judge.spending.ledger import Books, Entry, RememberedBooks, Spending
-from trivium.metrics.judge.spending.prices import Price, Prices
+from trivium.metrics.judge.spending.prices import Price, Prices, models_of
+from trivium.suites.settings import JudgeSettings
 
 ADVANCE = 0.02
 """Share of the budget that is put down as spent beforehand, so that not every request waits for a disk."""
@@ -241,3 +242,18 @@ class RunPurse:
 def _ahead(needed: float, budget: float | None) -> float:
     """What is needed and an advance, within the budget."""
     return needed if budget is None else min(needed + ADVANCE * budget, max(needed, budget))
+
+
+def run_purse(judge: JudgeSettings, *, books: Books | None = None) -> RunPurse:
+    """The purse that a suite's settings make.
+
+    Args:
+        judge: The settings.
+        books: Where spending is put down; None remembers it.
+    """
+    return RunPurse(
+        Prices(models_of(judge), judge.prices),
+        budget_usd=judge.budget_usd,
+        budget_tokens=judge.budget_tokens,
+        books=books,
+    )
