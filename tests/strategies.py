@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
+from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
 from trivium.traces.repair import normalise
@@ -50,6 +51,40 @@ def cases(ids: st.SearchStrategy[str] = names) -> st.SearchStrategy[Case]:
 
 
 bars = st.floats(0, 1)
+weights = st.floats(1e-3, 1e3)
+levels = st.dictionaries(names, bars, min_size=2, max_size=4)
+criteria = st.lists(st.sampled_from("abc"), min_size=1, unique=True).flatmap(
+    lambda chosen: st.tuples(
+        *(st.builds(Criterion, name=st.just(name), asks=names, weight=weights) for name in chosen)
+    )
+)
+dimensions = (
+    st.builds(Dimension, name=st.just("d"), asks=names, criteria=criteria, weight=weights)
+    | st.builds(Dimension, name=st.just("d"), asks=names, levels=levels, weight=weights)
+    | st.builds(Dimension, name=st.just("d"), asks=names, claims=st.just(True))
+)
+rubrics = st.builds(
+    Rubric,
+    name=st.just("mine"),
+    dimensions=dimensions.map(lambda dimension: (dimension,)),
+    pass_mark=bars,
+    scale=st.sampled_from([None, "ratio", "minmax"]),
+    step=st.sampled_from([None, 0.5, 0.2]),
+    instructions=st.none() | texts.map(lambda text: f"{_plain(text)}{{rubric}}{{{{"),
+    material=st.none() | texts.map(lambda text: f"{{material}}{_plain(text)}"),
+)
+judges = st.builds(
+    JudgeSettings,
+    models=st.just(("openai:one",)),
+    samples=st.integers(1, 3),
+    rubric=st.just(("review",)) | st.builds(lambda own: ("agent", own), rubrics),
+)
+
+
+def _plain(text: str) -> str:
+    return text.replace("{", "").replace("}", "")
+
+
 settings_of_suites = st.builds(
     Settings,
     metrics=st.none() | st.just(("cosine", "success")),
@@ -59,7 +94,7 @@ settings_of_suites = st.builds(
     | st.just(SuccessRule(exact=True))
     | st.just(SuccessRule(regex="a+")),
     tools=st.builds(ToolSettings, read_only=st.lists(names, max_size=2).map(tuple)),
-    judge=st.none() | st.builds(JudgeSettings, models=st.just(("openai:one",)), samples=st.integers(1, 3)),
+    judge=st.none() | judges,
     limits=st.builds(Limits, seconds=st.floats(0.5, 1e4), retries=st.integers(0, 3)),
     gates=st.dictionaries(names, st.builds(Gate, at_least=bars), max_size=2),
     seed=st.integers(0, 2**53),

@@ -11,6 +11,7 @@ import trivium as tv
 from trivium.errors import SuiteError
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.schema import record_schema, suite_schema
+from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
 TONE = {
@@ -259,3 +260,10 @@ def test_a_digest_changes_with_anything_in_a_rubric():
 def test_a_step_that_does_not_reach_the_top_is_refused():
     with pytest.raises(SuiteError, match="judge.step: 1 to 5 is no whole number of steps of 0.7"):
         Suite.from_dict({"cases": CASES, "judge": {"step": 0.7}})
+
+
+def test_what_a_run_stores_of_its_settings_is_what_was_read(tmp_path):
+    written(tmp_path / "tone.yaml", TONE)
+    suite = Suite.load(written(tmp_path / "suite.yaml", {"cases": CASES, "judge": {"rubric": "tone.yaml"}}))
+    stored = json.loads(json.dumps(msgspec.to_builtins(suite.settings)))
+    assert msgspec.convert(stored, Settings) == suite.settings
