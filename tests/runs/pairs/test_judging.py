@@ -175,3 +175,14 @@ def test_unlike_suites_are_noted(store, monkeypatch):
     runs = stored_run(store, "b", one(a="x")), stored_run(store, "h", one(a="yy"), suite="other")
     with served(JudgeServer(answer=saying(by_length), plan=at({})), monkeypatch):
         assert "not the same" in tv.judge_pairs(*runs, judge=JUDGE).notes[0]
+
+
+def test_the_same_question_is_asked_once_and_kept(store, monkeypatch):
+    server = JudgeServer(answer=saying(by_length))
+    first = compared(store, monkeypatch, server, one(a="x"), one(a="yy"))
+    with served(JudgeServer(answer=saying(by_length)), monkeypatch) as again:
+        # Another address is another provider: the first one's is kept.
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        second = tv.judge_pairs(tv.Run.load("b", store=store), tv.Run.load("h", store=store), judge=JUDGE)
+    assert again.requests == []
+    assert second.figures == first.figures

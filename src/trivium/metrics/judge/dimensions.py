@@ -11,6 +11,7 @@ from trivium.errors import Problem, SuiteError
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.judging import Judge
 from trivium.metrics.judge.models.bench import Bench
+from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
@@ -124,7 +125,11 @@ class Overall(Metric):
         return tuple(self.weights)
 
     def score(self, subject: Subject) -> Score:
-        """Folds the dimensions; ``detail.passed`` says whether the mark is reached."""
+        """Folds the dimensions; ``detail.passed`` says whether the mark is reached.
+
+        Of a panel it says whether a strict majority of the judges, each by its own scores, has it reached,
+        and is null where they tie.
+        """
         scores = {name: subject.scores[name] for name in self.weights}
         there = {name: score.value for name, score in scores.items() if score.value is not None}
         if not there:
@@ -132,6 +137,11 @@ class Overall(Metric):
         leaning = [name for name in there if scores[name].status == "fallback"]
         total = sum(self.weights[name] for name in there)
         value = min(1.0, sum(self.weights[name] * score for name, score in there.items()) / total)
+        each = by_judge(scores, self.weights)
+        passed = (
+            majority([mean >= self.pass_mark for mean in each.values()]) if each else value >= self.pass_mark
+        )
+        detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": there}
         return Score(
             name=self.name,
             tier=self.tier,
@@ -139,7 +149,7 @@ class Overall(Metric):
             status="fallback" if leaning else "ok",
             reason=f"fallback in {', '.join(leaning)}" if leaning else None,
             method=STAND_IN if leaning else None,
-            detail={"passed": value >= self.pass_mark, "pass_mark": self.pass_mark, "dimensions": there},
+            detail=detail | ({"by_judge": each} if each else {}),
         )
 
 

@@ -10,6 +10,7 @@ from tests.judge_server import HANG, REFUSAL, TRUNCATED, JudgeServer, at, failur
 from tests.metrics.judge.asked import CLAUDE, GPT, MINI, clarity, judged, served
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.panels.combining import Missing, Vote, combined
+from trivium.metrics.judge.panels.majority import majority
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 
 PANEL = (GPT, MINI, CLAUDE)
@@ -177,3 +178,31 @@ def test_a_panels_level_is_one_that_more_than_half_are_for(levels):
         assert (found.status, found.raw) == ("ok", most)
     else:
         assert (found.status, found.value) == ("abstained", None)
+
+
+def test_a_panel_passes_what_more_than_half_of_its_judges_pass(monkeypatch):
+    def overall(*levels):
+        said = dict(zip(NAMES, levels, strict=True))
+
+        def answer(question):
+            own = level(said[question.model])["source_quality"]
+            forms = question.schema["properties"]
+            return {
+                name: own if "level" in form["properties"] else _covered(form) for name, form in forms.items()
+            }
+
+        with served(JudgeServer(answer=answer), monkeypatch):
+            (scores,) = judged(("agent.overall",), models=PANEL, panel=True)
+        return scores["agent.overall"].detail
+
+    mostly = overall("good", "good", "failed")
+    assert mostly["passed"] is True
+    assert mostly["by_judge"][CLAUDE] < 0.7 <= mostly["by_judge"][GPT]
+    assert overall("good", "failed", "failed")["passed"] is False
+    assert majority([True, False]) is None
+
+
+def _covered(form):
+    """An answer that claims nothing and covers nothing."""
+    empty = {"evidence": [], "reason": "so", "confidence": 3}
+    return empty | {name: [] for name in form["properties"] if name not in empty}
