@@ -31,7 +31,10 @@ FORMATS = {
     "who-and-when": "trivium.traces.readers.who_and_when",
     "inspect": "trivium.traces.readers.inspect_logs.reader",
 }
-"""Formats by name, in the order in which they are tried on a file of unknown format."""
+"""Formats by name, in the order in which they are tried on a file of unknown format.
+
+Native comes after those that hold ``spans`` in a form of their own.
+"""
 
 
 def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
