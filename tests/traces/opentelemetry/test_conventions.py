@@ -1,5 +1,7 @@
 """What spans are read as, convention by convention."""
 
+import json
+
 import pytest
 
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
@@ -376,8 +378,9 @@ class TestNamesOfAgents:
 
 def node(id, path, step=None, kind="CHAIN", **rest):
     """A span of LangGraph."""
-    metadata = f'{{"langgraph_checkpoint_ns": "{path}", "langgraph_step": {step or "null"}}}'
-    return span(id, {"openinference.span.kind": kind, "metadata": metadata}, **rest)
+    inner = path.rpartition("|")[2].partition(":")[0]
+    told = {"langgraph_checkpoint_ns": path, "langgraph_node": inner, "langgraph_step": step}
+    return span(id, {"openinference.span.kind": kind, "metadata": json.dumps(told)}, **rest)
 
 
 class TestLangGraph:
@@ -447,6 +450,17 @@ class TestLangGraph:
             asks = {place: f"{name}:{number}", "gen_ai.operation.name": "chat"}
             spans.append(span(f"m{number}", asks, parent=f"n{number}", at=(start + 1, start + 2)))
         assert asked(read(*spans)) == [("a", "b", "handoff")]
+
+    def test_a_tool_that_hands_over_is_no_call(self):
+        trace = read(
+            node("n0", "a:1", 1, name="a", at=(0, 5)),
+            node("m0", "a:1", 1, "LLM", parent="n0", at=(1, 2)),
+            node("t0", "a:1", 1, "TOOL", parent="n0", name="transfer_to_b", at=(3, 4)),
+            node("n1", "b:2", 2, name="b", at=(6, 9)),
+            node("m1", "b:2", 2, "LLM", parent="n1", at=(7, 8)),
+        )
+        assert trace.tool_calls == ()
+        assert asked(trace) == [("a", "b", "handoff")]
 
     @pytest.mark.parametrize("metadata", ["no json", "[]", '{"langgraph_checkpoint_ns": 3}', '{"x": 1}', 7])
     def test_other_metadata_is_no_place(self, metadata):

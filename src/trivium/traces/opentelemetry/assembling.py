@@ -7,14 +7,15 @@ import msgspec
 
 from trivium.traces.nesting import message_time
 from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.handoffs import messages_between_nodes, stated_messages
+from trivium.traces.opentelemetry.handoffs import stated_messages
 from trivium.traces.opentelemetry.kinds import reading
-from trivium.traces.opentelemetry.langgraph import read_nodes
+from trivium.traces.opentelemetry.langgraph import graph_runs
 from trivium.traces.opentelemetry.naming import name_agents
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.repeats import settle_repeats
 from trivium.traces.opentelemetry.resent import without_resent
 from trivium.traces.opentelemetry.spans import spans_of
+from trivium.traces.readers.langsmith.graphs import with_graph_agents
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Trace, TraceProblem
 
@@ -45,19 +46,19 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     problems: list[TraceProblem] = []
     ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
     readings = [reading(span) for span in ordered]
-    runs = [] if told.isdisjoint(_NODE_MARKS) else read_nodes(ordered, readings)
+    graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
     name_agents(ordered, readings, by_run=wanted.RUN in told)
     repeated = settle_repeats(ordered, readings)
     origin = min((span.start for span in ordered if span.start is not None), default=None)
-    made = spans_of(ordered, readings, repeated, origin or 0)
     trace = normalise(
-        made,
+        spans_of(ordered, readings, repeated, origin or 0),
         trace_id=trace_id,
         problems=problems,
         metadata={} if origin is None else {"started": _moment(origin)},
     )
-    messages = messages_between_nodes(runs, [made[run.span].start for run in runs])
-    messages += stated_messages(trace, ordered, readings, told)
+    messages = stated_messages(trace, ordered, readings, told)
+    if graphs:
+        return with_graph_agents(trace, graphs, messages)
     if messages:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))

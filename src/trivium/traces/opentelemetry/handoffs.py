@@ -1,12 +1,10 @@
-"""Hand-offs that no nesting tells: siblings with a span between, stated callers, steps of a graph."""
+"""Hand-offs that no nesting tells: siblings with a span between, stated callers."""
 
 from collections.abc import Sequence, Set
-from itertools import pairwise
 
 from trivium.traces.opentelemetry import wanted
 from trivium.traces.opentelemetry.contents import named
 from trivium.traces.opentelemetry.kinds import Reading
-from trivium.traces.opentelemetry.langgraph import NodeRun
 from trivium.traces.opentelemetry.recorded import RecordedSpan
 from trivium.traces.trace import Message, Span, Trace
 
@@ -60,27 +58,6 @@ def stated_messages(
     for sender, span in followed:
         if (sender, span.name) not in pairs:
             _add(found, sender, span.name, "handoff", span.start)
-    return found
-
-
-def messages_between_nodes(runs: Sequence[NodeRun], starts: Sequence[float | None]) -> list[Message]:
-    """Control that passes from each step of a graph to the next; runs of one step are parallel.
-
-    Args:
-        runs: In order.
-        starts: Seconds at which each began.
-    """
-    groups: list[list[int]] = []
-    for index, run in enumerate(runs):
-        if groups and run.step is not None and runs[groups[-1][0]].step == run.step:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    found: list[Message] = []
-    for earlier, later in pairwise(groups):
-        for receiver in later:
-            for sender in dict.fromkeys(runs[index].agent for index in earlier):
-                _add(found, sender, runs[receiver].agent, "handoff", starts[receiver])
     return found
 
 

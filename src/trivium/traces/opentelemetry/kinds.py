@@ -44,13 +44,15 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         kind: Of the span.
         name: Of the agent, tool or model; an empty one is an agent that has none.
         agent: Who did it, where the span itself says so.
-        receiver: The agent that a hand-off dressed as a tool goes to.
+        receiver: The agent that a hand-off dressed as a tool goes to, where it says so.
+        handoff: Whether it is such a hand-off.
     """
 
     kind: SpanKind
     name: str
     agent: str | None = None
     receiver: str | None = None
+    handoff: bool = False
 
 
 def reading(span: RecordedSpan) -> Reading:
@@ -91,7 +93,8 @@ def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
         return Reading("agent", name or "")
     if kind == "tool":
         name = named(attributes.get(wanted.TOOL)) or span.name
-        return Reading("tool", name, None, _after(name, _HANDOFF) or None)
+        receiver = _after(name, _HANDOFF) or None
+        return Reading("tool", name, None, receiver, receiver is not None)
     return Reading(kind, _model(span) if kind == "llm" else span.name)
 
 

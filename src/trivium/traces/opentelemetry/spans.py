@@ -24,7 +24,7 @@ def spans_of(
     made: list[Span] = []
     callers: dict[str, str | None] = {}
     for span, what in zip(ordered, readings, strict=True):
-        kind, name, receiver = what.kind, what.name, what.receiver
+        kind, name, handoff = what.kind, what.name, what.handoff
         caller = None if span.parent is None else callers.get(span.parent)
         agent = name if kind == "agent" else what.agent or caller
         callers[span.id] = name if kind == "agent" else caller
@@ -44,7 +44,7 @@ def spans_of(
                 input=goes_in,
                 output=comes_out,
                 usage=usage_of(span.attributes) if kind == "llm" and span.id not in repeated else None,
-                attributes=_extra(span, failed, receiver) if failed or receiver else {},
+                attributes=_extra(span, failed=failed, handoff=handoff) if failed or handoff else {},
             )
         )
     return made
@@ -71,10 +71,10 @@ def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
     )
 
 
-def _extra(span: RecordedSpan, failed: bool, receiver: str | None) -> dict[str, Any]:
+def _extra(span: RecordedSpan, *, failed: bool, handoff: bool) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     if failed and (why := error_of(span)):
         extra["error"] = why
-    if receiver is not None:
+    if handoff:
         extra["handoff"] = True
     return extra
