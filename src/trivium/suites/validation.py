@@ -292,7 +292,7 @@ _NOUNS = {
 def _expected_number(shape: inspect.IntType | inspect.FloatType) -> str:
     noun = "a whole number" if isinstance(shape, inspect.IntType) else "a number"
     bounds = [
-        f"{words} {bound:,}"
+        f"{words} {int(bound) if bound == int(bound) else bound:,}"
         for words, bound in (
             ("at least", shape.ge),
             ("more than", shape.gt),

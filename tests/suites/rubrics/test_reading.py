@@ -106,13 +106,14 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
         ],
         material="{trace} {outptu}",
     )
+    bounds = "expected a number of more than 0 and at most 1,000,000"
     expected, near = "expected a built-in dimension such as review.clarity", '"agent.completeness"'
     assert said == [
         f'dimensions[0]: found the text "review.clrity", {expected}. Did you mean "review.clarity"?',
         f'dimensions[1].extends: found the text "agent.completness", {expected}. Did you mean {near}?',
         'name: found the text "1 tone", expected a name of letters, digits and _, a letter first',
         'dimensions[1]: unknown key "wight". Did you mean "weight"?',
-        "dimensions[2].criteria[0].weight: found the number 0, expected a number of more than 0",
+        f"dimensions[2].criteria[0].weight: found the number 0, {bounds}",
         'dimensions[2]: "asks" is missing',
         "pass_mark: found the number 7, expected a number of at least 0 and at most 1",
         'material: line 1: unknown placeholder "{outptu}". Did you mean "output"?',

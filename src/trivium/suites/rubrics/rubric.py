@@ -15,7 +15,7 @@ Name = Annotated[
     ),
 ]
 Filled = Annotated[str, Meta(min_length=1)]
-Weight = Annotated[float, Meta(gt=0)]
+Weight = Annotated[float, Meta(gt=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Step = Annotated[float, Meta(ge=0.1, le=1)]
 Scale = Literal["ratio", "minmax"]
