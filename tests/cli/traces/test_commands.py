@@ -104,3 +104,15 @@ def test_what_cannot_be_read_or_written_ends_with_2(capsys):
     assert (code, 'Did you mean "otlp"' in err) == (2, True)
     code, _, err = outcome(capsys, "import", "spans.json", "-o", "no/such/folder.jsonl")
     assert (code, "cannot be written" in err) == (2, True)
+
+
+def test_a_line_of_outputs_may_name_a_file_of_spans(capsys, tmp_path):
+    cases = [{"id": "1", "input": "q", "expect": {"tools": [{"name": "ask"}, {"name": "look"}]}}]
+    suite = {"name": "s", "metrics": ["tool_selection", "tool_success"], "cases": cases}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    for named in ({"file": "spans.json"}, {"file": "spans.json", "format": "otlp"}):
+        line = {"case": "1", "output": "x", "trace": named}
+        (tmp_path / "outputs.jsonl").write_text(json.dumps(line))
+        assert run_command(["score", "suite.json", "--outputs", "outputs.jsonl", "--json"]) == 0
+        metrics = json.loads(capsys.readouterr().out)["metrics"]
+        assert (metrics["tool_selection"]["mean"], metrics["tool_success"]["mean"]) == (1.0, 0.5)

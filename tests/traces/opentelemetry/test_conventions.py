@@ -323,6 +323,17 @@ class TestHandoffs:
         beside = read(outer, call, agent("aide", at=(6, 7)))
         assert asked(beside) == [("boss", "aide", "handoff")]
 
+    def test_of_many_transfers_each_is_held_against_its_own_time(self):
+        transfer = {"gen_ai.transfer.target.name": "aide"}
+        spans = [agent("boss", at=(0, 99))]
+        for number in range(9):
+            at = 10 * number + 1
+            spans.append(tool(f"to{number}", "transfer", transfer, parent="boss", at=(at, at + 4)))
+            if number % 3:
+                spans.append(agent(f"aide{number}", "aide", parent=f"to{number}", at=(at + 1, at + 3)))
+        found = [m for m in read(*spans).messages if m.type != "result_delivery"]
+        assert [m.type for m in found] == ["handoff", "task_request", "task_request"] * 3
+
     @pytest.mark.parametrize(
         ("caller", "told"),
         [

@@ -1,7 +1,9 @@
 """Hand-offs that no nesting tells: siblings with a span between, stated callers."""
 
+from bisect import bisect_left
 from collections.abc import Sequence, Set
 
+from trivium.traces.nesting import message_time
 from trivium.traces.opentelemetry import wanted
 from trivium.traces.opentelemetry.contents import named
 from trivium.traces.opentelemetry.kinds import Reading
@@ -25,8 +27,9 @@ def stated_messages(
     """
     if told.isdisjoint(_STATING) and not any(what.receiver for what in readings):
         return []
-    nested = [(m.sender, m.receiver, m.time) for m in trace.messages if m.type == "task_request"]
-    pairs = {(sender, receiver) for sender, receiver, _ in nested}
+    nested = [message for message in trace.messages if message.type == "task_request"]
+    pairs = {(message.sender, message.receiver) for message in nested}
+    begun = _beginnings(nested)
     agents = {span.agent or span.name for span in trace.spans if span.kind == "agent"}
     nodes = {
         str(span.attributes[wanted.NODE]): what.name
@@ -44,7 +47,7 @@ def stated_messages(
             _add(found, sender, receiver, "handoff", span.start)
             continue
         target = named(attributes.get(wanted.TRANSFER))
-        if target is not None and not _within(nested, span, target):
+        if target is not None and not _within(begun.get(target, ()), span):
             _add(found, span.agent, target, "handoff", span.start)
         caller = named(attributes.get(wanted.CALLER))
         if caller is not None and span.kind == "agent" and (caller, span.name) not in pairs:
@@ -61,11 +64,20 @@ def stated_messages(
     return found
 
 
-def _within(nested: list[tuple[str, str, float | None]], tool: Span, receiver: str) -> bool:
-    """Whether the agent that a tool transfers to ran below that tool."""
-    start = float("-inf") if tool.start is None else tool.start
-    end = float("inf") if tool.end is None else tool.end
-    return any(to == receiver and (time is None or start <= time <= end) for _, to, time in nested)
+def _beginnings(nested: Sequence[Message]) -> dict[str, list[float]]:
+    """When each agent was asked, in order."""
+    begun: dict[str, list[float]] = {}
+    for message in sorted(nested, key=message_time):
+        begun.setdefault(message.receiver, []).append(message_time(message))
+    return begun
+
+
+def _within(begun: Sequence[float], tool: Span) -> bool:
+    """Whether a run that began at one of some times, in order, began while a tool ran."""
+    if tool.start is None:
+        return bool(begun)
+    at = bisect_left(begun, tool.start)
+    return at < len(begun) and (tool.end is None or begun[at] <= tool.end)
 
 
 def _add(found: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
