@@ -10,6 +10,9 @@ import pytest
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 
 __all__ = ["minilm_folder", "minilm_onnx_folder", "tiny_folder", "tiny_onnx_folder"]
+
+# A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
+os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
 from hypothesis import HealthCheck, settings
 
 # Under CI every run tries the same examples, so that a failure there belongs to the change; elsewhere each

@@ -21,16 +21,21 @@ FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", 
 EXTRAS = {
     "altair",
     "anthropic",
+    "datasets",
+    "deepeval",
     "google",
     "huggingface_hub",
+    "inspect_ai",
     "jinja2",
     "onnxruntime",
     "openai",
     "opentelemetry",
+    "opik",
     "psycopg",
     "pyarrow",
     "pydantic",
     "pydantic_ai",
+    "pydantic_evals",
     "rapidfuzz",
     "rouge_score",
     "sacrebleu",
@@ -43,7 +48,10 @@ EXTRAS = {
 }
 """Top-level modules that only extras bring."""
 
-BEHIND_AN_EXTRA = re.compile(r"agents[./]adapters[./](recording|genai_spans)|metrics[./]text[./]encoders[./]")
+BEHIND_AN_EXTRA = re.compile(
+    r"agents[./]adapters[./](recording|genai_spans)|metrics[./]text[./]encoders[./]"
+    r"|integrations[./]pydantic_evals"
+)
 """Modules that are themselves imported only once their extra is known to be there."""
 
 

@@ -72,6 +72,32 @@ class Suite:
 
         return from_dict(cls, raw, folder=folder, source=source)
 
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        name: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A suite from a data set in memory.
+
+        Args:
+            dataset: A ``datasets.Dataset`` of Hugging Face, any other iterable of mappings, or a
+                ``pydantic_evals.Dataset``.
+            columns: Which column is the ``id``, ``input``, ``references``, ``source``, ``group``, ``tags`` or
+                ``complexity`` of a case; found out by usual names where it is not said.
+            name: How reports call the suite.
+            settings: As for :meth:`with_settings`.
+
+        Raises:
+            SuiteError: With every mistake found.
+        """
+        from trivium.suites.sources.datasets import from_dataset
+
+        return from_dataset(cls, dataset, columns=columns or {}, name=name, settings=settings)
+
     def save(self, path: str | Path) -> None:
         """Write the suite to a file; its ending says how.
 

@@ -51,6 +51,8 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
         raise OutputsError(source, what)
     if people and not leave_one_out:
         raise OutputsError(source, "holds people's outputs, which are scored with --leave-one-out")
+    if prefix is not None and prefix not in SOURCES:
+        raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
     if prefix is None:
         from trivium.agents.recorded.outputs import OutputsFile
 

@@ -96,7 +96,7 @@ def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) ->
     ((key, raw),) = origins.items()
     if key != "cases":
         if isinstance(raw, str):
-            return read_source(key, folder / raw)
+            return read_source(key, folder / raw, name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
         return Found("", read_cases(folder / raw), {})

@@ -12,6 +12,8 @@ SOURCES = {
     "tau-bench": "trivium.suites.sources.tau_bench",
     "agents-eval": "trivium.suites.sources.agents_eval",
     "inspect": "trivium.suites.sources.inspect_log",
+    "hf": "trivium.suites.sources.hugging_face",
+    "pydantic-evals": "trivium.suites.sources.pydantic_evals",
 }
 """Modules whose ``read(path)`` gives a Found."""
 
@@ -22,6 +24,10 @@ class Found(NamedTuple):
     name: str
     cases: Cases
     settings: dict[str, Any]
+
+
+NAMED = frozenset({"hf"})
+"""Sources that may be a name in place of a path: it is then taken as it stands."""
 
 
 def split_prefix(source: str) -> tuple[str | None, str]:
@@ -38,7 +44,9 @@ def split_prefix(source: str) -> tuple[str | None, str]:
     return None, source
 
 
-def read_source(prefix: str, path: Path) -> Found:
-    """What stands at a path in the format of a prefix."""
+def read_source(prefix: str, path: Path, *, name: str = "") -> Found:
+    """What stands at a path in the format of a prefix; ``name`` is the path as it was written."""
+    if prefix in NAMED and not Path(str(path).partition("?")[0]).exists():
+        path = Path(name)
     found: Found = import_module(SOURCES[prefix]).read(path)
     return found
