@@ -432,7 +432,7 @@ def claims_detail() -> dict[str, object]:
             {"claim": f"The gain is {place / 10} F1.", "importance": "major", "verdict": verdict}
             for place, verdict in enumerate(verdicts)
         ],
-        "aspects": [{"aspect": "significance", "covered": "partly"}],
+        "aspects": [{"aspect": "significance", "covered": "partly", "quote": "the gains are within"}],
         "samples": [0.6, 0.6, None],
         "samples_asked": 4,
         "passed_over": ["claude-haiku-4-5: HTTP 529"],

@@ -50,7 +50,7 @@ def comparison(text="clear", *, said=(("win", "win"), ("loss", "loss"), ("loss",
 
 def test_the_terminal_shows_win_rate_record_and_bias():
     text = as_text(PairTable(comparison()), width=100)
-    assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1 first, 0 second\)", text)
+    assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
     assert "2 attempts left out · 1,234 tokens in, 56 out · $0.0123" in text

@@ -11,6 +11,7 @@ from trivium.reports.wording import attempt_name, number
 from trivium.runs.disagreeing.disagreement import Disagreements
 
 SHOWN = 20
+NAME_COLUMNS = 22
 
 
 class DisagreementTable:
@@ -42,7 +43,8 @@ class DisagreementTable:
 
     def _tallies(self) -> RenderableType:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("dimension", overflow="fold")
+        longest = max(len(one_line(tally.dimension, at_most=60)) for tally in self._found.tallies)
+        table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("who", overflow="fold")
         for head in ("agree", "some abstain", "apart", "most", "leaning"):
             table.add_column(head, justify="right", overflow="fold")

@@ -60,7 +60,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
             for name, each in list(_mapping(detail.get("criteria")).items())[:ROWS_SHOWN]
         ],
         "claims": _rows(detail.get("claims"), ("claim", "importance", "verdict")),
-        "aspects": _rows(detail.get("aspects"), ("aspect", "covered")),
+        "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
         "evidence": [_quote(quote, found, quotes, texts) for quote, found in _evidence(detail)],
         "signals": [
             (wording.words(one_line(name)), wording.NOTHING if value is None else short(value))

@@ -27,9 +27,9 @@ def bias(figure: PairFigure) -> str:
     """How often the verdict went with the place, and with which."""
     if figure.position_bias is None:
         return wording.NOTHING
-    told = f"{wording.share(figure.position_bias)}"
+    told = wording.share(figure.position_bias)
     if figure.for_first or figure.for_second:
-        told += f" ({figure.for_first:,} first, {figure.for_second:,} second)"
+        told += f" ({figure.for_first:,}/{figure.for_second:,})"
     return told
 
 
@@ -56,7 +56,8 @@ def note(found: PairComparison) -> str:
         level = f"Intervals meant as {wording.share(found.level)}"
     return (
         f"win rate: (wins + ties / 2) / pairs, of head. Orders that contradict each other make a tie. "
-        f"{level} by {wording.counted(fewest, 'group')}; p: sign test over groups."
+        f"{level} by {wording.counted(fewest, 'group')}; p: sign test over groups. "
+        f"Bias: the share of pairs in which one place won in both orders (the first/the second)."
     )
 
 

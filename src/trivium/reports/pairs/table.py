@@ -13,6 +13,7 @@ from trivium.reports.wording import attempt_name, interval, number
 from trivium.runs.pairs.judged import PairComparison
 
 LOSSES_SHOWN = 5
+NAME_COLUMNS = 22
 
 
 class PairTable:
@@ -36,13 +37,14 @@ class PairTable:
 
     def _figures(self) -> RenderableType:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("dimension", overflow="fold")
+        longest = max(len(one_line(name, at_most=60)) for name in self._found.figures)
+        table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("win rate", justify="right", no_wrap=True)
         table.add_column("interval", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
         table.add_column("+/−/=", justify="right", no_wrap=True)
         table.add_column("none", justify="right", no_wrap=True)
-        table.add_column("position bias", overflow="fold")
+        table.add_column("bias", overflow="fold")
         for name, figure in self._found.figures.items():
             table.add_row(
                 Text(one_line(name, at_most=60)),
