@@ -45,10 +45,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @options.encoder
+@options.option(
+    "--empty-cache",
+    is_flag=True,
+    help="Drop the answers of judges that the store keeps; runs stay as they are.",
+)
 @options.store
 @options.as_json
-def doctor(encoder: str | None, store: str, as_json: bool) -> None:
+def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) -> None:
     """Say what is installed, which extras and encoders can be used, and what to do for the rest."""
+    if empty_cache:
+        click.echo(_empty_cache(store))
+        return
     findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), _store(store)]
     if as_json:
         from trivium.cli.outcome import print_json
@@ -123,13 +131,28 @@ def _encoder(named: str | None) -> Finding:
     return Finding(what="encoder", ok=True, found=f"{encoder.name} on {encoder.backend}")
 
 
+def _empty_cache(url: str) -> str:
+    from trivium.store.answers import count_answers, empty_answers
+    from trivium.store.store import Store
+
+    with Store(url, create=False) as opened:
+        before, _ = count_answers(opened)
+        empty_answers(opened)
+        after, _ = count_answers(opened)
+        left = f"; {after:,} of runs that go on stay" if after else ""
+        return f"{opened.name}: {before - after:,} answers of judges dropped{left}"
+
+
 def _store(url: str) -> Finding:
     from trivium.errors import TriviumError
+    from trivium.store.answers import count_answers
     from trivium.store.store import Store
 
     try:
         with Store(url, create=False) as opened:
             count: Any = len(opened.runs())
-            return Finding(what="store", ok=True, found=f"{opened.name}: {count} runs")
+            answers, size = count_answers(opened)
+            found = f"{opened.name}: {count} runs, {answers:,} answers of judges ({size / 1e6:.1f} MB)"
+            return Finding(what="store", ok=True, found=found)
     except TriviumError as error:
         return Finding(what="store", ok=False, found=str(error))

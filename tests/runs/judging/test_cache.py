@@ -1,0 +1,95 @@
+"""What was answered once is not asked again, where that is wanted."""
+
+import pytest
+
+import trivium as tv
+from tests.judge_server import faults
+from tests.runs.judging.suites import provider, run, suite
+from trivium.cli.main import run_command
+from trivium.store.store import Store
+from trivium.suites.settings import JudgeSettings
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+def exported(store: Store, run: str, what: str, capfdbinary) -> bytes:
+    capfdbinary.readouterr()
+    assert run_command(["export", run, "--what", what, "--stable", "--store", store.url]) == 0
+    return capfdbinary.readouterr().out
+
+
+def test_the_same_suite_again_asks_nothing_and_exports_the_same_bytes(store, monkeypatch, capfdbinary):
+    """On a bad day, and with a judge that would say something else each time it is asked."""
+    judged = suite(5, metrics=("similarity", "clarity", "constructiveness"), samples=2)
+    plan = faults(rate_limited=0.1, malformed=0.2, seed=5)
+    with provider(monkeypatch, plan=plan, vary=True) as server:
+        first = run(judged, store)
+        asked = len(server.requests)
+        second = run(judged, store)
+        assert len(server.requests) == asked > 10
+    for what in ("scores", "judgements"):
+        one, other = (exported(store, each.id, what, capfdbinary) for each in (first, second))
+        assert one == other
+        assert b'"clarity"' in one
+    spent = second.summary().spent
+    assert (spent.requests, spent.cost_usd, spent.input_tokens) == (0, 0.0, 0)
+    assert spent.from_cache >= 10
+
+
+def test_without_the_cache_every_run_asks_anew(store, monkeypatch):
+    with provider(monkeypatch) as server:
+        for asked in (3, 6):
+            run(suite(3, cache=False), store)
+            assert len(server.requests) == asked
+
+
+def test_samples_are_asked_for_one_by_one_though_their_prompt_is_the_same(store, monkeypatch):
+    with provider(monkeypatch) as server:
+        run(suite(2, samples=3), store)
+        assert len(server.requests) == 6
+
+
+def test_what_could_change_an_answer_has_it_asked_anew(store, monkeypatch):
+    changes = [{}, {"temperature": 0.3}, {"seed": 7}, {"step": 0.5}, {"max_tokens": 900}, {"samples": 2}]
+    with provider(monkeypatch) as server:
+        for number, change in enumerate(changes):
+            before = len(server.requests)
+            run(suite(1, **change), store)
+            assert len(server.requests) > before, changes[number]
+
+
+def test_what_could_not_change_an_answer_has_it_found(store, monkeypatch):
+    with provider(monkeypatch) as server:
+        run(suite(2), store)
+        for change in ({"timeout": 3}, {"concurrency": 1}, {"budget_usd": 1.0}, {"on_failure": "fail"}):
+            run(suite(2, **change), store)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-another-day")
+        run(suite(2), store)
+        assert len(server.requests) == 2
+
+
+def test_no_key_is_in_the_store(store, tmp_path, monkeypatch):
+    with provider(monkeypatch):
+        run(suite(2), store)
+    for file in tmp_path.iterdir():
+        assert b"not-a-secret" not in file.read_bytes()
+
+
+def test_one_score_remembers_within_the_process_alone(monkeypatch):
+    with provider(monkeypatch) as server:
+        judge = JudgeSettings(models=("openai:gpt-4o-mini",))
+        for _ in range(2):
+            assert tv.score("clarity", output="It is sound.", judge=judge).status == "ok"
+        assert len(server.requests) == 2
+
+
+def test_emptying_the_cache_has_all_asked_anew(store, monkeypatch):
+    with provider(monkeypatch) as server:
+        run(suite(2), store)
+        assert run_command(["doctor", "--empty-cache", "--store", store.url]) == 0
+        run(suite(2), store)
+        assert len(server.requests) == 4
