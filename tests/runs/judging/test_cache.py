@@ -3,7 +3,7 @@
 import pytest
 
 import trivium as tv
-from tests.judge_server import faults
+from tests.judge_server import MALFORMED, at, rate_limited
 from tests.runs.judging.suites import provider, run, suite
 from trivium.cli.main import run_command
 from trivium.store.store import Store
@@ -25,12 +25,12 @@ def exported(store: Store, run: str, what: str, capfdbinary) -> bytes:
 def test_the_same_suite_again_asks_nothing_and_exports_the_same_bytes(store, monkeypatch, capfdbinary):
     """On a bad day, and with a judge that would say something else each time it is asked."""
     judged = suite(5, metrics=("similarity", "clarity", "constructiveness"), samples=2)
-    plan = faults(rate_limited=0.1, malformed=0.2, seed=5)
+    plan = at({1: MALFORMED, 4: MALFORMED, 6: rate_limited()})
     with provider(monkeypatch, plan=plan, vary=True) as server:
         first = run(judged, store)
         asked = len(server.requests)
         second = run(judged, store)
-        assert len(server.requests) == asked > 10
+        assert len(server.requests) == asked == 13
     for what in ("scores", "judgements"):
         one, other = (exported(store, each.id, what, capfdbinary) for each in (first, second))
         assert one == other

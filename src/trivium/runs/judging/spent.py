@@ -21,8 +21,8 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
         run: The run.
         settings: Its settings.
     """
-    entries = entries_of(store, run)
-    if not entries or settings.judge is None:
+    entries, drawn = entries_of(store, run), drawn_of(store, run)
+    if settings.judge is None or not (entries or any(drawn)):
         return None
     models: dict[str, list[Spending]] = {}
     dimensions: dict[str, list[tuple[Spending, int]]] = {}
@@ -32,9 +32,7 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
             dimensions.setdefault(dimension, []).append((spending, len(about)))
     total = sum(entries.values(), Spending())
     # What was set aside by a process that was killed, and never accounted for.
-    lost = (
-        max(0.0, drawn_of(store, run)[0] - total.most_usd) if settings.judge.budget_usd is not None else 0.0
-    )
+    lost = max(0.0, drawn[0] - total.most_usd) if settings.judge.budget_usd is not None else 0.0
     whole = _on([(total + Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0), 1)])
     return Spent(
         **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},

@@ -1,0 +1,166 @@
+"""A run that is killed while it judges goes on without paying twice, and within its budget.
+
+``BUDGET_RUNS=100 python -m pytest tests/runs/judging/test_kill.py -k budget`` tries a hundred bad days.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.judge_server import JudgeServer, Question, Reaction, faults
+from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
+from trivium.runs.run import Run
+from trivium.store.answers import count_answers
+from trivium.store.store import Store
+
+CASES, AT_ONCE = 24, 4
+BUDGET_USD = 0.01
+RUNS = int(os.environ.get("BUDGET_RUNS", "3"))
+
+
+class _Killer:
+    """A plan of the server's that kills the process it serves when so many requests have come."""
+
+    def __init__(self, plan) -> None:
+        self.plan = plan
+        self.process: subprocess.Popen | None = None
+        self.left: int | None = None
+
+    def __call__(self, question: Question) -> Reaction:
+        if self.left is not None and self.process is not None:
+            self.left -= 1
+            if self.left == 0:
+                self.process.send_signal(signal.SIGKILL)
+        return self.plan(question)
+
+
+def _suite(folder: Path, *, cases: int, **judge) -> None:
+    (folder / "suite.json").write_text(
+        json.dumps(
+            {
+                "name": "kill",
+                "cases": [
+                    {"id": f"c{i}", "input": f"paper {i}", "references": ["sound"]} for i in range(cases)
+                ],
+                "metrics": ["similarity", "clarity"],
+                "similarity": {"cosine": 1},
+                "judge": {"models": [MODEL], "prices": PRICES, "concurrency": AT_ONCE} | judge,
+            }
+        )
+    )
+
+
+def _start(
+    folder: Path, server: JudgeServer, killer: _Killer, *, after: int | None, resume: str | None
+) -> int:
+    """One process, until it is done or killed; its exit code."""
+    environment = os.environ | {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-test"}
+    command = [sys.executable, "-m", "trivium", "run", str(folder / "suite.json"), "--quiet"]
+    command += ["--agent", "tests.runs.judging.suites:review", "--store", str(folder / "store.db")]
+    killer.left = after
+    killer.process = subprocess.Popen(
+        command + (["--resume", resume] if resume else []), env=environment, stderr=subprocess.DEVNULL
+    )
+    return killer.process.wait()
+
+
+def _state(folder: Path) -> tuple[str | None, int]:
+    """The run so far, and how many answers are kept."""
+    if not (folder / "store.db").exists():
+        return None, 0
+    with Store(str(folder / "store.db"), create=False) as store:
+        runs = store.runs()
+        return (runs[0].id if runs else None), count_answers(store)[0]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
+    rng = random.Random(seed)
+    _suite(tmp_path, cases=CASES, cache=bool(seed % 2))
+    killer = _Killer(lambda _: Reaction())
+    lost, resume = 0, None
+    with JudgeServer(latency=0.005, plan=killer) as server:
+        for _ in range(3):
+            answered, kept = server.counts["answered"], _state(tmp_path)[1]
+            _start(tmp_path, server, killer, after=rng.randrange(3, 9), resume=resume)
+            resume, now_kept = _state(tmp_path)
+            gone = server.counts["answered"] - answered - (now_kept - kept)
+            assert 0 <= gone <= 2 * AT_ONCE, "more was lost than was on its way"
+            lost += gone
+        assert _start(tmp_path, server, killer, after=None, resume=resume) in {0, 3}
+        prompts = Counter(question.prompt for question in server.requests)
+    assert len(prompts) == CASES
+    assert server.counts["answered"] <= CASES + lost
+    with Store(str(tmp_path / "store.db"), create=False) as store:
+        record = store.run()
+        scored = Counter(one.evaluation.case for one in store.evaluations(record))
+        assert scored == Counter(f"c{i}" for i in range(CASES))
+        summary = Run(store, record).summary()
+        assert summary.metrics["clarity"].status == {"ok": CASES}
+        assert count_answers(store)[0] == CASES
+    # What was noted is of the whole run: all that is kept was paid for, and nothing twice.
+    assert CASES - lost <= summary.spent.answered <= server.counts["answered"]
+    assert summary.spent.answered >= CASES - 3 * 2 * AT_ONCE
+
+
+def _bad_day(seed: int):
+    return faults(
+        rate_limited=0.08,
+        server_error=0.08,
+        malformed=0.1,
+        truncated=0.05,
+        hang=0.01,
+        reset=0.05,
+        cut=0.05,
+        garbled=0.01,
+        seed=seed,
+    )
+
+
+def _check_the_budget(folder: Path, usd: float) -> None:
+    """What the provider would bill, what the run says it spent at least and at most, and the budget."""
+    with Store(str(folder / "store.db"), create=False) as store:
+        summary = Run(store, store.run()).summary()
+    assert summary.attempts == 60
+    status = summary.metrics["clarity"].status
+    assert status.get("ok", 0) + status["fallback"] == 60
+    spent = summary.spent
+    assert 0 < usd <= BUDGET_USD
+    assert spent.cost_usd - 1e-12 <= usd <= spent.cost_usd + spent.unknown_usd + 1e-12
+    assert spent.cost_usd + spent.unknown_usd <= BUDGET_USD + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_a_budget_of_a_cent_is_never_passed_on_a_bad_day(tmp_path, monkeypatch, seed):
+    settings = {
+        "budget_usd": BUDGET_USD,
+        "timeout": 0.5,
+        "samples": 1 + seed % 2,
+        "concurrency": 2 + seed % 20,
+    }
+    with provider(monkeypatch, plan=_bad_day(seed)) as server, Store(str(tmp_path / "store.db")) as store:
+        run(suite(60, **settings), store)
+        usd, _ = billed(server)
+    _check_the_budget(tmp_path, usd)
+
+
+@pytest.mark.parametrize("seed", range(max(1, RUNS // 5)))
+def test_a_budget_of_a_cent_is_never_passed_by_a_run_that_is_killed_on_a_bad_day(tmp_path, seed):
+    rng = random.Random(seed)
+    _suite(tmp_path, cases=60, budget_usd=BUDGET_USD, timeout=0.5, samples=rng.choice([1, 2]))
+    killer = _Killer(_bad_day(seed))
+    resume = None
+    with JudgeServer(latency=0.002, plan=killer) as server:
+        for _ in range(rng.randrange(1, 3)):
+            _start(tmp_path, server, killer, after=rng.randrange(1, 25), resume=resume)
+            resume, _ = _state(tmp_path)
+        _start(tmp_path, server, killer, after=None, resume=resume)
+        usd, _ = billed(server)
+    _check_the_budget(tmp_path, usd)
