@@ -20,6 +20,7 @@ from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
 from trivium.runs.engines.local import ask_and_score
+from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
 from trivium.runs.own_thread import run_in_own_thread
 from trivium.runs.pipeline import Pipeline, batches
@@ -157,7 +158,8 @@ class _Beginning:
             suite=self._suite.digest,
             kind=self._kind,
             settings=msgspec.to_builtins(self._settings),
-            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked),
+            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked)
+            | judge_provenance(self._metrics, self._settings),
             due=None if self._kind == "human" else due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )

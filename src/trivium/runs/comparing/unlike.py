@@ -45,8 +45,10 @@ def differences(base: Run, head: Run) -> Iterator[str]:
 def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
     if not (isinstance(base, Mapping) and isinstance(head, Mapping)):
         return
+    # What the settings say too is told once, by them.
+    told = JudgeSettings.__struct_fields__ if part == "judge" else ()
     for name in base:
-        if name in head and base[name] != head[name]:
+        if name not in told and name in head and base[name] != head[name]:
             yield f"{part}.{name}: {_short(base[name])} in base, {_short(head[name])} in head"
 
 

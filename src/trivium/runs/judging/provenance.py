@@ -1,0 +1,53 @@
+"""What must be known of a run's judges to have them judge again, without secrets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trivium.metrics.judge.dimensions import JudgedDimension
+from trivium.metrics.judge.judging import SAMPLED_TEMPERATURE
+from trivium.metrics.judge.models.opening import ModelOff, where
+from trivium.metrics.judge.spending.prices import models_of
+from trivium.metrics.metric import Metric
+from trivium.suites.settings import Settings
+
+
+def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
+    """Who judges, where, how, and by what words; nothing where nobody judges.
+
+    Args:
+        metrics: Those that score the run.
+        settings: The suite's.
+
+    Returns:
+        ``judges`` and ``prompts`` tell which judgements a calibrator may be used on; ``judge`` has all.
+    """
+    judged = [each for each in metrics if isinstance(each, JudgedDimension)]
+    judge = settings.judge
+    if judge is None or not judged:
+        return {}
+    # A version is the digest of a rubric and of the wording around it.
+    prompts = {each.rubric.name: each.version for each in judged}
+    usual = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
+    models = models_of(judge)
+    return {
+        "judges": models,
+        "prompts": prompts,
+        "judge": {
+            "models": models,
+            "addresses": {name: _address(name) for name in models},
+            "temperature": usual if judge.temperature is None else judge.temperature,
+            "seed": judge.seed,
+            "samples": judge.samples,
+            "panel": judge.panel,
+            "rubrics": {each.rubric.name: each.rubric.digest for each in judged},
+            "prompts": prompts,
+        },
+    }
+
+
+def _address(name: str) -> str | None:
+    """Where a model is asked, None where it is off."""
+    try:
+        return where(name)
+    except ModelOff:
+        return None
