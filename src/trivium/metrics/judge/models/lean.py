@@ -1,13 +1,176 @@
-"""The lean way to ask: filled in next."""
+"""LeanClient: asks OpenAI-compatible endpoints and Anthropic over plain HTTP, for a tenth of the work."""
 
+import asyncio
+import urllib.request
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.shape import Shape, Shaping, Tap
+from trivium.metrics.judge.models.trouble import Trouble
+from trivium.metrics.judge.models.usual import UsualClient
+from trivium.metrics.judge.models.wire import chat_reply, message_reply
 
 if TYPE_CHECKING:
+    import aiohttp
     from pydantic_ai.models import Model
 
-    from trivium.metrics.judge.models.usual import Client
+SPOKEN = frozenset(
+    {"openai", "openai-chat", "anthropic", "deepseek", "fireworks", "litellm", "ollama", "together", "vllm"}
+)
+"""Providers by their PydanticAI names that are reached with one fixed key and speak either format."""
+
+MOST_BODY = 16_000_000
+"""Bytes of an answer; a longer one is none."""
+
+SCREENED_AT_ONCE = 4096
 
 
-def lean_client(_name: str, _model: "Model") -> "Client | None":
-    """None: every model is asked the usual way."""
-    return None
+def lean_client(name: str, model: "Model") -> "LeanClient | None":
+    """A lean client for a model, or None where it has to be asked the usual way.
+
+    Args:
+        name: Its PydanticAI name.
+        model: It, opened.
+    """
+    from pydantic_ai.models import infer_model
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.ollama import OllamaModel
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers import infer_provider_class
+
+    if name.partition(":")[0] not in SPOKEN or type(model) not in (
+        OpenAIChatModel,
+        OllamaModel,
+        AnthropicModel,
+    ):
+        return None
+    proxy = proxy_of(str(model.base_url))
+    if proxy is not None and not proxy.startswith(("http://", "https://")):
+        return None
+    tap = Tap()
+    full = name.replace("openai:", "openai-chat:", 1) if name.startswith("openai:") else name
+    spare = infer_model(full, lambda provider: infer_provider_class(provider)(http_client=tap.client))
+    read = message_reply if isinstance(model, AnthropicModel) else chat_reply
+    return LeanClient(UsualClient(model), Shaping(spare, tap), model, read, proxy)
+
+
+class LeanClient:
+    """Sends what PydanticAI would send, reads usual answers itself and has PydanticAI read the others.
+
+    Args:
+        usual: The way around, for texts that PydanticAI would change.
+        shaping: How requests are shaped.
+        model: Whose profile says whether texts could be changed.
+        read: Reads a usual answer.
+        proxy: Between here and there, or None.
+    """
+
+    def __init__(
+        self,
+        usual: UsualClient,
+        shaping: Shaping,
+        model: "Model",
+        read: Callable[[bytes], Reply | None],
+        proxy: str | None,
+    ) -> None:
+        self._usual = usual
+        self._shaping = shaping
+        self._model = model
+        self._read = read
+        self._proxy = proxy
+        self._session: aiohttp.ClientSession | None = None
+        self._screened: dict[str, bool] = {}
+        self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
+
+    async def send(self, call: Call) -> Reply:
+        """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
+        if self._screens and any(self._changes(text) for text in (call.instructions, *call.turns)):
+            return await self._usual.send(call)
+        shape = await self._shaping.shape(call)
+        try:
+            body = shape.body(call)
+        except UnicodeEncodeError as error:
+            why = f"{call.model}: what it would be sent is no text: {error.reason}"
+            raise Trouble(why, kind="final") from None
+        status, headers, answer = await self._exchange(call, shape, body)
+        if status == 200:
+            reply = self._read(answer)
+            if reply is not None and not (self._screens and "\u200d" in reply.text):
+                return reply
+        return await self._shaping.read(call, status=status, headers=headers, body=answer)
+
+    async def close(self) -> None:
+        """See :meth:`~trivium.metrics.judge.models.usual.Client.close`."""
+        if self._session is not None:
+            await self._session.close()
+        await self._shaping.close()
+        await self._usual.close()
+
+    async def _exchange(self, call: Call, shape: Shape, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        import aiohttp
+
+        if self._session is None:
+            self._session = _session(shape.url)
+        sent = False
+        try:
+            async with self._session.post(
+                shape.url, data=body, headers=shape.headers, proxy=self._proxy, allow_redirects=False
+            ) as response:
+                sent = True
+                return response.status, dict(response.headers), await _bounded(call, response)
+        except aiohttp.ClientConnectorError as error:
+            raise Trouble(f"{call.model}: no connection: {error}", kind="lost") from None
+        except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
+            where = "in the middle of the answer" if sent else "before the answer"
+            why = f"{call.model}: the connection was lost {where}: {type(error).__name__}"
+            raise Trouble(why, kind="lost", billed=True) from None
+
+    def _changes(self, text: str) -> bool:
+        """Whether PydanticAI would send something else: it breaks up what a tokenizer takes for a command."""
+        if text not in self._screened:
+            from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+            if len(self._screened) >= SCREENED_AT_ONCE:
+                self._screened.clear()
+            (prepared,) = self._model.prepare_messages([ModelRequest(parts=[UserPromptPart(text)])])
+            part = prepared.parts[0]
+            self._screened[text] = not isinstance(part, UserPromptPart) or part.content != text
+        return self._screened[text]
+
+
+def proxy_of(url: str) -> str | None:
+    """The proxy that the environment names for an address, as the providers' SDKs would have it."""
+    parts = urlsplit(url)
+    if parts.hostname is None or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _session(url: str) -> "aiohttp.ClientSession":
+    import aiohttp
+
+    secure = True
+    if url.startswith("https"):
+        import httpx2
+
+        secure = httpx2.create_ssl_context()  # what the SDKs trust, SSL_CERT_FILE included
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=secure, keepalive_timeout=60),
+        timeout=aiohttp.ClientTimeout(total=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "gzip, deflate"},
+    )
+
+
+async def _bounded(call: Call, response: "aiohttp.ClientResponse") -> bytes:
+    chunks, size = [], 0
+    while chunk := await response.content.readany():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MOST_BODY:
+            why = f"{call.model}: the answer is longer than {MOST_BODY:,} bytes"
+            raise Trouble(why, kind="failing", billed=True)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
