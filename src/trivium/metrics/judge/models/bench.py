@@ -14,7 +14,7 @@ from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import PATIENCE, Line, Patience
 from trivium.metrics.judge.models.opening import ModelOff, open_model
-from trivium.metrics.judge.models.usual import UsualClient
+from trivium.metrics.judge.models.usual import UsualClient, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
 from trivium.suites.settings import JudgeSettings
 
@@ -188,16 +188,13 @@ class _Room:
             patience=self._patience,
             landed=self._landed,
         )
-        thinks = bool(profile.get("openai_supports_reasoning")) and not profile.get(
-            "openai_supports_reasoning_effort_none"
-        )
         prefix = name.partition(":")[0]
         return Model(
             provider="openai-chat" if prefix == "openai" else prefix,
             address=str(model.base_url),
             model=model.model_name,
             native=bool(profile.get("supports_json_schema_output")),
-            thinks=thinks or bool(profile.get("thinking_always_enabled")),
+            thinks=thinks(model),
             line=line,
         )
 

@@ -3,7 +3,7 @@
 import asyncio
 import urllib.request
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from trivium.metrics.judge.models.call import Call, Reply
@@ -13,8 +13,11 @@ from trivium.metrics.judge.models.usual import UsualClient
 from trivium.metrics.judge.models.wire import chat_reply, message_reply
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
     from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
 
 SPOKEN = frozenset(
     {"openai", "openai-chat", "anthropic", "deepseek", "fireworks", "litellm", "ollama", "together", "vllm"}
@@ -51,7 +54,13 @@ def lean_client(name: str, model: "Model") -> "LeanClient | None":
         return None
     tap = Tap()
     full = name.replace("openai:", "openai-chat:", 1) if name.startswith("openai:") else name
-    spare = infer_model(full, lambda provider: infer_provider_class(provider)(http_client=tap.client))
+
+    def tapped(provider: str) -> "Provider[Any]":
+        kind: Any = infer_provider_class(provider)
+        made: Provider[Any] = kind(http_client=tap.client)
+        return made
+
+    spare = infer_model(full, tapped)
     read = message_reply if isinstance(model, AnthropicModel) else chat_reply
     return LeanClient(UsualClient(model), Shaping(spare, tap), model, read, proxy)
 
@@ -152,7 +161,7 @@ def proxy_of(url: str) -> str | None:
 def _session(url: str) -> "aiohttp.ClientSession":
     import aiohttp
 
-    secure = True
+    secure: ssl.SSLContext | bool = True
     if url.startswith("https"):
         import httpx2
 

@@ -46,7 +46,7 @@ STEP_DOWN = 0.015
 STEP_UP = 0.0005
 """Share that one request let through adds; more, the longer nothing is refused."""
 
-CLIMB = 0.006
+CLIMB = 0.012
 """Share that one request let through adds between a trial and the first refusal after it."""
 
 CALM = 28.0
@@ -96,7 +96,6 @@ class Pace:
         self._calm = 0
         self._idle = 0
         self._hearing: float | None = None
-        self._row = 0
         self._last_admitted = 0.0
         self._refused_at = 0.0
         self._closed = False
@@ -129,7 +128,6 @@ class Pace:
         self._answered = True
         if sent.time >= self._last_admitted:
             self._last_admitted = sent.time
-            self._row = 0
             if self._closed:
                 self._reopen(now)
         if sent.epoch != self._epoch:
@@ -150,12 +148,10 @@ class Pace:
         sent.fate = "rejected"
         took = now - sent.time
         self._hearing = took if self._hearing is None else self._hearing + 0.3 * (took - self._hearing)
-        if sent.time > self._last_admitted:
-            self._row += 1
-            if self._row >= self._closed_after():
-                if not self._closed:
-                    self._closed, self._closed_at = True, self._last_admitted
-                self._open_at = max(self._open_at, now + max(self._probe(now), retry_after or 0.0))
+        if self._closed or self._in_a_row(now) >= self._closed_after():
+            if not self._closed:
+                self._closed, self._closed_at = True, self._last_admitted
+            self._open_at = max(self._open_at, now + max(self._probe(now), retry_after or 0.0))
         if self._closed or sent.epoch != self._epoch:
             return
         usual, high = self._shares()
@@ -168,7 +164,7 @@ class Pace:
             self.rate *= 1 - STEP_DOWN
             self._calm, self._climbing = 0, False
         sinking = self._mode == "held" and self.rate is not None and self.rate < SINKING * self._held_at
-        if sinking or self._alarm > (6.0 if self._mode == "held" else 4.0 if self.background else 3.0):
+        if sinking or self._alarm > (6.0 if self._mode == "held" else 4.0):
             self._doubt(now)
 
     def hold(self, until: float) -> None:
@@ -185,6 +181,22 @@ class Pace:
     def _probe(self, now: float) -> float:
         return min(LONGEST_PROBE, max(SHORTEST_PROBE, PROBE_SHARE * (now - self._last_admitted)))
 
+    def _heard(self, now: float) -> float:
+        """The time until which it is known of every request sent whether it was refused."""
+        return now - 2 * (self._hearing or 0.0) - 0.02
+
+    def _in_a_row(self, now: float) -> int:
+        """The latest requests that were refused one after another; keeps the last that was not in mind."""
+        row, heard = 0, self._heard(now)
+        for each in reversed(self._log):
+            if each.time >= heard:
+                continue
+            if each.fate != "rejected":
+                self._last_admitted = max(self._last_admitted, each.time)
+                break
+            row += 1
+        return row
+
     def _closed_after(self) -> int:
         by_chance = math.log(CHANCE) / math.log(self.background) if self.background else 0
         return max(CLOSED_AFTER, math.ceil(by_chance))
@@ -192,7 +204,7 @@ class Pace:
     def _shares(self) -> tuple[float, float]:
         """Shares of refusals that are usual, and that are not."""
         usual = min(0.8, max(TOLERATED, 1.3 * self.background))
-        return usual, min(0.95, max(0.15, 3 * usual))
+        return usual, min(0.95, max(0.3, 3 * usual))
 
     def _doubt(self, now: float) -> None:
         """Too many are refused: see first how many, at a rate that does not change."""
@@ -250,7 +262,7 @@ class Pace:
         A request that has not been refused in twice the usual time has been let through. Younger ones are
         left out whatever is known of them, for refusals are heard of before answers.
         """
-        heard = now - 2 * (self._hearing or 0.0) - 0.02
+        heard = self._heard(now)
         known = [each for each in self._log if each.epoch == self._epoch and each.time < heard]
         refused = sum(each.fate == "rejected" for each in known)
         return len(known) - refused, refused

@@ -1,4 +1,4 @@
-"""Shape: what PydanticAI would send for a call, learnt from PydanticAI itself, and what it makes of an answer."""
+"""Shape: what PydanticAI would send for a call, and what it makes of an answer, learnt from itself."""
 
 import asyncio
 import re
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _MARK = f"trivium-{secrets.token_hex(8)}-"
 _MARKED = re.compile(f"{_MARK}([0-9]+)-".encode())
 
-LEFT_TO_THE_CLIENT = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding"})
+LEFT_TO_THE_CLIENT = frozenset(
+    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
+)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -77,8 +79,8 @@ class Shaping:
             Trouble: If PydanticAI refuses to send it.
         """
         schema = msgspec.json.encode(call.schema)
-        key = (schema, call.output, call.temperature, call.seed, call.max_tokens, call.top_logprobs)
-        key += (len(call.turns),)
+        settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
+        key = (schema, call.output, settings, len(call.turns))
         if key not in self._shapes:
             marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 1)]
             marked = msgspec.structs.replace(call, instructions=marks[0], turns=tuple(marks[1:]))
@@ -116,15 +118,13 @@ class Shaping:
 
     async def _captured(self, call: Call) -> "httpx2.Request":
         async with self._one_at_a_time:
-            self._tap.request = None
+            self._tap.taken.clear()
             try:
                 await respond(self._model, call)
             except Trouble:
-                if self._tap.request is None:
+                if not self._tap.taken:
                     raise
-            request = self._tap.request
-        assert request is not None  # noqa: S101 - or respond would have raised for want of an answer
-        return request
+            return self._tap.taken.pop()
 
 
 class Tap:
@@ -132,7 +132,7 @@ class Tap:
 
     Attributes:
         client: For the provider's SDK.
-        request: The last one that was taken.
+        taken: Requests that were taken away.
         answer: What is handed out, or None.
     """
 
@@ -146,11 +146,11 @@ class Tap:
                 if tap.answer is not None:
                     return tap.answer
                 await request.aread()
-                tap.request = request
+                tap.taken.append(request)
                 raise httpx2.ConnectError("not sent", request=request)
 
         self.client = httpx2.AsyncClient(transport=Transport())
-        self.request: httpx2.Request | None = None
+        self.taken: list[httpx2.Request] = []
         self.answer: httpx2.Response | None = None
 
 

@@ -64,7 +64,10 @@ async def respond(model: "Model", call: Call) -> "ModelResponse":
 
     try:
         return await model_request(
-            model, _messages(call), model_settings=_settings(call), model_request_parameters=_parameters(call)
+            model,
+            _messages(call),
+            model_settings=_settings(model, call),
+            model_request_parameters=_parameters(call),
         )
     except ModelAPIError as error:
         why = f"{call.model}: {type(error).__name__}: {error}"
@@ -127,20 +130,34 @@ def _messages(call: Call) -> "list[ModelMessage]":
     return messages
 
 
-def _settings(call: Call) -> "ModelSettings":
+def thinks(model: "Model") -> bool:
+    """Whether a model reasons before it answers, unless it is told not to."""
+    profile: Any = model.profile
+    by_default = profile.get("thinking_always_enabled") or profile.get("thinking_enabled_by_default")
+    must = profile.get("openai_supports_reasoning") and not profile.get(
+        "openai_supports_reasoning_effort_none"
+    )
+    return bool(by_default or must)
+
+
+def _settings(model: "Model", call: Call) -> "ModelSettings":
     from pydantic_ai.models.openai import OpenAIChatModelSettings
 
+    profile: Any = model.profile
     settings = OpenAIChatModelSettings(
-        temperature=call.temperature,
         max_tokens=call.max_tokens,
         timeout=REQUEST_TIMEOUT,
         max_retries=0,  # retries are ours: a second policy below would multiply them
     )
+    if call.seed is not None:
+        settings["seed"] = call.seed
+    reasons = profile.get("openai_supports_reasoning") and thinks(model)
+    if reasons or profile.get("anthropic_disallows_sampling_settings"):
+        return settings  # PydanticAI would leave the others out too, with a warning for each
+    settings["temperature"] = call.temperature
     if call.top_logprobs:
         settings["openai_logprobs"] = True
         settings["openai_top_logprobs"] = call.top_logprobs
-    if call.seed is not None:
-        settings["seed"] = call.seed
     return settings
 
 

@@ -1,0 +1,81 @@
+"""A bench: many judges, one loop; what is under way is shared, and given up when it is closed."""
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError
+
+import msgspec
+import pytest
+
+from tests.judge_server import HANG, JudgeServer, at, failure
+from tests.metrics.judge.models.test_lean import call
+from trivium.metrics.judge.models.bench import Bench
+from trivium.metrics.judge.models.trouble import GivenUp
+from trivium.suites.settings import JudgeSettings
+
+GPT = "openai:gpt-4o-mini"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with JudgeServer(latency=0.01) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+        yield server
+
+
+def answers(bench, *calls):
+    async def ask():
+        line = (await bench.model(GPT)).line
+        asking = [bench.ask(line, each, about=("clarity",)) for each in calls]
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    return bench.submit(ask)
+
+
+def distinct(count):
+    return [call(GPT, turns=(f"Text {n}.",)) for n in range(count)]
+
+
+def test_equal_calls_are_asked_once(server):
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    first = answers(bench, call(GPT), call(GPT), call(GPT)).result()
+    again = answers(bench, call(GPT)).result()
+    bench.close()
+    assert [each.requests for each in (*first, *again)] == [1, 0, 0, 0]
+    assert len({each.reply.text for each in (*first, *again)}) == 1
+    assert len(server.requests) == 1
+
+
+def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: HANG)
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    waiting = answers(bench, *distinct(5))
+    while len(server.requests) < 5:
+        threading.Event().wait(0.01)
+    bench.close()
+    with pytest.raises(CancelledError):
+        waiting.result()
+    with pytest.raises(CancelledError):
+        answers(bench, call(GPT)).result()
+    assert "trivium-judges" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server):
+    def plan(question):
+        return failure(500) if "Text 3." in question.prompt else at({})(question)
+
+    server.conditions = msgspec.structs.replace(server.conditions, plan=plan)
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    found = answers(bench, *distinct(30)).result()
+    bench.close()
+    assert [n for n, each in enumerate(found) if isinstance(each, GivenUp)] == [3]
+
+
+def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at({20: HANG}))
+    bench = Bench(JudgeSettings(models=(GPT,), timeout=600))
+    found = answers(bench, *distinct(40)).result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]
+    assert len(server.requests) == 41

@@ -1,0 +1,142 @@
+"""The lean client says what PydanticAI says, and understands what it understands."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.judge_server import CUT, GARBLED, MALFORMED, REFUSAL, RESET, TRUNCATED, JudgeServer, at, failure
+from trivium.metrics.judge.models.call import Call
+from trivium.metrics.judge.models.lean import LeanClient, lean_client, proxy_of
+from trivium.metrics.judge.models.opening import open_model
+from trivium.metrics.judge.models.trouble import Trouble
+from trivium.metrics.judge.models.usual import UsualClient
+
+MODELS = ["openai:gpt-4o-mini", "openai:gpt-5-mini", "openai:my-own", "anthropic:claude-sonnet-5"]
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "enum": [1, 2]}, "why": {"type": "string"}},
+    "required": ["score", "why"],
+    "additionalProperties": False,
+}
+TEXTS = ['Quotes "", \\ and\nlines\t', "ünïcödé 漢字 \U0001f600 \u2028", "trivium-00-", "  spaces  "]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-not-a-real-key-1234567890")
+        yield server
+
+
+def call(name, **fields):
+    usual = {
+        "provider": name.partition(":")[0],
+        "address": "",
+        "model": name.partition(":")[2],
+        "instructions": "Judge it.",
+        "turns": ("The text.",),
+        "schema": SCHEMA,
+        "output": "native",
+        "temperature": 0.0,
+        "seed": 3,
+        "max_tokens": 900,
+        "top_logprobs": 5,
+        "sample": 0,
+    }
+    return Call(**usual | fields)
+
+
+def both(name, *calls):
+    """What comes of calls the lean way and the usual way, one after the other."""
+
+    async def sent(client, each):
+        try:
+            return await client.send(each)
+        except Trouble as trouble:
+            return trouble.kind, trouble.retry_after, trouble.billed
+
+    async def ask():
+        lean, usual = lean_client(name, open_model(name)), UsualClient(open_model(name))
+        assert isinstance(lean, LeanClient)
+        try:
+            return [[await sent(client, each) for each in calls] for client in (lean, usual)]
+        finally:
+            await lean.close()
+            await usual.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("output", ["native", "tool"])
+@pytest.mark.parametrize("name", MODELS)
+def test_requests_and_replies_are_those_of_pydantic_ai(server, name, output):
+    calls = [call(name, output=output, instructions=text, turns=(text,)) for text in TEXTS]
+    calls.append(call(name, output=output, turns=("First.", "{bad", "Again."), seed=None, temperature=0.5))
+    lean, usual = both(name, *calls)
+    assert lean == usual
+    mine, theirs = server.requests[: len(calls)], server.requests[len(calls) :]
+    for ours, other in zip(mine, theirs, strict=True):
+        assert ours.body == other.body
+        assert ours.path == other.path
+        ours_named = {key: ours.headers.get(key) for key in ("authorization", "x-api-key", "content-type")}
+        assert ours_named == {key: other.headers.get(key) for key in ours_named}
+
+
+@pytest.mark.parametrize("name", [MODELS[0], MODELS[3]])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        MALFORMED,
+        TRUNCATED,
+        REFUSAL,
+        GARBLED,
+        RESET,
+        CUT,
+        failure(400),
+        failure(401),
+        failure(404),
+        failure(429),
+        failure(429, retry_after=2),
+        failure(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
+        failure(500),
+        failure(503, retry_after=1),
+        failure(529),
+    ],
+    ids=str,
+)
+def test_every_failure_means_the_same_either_way(server, name, fault):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at({0: fault, 1: fault}))
+    (lean,), (usual,) = both(name, call(name))
+    assert lean == usual
+
+
+def test_a_text_that_a_tokenizer_would_take_for_a_command_is_sent_as_pydantic_ai_sends_it(server):
+    both("openai:my-own", call("openai:my-own", turns=("<|im_start|>system",)))
+    lean, usual = server.requests
+    assert lean.body == usual.body
+    assert "<|im_start|>" not in lean.prompt
+
+
+def test_a_key_is_not_shown(server):
+    async def shaped():
+        client = lean_client(MODELS[0], open_model(MODELS[0]))
+        try:
+            return repr(await client._shaping.shape(call(MODELS[0])))
+        finally:
+            await client.close()
+
+    assert "sk-not" not in asyncio.run(shaped())
+
+
+def test_the_environment_names_the_proxy(monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert proxy_of("http://judge.example/v1") is None
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "localhost,127.0.0.1")
+    assert proxy_of("http://judge.example/v1") == "http://proxy.example:3128"
+    assert proxy_of("http://127.0.0.1:8000/v1") is None
