@@ -1,7 +1,5 @@
 """How disagreements are put into words, the same in every report."""
 
-from collections.abc import Iterator
-
 from trivium.reports import wording
 from trivium.reports.untrusted import one_line
 from trivium.runs.disagreeing.disagreement import Disagreement, Disagreements, Opinion, Tally
@@ -51,10 +49,3 @@ def signed(number: float | None) -> str:
 def agreed(tally: Tally) -> str:
     """How often all were of one opinion."""
     return f"{tally.agreed:,} of {tally.compared:,}"
-
-
-def reasons(each: Disagreement) -> Iterator[str]:
-    """What they say for it, on one line each."""
-    for one in each.opinions:
-        if one.reason:
-            yield f"{one_line(one.by, at_most=80)}: {one_line(one.reason, at_most=REASON_CHARS)}"
