@@ -7,15 +7,9 @@ it stands, not scored.
 from functools import cache
 from typing import Any
 
-from trivium.inspect_logs.scores import PREFIX
 from trivium.metrics.metric import REGISTERED as _REGISTERED
 from trivium.metrics.metric import Metric, Skip, Subject, metric
 from trivium.metrics.score import Score
-
-
-def is_recorded(name: str) -> bool:
-    """Whether a name is one of a recorded score."""
-    return name.startswith(PREFIX) and len(name) > len(PREFIX)
 
 
 @cache
