@@ -175,6 +175,18 @@ def test_a_process_number_used_again_by_another_process_is_no_owner():
     assert not is_surely_gone(f"elsewhere:{pid}:{started}")
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="only the kernel tells, under /proc")
+def test_a_process_that_ended_is_gone_before_its_parent_has_heard_of_it():
+    host = this_process().rsplit(":", 2)[0]
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        started = Path(f"/proc/{child.pid}/stat").read_text().split()[21]
+        owner = f"{host}:{child.pid}:{started}"
+        assert not is_surely_gone(owner)
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert is_surely_gone(owner)
+
+
 def test_a_process_that_may_not_be_asked_is_not_taken_for_gone(monkeypatch):
     def refuse(pid, signal):
         raise PermissionError

@@ -20,22 +20,37 @@ def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
     """
     answers = []
     for name, gate in settings.gates.items():
-        column = columns.get(name)
-        for symbol, bar in (("≥", gate.at_least), ("≤", gate.at_most)):
+        bars = {"at_least": gate.at_least, "at_most": gate.at_most}
+        for side, bar in bars.items():
             if bar is not None:
-                answers.append(
-                    _answer(f"{name} {symbol} {bar:g}", column, bar, settings.level, at_least=symbol == "≥")
-                )
+                answers.append(answer_of(name, columns.get(name), settings.level, **{side: bar}))
     return tuple(answers)
 
 
-def _answer(text: str, column: Column | None, bar: float, level: float, *, at_least: bool) -> GateAnswer:
+def answer_of(
+    name: str,
+    column: Column | None,
+    level: float,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> GateAnswer:
+    """The answer of one bar.
+
+    Args:
+        name: What the figure is called.
+        column: The figure; None where there is none.
+        level: Of its interval, in (0, 1).
+        at_least: The bar, itself good; or
+        at_most: the bar from the other side, itself good. Exactly one is given.
+    """
     value = column.mean if column else None
     interval = column.interval(level) if column else None
-    limit = {"at_least": bar} if at_least else {"at_most": bar}
-    answer = gate_answer(interval, value, **limit)
+    answer = gate_answer(interval, value, at_least=at_least, at_most=at_most)
+    symbol, bar = ("≤", at_most) if at_least is None else ("≥", at_least)
+    assert bar is not None  # noqa: S101 - gate_answer refuses it
     return GateAnswer(
-        gate=text,
+        gate=f"{name} {symbol} {bar:g}",
         answer=answer,
         value=value,
         ci95=None if interval is None else (interval.low, interval.high),

@@ -57,6 +57,10 @@ class _Gathering:
         self.attempts = 0
         self.failed_attempts = 0
 
+    @property
+    def every_column(self) -> dict[str, Column]:
+        return self.columns | {"composite": self.composite, "pass_rate": self.verdicts}
+
     def take(
         self, met: Sequence[tuple[int, Sequence[Outline]]], figures: Sequence[tuple[int, dict[str, Score]]]
     ) -> None:
@@ -197,12 +201,17 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         spent=spent_of(store, run, settings),
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
-    every_column = gathered.columns | {"composite": gathered.composite, "pass_rate": gathered.verdicts}
     return msgspec.structs.replace(
         summary,
-        gates=gate_answers(settings, every_column),
+        gates=gate_answers(settings, gathered.every_column),
         warnings=(*warnings_of(summary, settings, gathered.columns, shown=set(columns)), *unlike),
     )
+
+
+def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
+    """Every figure of a run over its cases by name, ``composite`` and ``pass_rate`` among them."""
+    gathered, _ = _gathered(store, run, msgspec.convert(run.settings, Settings))
+    return gathered.every_column
 
 
 def _gathered(store: Store, run: RunRecord, settings: Settings) -> tuple[_Gathering, int]:

@@ -34,10 +34,14 @@ def is_surely_gone(owner: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in kernel ticks; empty where the system does not tell."""
+    """When a process began, in kernel ticks; empty where the system does not tell, or it has ended.
+
+    One that has ended keeps its number until its parent has heard of it.
+    """
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
     # The second field is the program's name in brackets and may hold spaces itself.
-    return status.rsplit(")", 1)[1].split()[19]
+    fields = status.rsplit(")", 1)[1].split()
+    return "" if fields[0] in {"Z", "X"} else fields[19]

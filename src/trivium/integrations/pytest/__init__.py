@@ -1,0 +1,1 @@
+"""Suites as tests. When pytest starts, only ``plugin`` is imported, which imports nothing."""
