@@ -36,6 +36,7 @@ PUBLIC = {
     "judge_pairs",
     "metric",
     "score",
+    "trace",
     "trust",
 }
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trivium.suites.rubrics.rubric import Example as Example
     from trivium.suites.rubrics.rubric import Rubric as Rubric
     from trivium.suites.suite import Suite as Suite
+    from trivium.traces import recording as trace  # noqa: F401 - its name there is another
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span
     from trivium.traces.trace import Trace as Trace
@@ -70,14 +71,16 @@ _HOME = {
     "score": "trivium.metrics.scoring",
 }
 
-__all__ = ["__version__", "trust", *_HOME]  # noqa: PLE0604 - the names of the table above
+_ROOMS = {"trace": "trivium.traces.recording", "trust": "trivium.trust"}
+
+__all__ = ["__version__", *_ROOMS, *_HOME]  # noqa: PLE0604 - the names of the table above
 
 
 def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
-    if name == "trust":
-        return import_module("trivium.trust")
+    if name in _ROOMS:
+        return import_module(_ROOMS[name])
     try:
         home = _HOME[name]
     except KeyError:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from trivium.agents.adapter import AgentFailure
-from trivium.agents.masking import mask
+from trivium.masking import mask
 from trivium.suites.door import clean
 
 LONGEST_ERROR = 2_000

@@ -36,7 +36,7 @@ class _Line(logging.Formatter):
     """One line for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from trivium.agents.masking import mask
+        from trivium.masking import mask
 
         return mask(f"{record.levelname.lower()}: {record.getMessage()}")
 
@@ -45,7 +45,7 @@ class _JsonLine(logging.Formatter):
     """One JSON object for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from trivium.agents.masking import mask
+        from trivium.masking import mask
 
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(),

@@ -13,9 +13,9 @@ import msgspec
 
 from trivium.agents.adapter import AgentAdapter
 from trivium.agents.loading import load_agent
-from trivium.agents.masking import mask
 from trivium.agents.recorded.sources import Recorded, open_recorded
 from trivium.errors import InputError, TriviumError
+from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics

@@ -13,8 +13,8 @@ import msgspec
 
 from trivium.agents.adapter import AgentFailure, Reply, Request
 from trivium.agents.admission import too_large
-from trivium.agents.masking import mask
 from trivium.errors import AgentError
+from trivium.masking import mask
 
 _STDERR_KEPT = 1_800
 """Bytes of the end of standard error that are kept for the reason."""

@@ -8,8 +8,8 @@ import msgspec
 from trivium.agents.adapter import AgentFailure, Reply, Request
 from trivium.agents.admission import too_large
 from trivium.agents.failing import is_passing_status, parse_retry_after
-from trivium.agents.masking import mask
 from trivium.agents.reply import decode_json, read_reply
+from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
 _COMPLAINT_BYTES = 2_000

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from trivium.agents.adapter import Reply, Request
+from trivium.agents.adapter import AgentFailure, Reply, Request
 from trivium.agents.adapters.threads import DaemonThreads
+from trivium.agents.failing import reason
 from trivium.agents.reply import read_reply
 from trivium.errors import AgentError
+from trivium.traces.recording import recorded
 
 OFFERED = ("case", "repeat", "seed")
 """What a function is given besides the input, when its signature names it."""
@@ -20,8 +22,10 @@ OFFERED = ("case", "repeat", "seed")
 class FunctionAgent:
     """An agent that is a Python callable: input → output, or → the fields of an Attempt.
 
-    A synchronous function runs in a thread. The function may name ``case``, ``repeat`` and ``seed`` among
-    its parameters; a function whose first parameter is ``case`` gets the case in place of its input.
+    A synchronous function runs in a thread. What it records with ``trivium.trace``, or OpenTelemetry's
+    instrumentation in it, becomes the trace of the attempt, unless it hands one back. The function may name
+    ``case``, ``repeat`` and ``seed`` among its parameters; a function whose first parameter is ``case`` gets
+    the case in place of its input.
 
     Args:
         function: What is called; a class with ``__call__`` is instantiated first.
@@ -39,6 +43,19 @@ class FunctionAgent:
         self._threads = DaemonThreads(f"agent {name}")
 
     async def call(self, request: Request) -> Reply:
+        """Call the function and take what it recorded; a failed call keeps it up to the failure."""
+        with recorded() as found:
+            try:
+                reply = await self._call(request)
+            except Exception as error:
+                trace = found.trace
+                if trace is None or isinstance(error, AgentFailure):
+                    raise
+                # No verdict of its own on retrying: the cause decides.
+                raise AgentFailure(reason(error), retryable=None, trace=trace) from error
+        return reply if reply.trace is not None else msgspec.structs.replace(reply, trace=found.trace)
+
+    async def _call(self, request: Request) -> Reply:
         """Call the function; the time of a synchronous one is taken in its thread."""
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
         first = request.case if self._takes_case else request.case.input

@@ -17,9 +17,10 @@ def without_resent(
     """The spans, each once.
 
     Exporters that get no answer send again, so two spans of one id, name and start are one; the one that
-    ended last is kept, and the other listed. Other spans of equal ids are left for repair. Logfire sends
-    a pending span, below the span that it announces, as soon as that one starts: it goes when the span
-    itself is there, and stands for it, unfinished, when it is not.
+    ended last is kept, and the other listed, unless it had not ended: recorders write a span that is open
+    when one below it has ended, and again when it ends. Other spans of equal ids are left for repair.
+    Logfire sends a pending span, below the span that it announces, as soon as that one starts: it goes when
+    the span itself is there, and stands for it, unfinished, when it is not.
 
     Args:
         spans: Of one trace, by start.
@@ -40,7 +41,9 @@ def without_resent(
         if before is None:
             kept[key] = span
             continue
-        problems.append(TraceProblem(kind="resent", span=span.id, what="it was sent twice; one was left out"))
+        if before.end is not None and span.end is not None:
+            what = "it was sent twice; one was left out"
+            problems.append(TraceProblem(kind="resent", span=span.id, what=what))
         if (span.end or 0) > (before.end or 0):
             kept[key] = span
     return list(kept.values())

@@ -23,6 +23,7 @@ FORMATS = {
     "opik": "trivium.traces.readers.opik",
     "agentneo": "trivium.traces.readers.agentneo",
     "native": "trivium.traces.readers.native",
+    "recorded": "trivium.traces.readers.recorded",
     "tau-bench": "trivium.traces.readers.tau_bench",
     "agents-eval": "trivium.traces.readers.agents_eval",
     "otlp": "trivium.traces.readers.otlp",
@@ -35,6 +36,9 @@ FORMATS = {
 
 Native comes after those that hold ``spans`` in a form of their own.
 """
+
+RECORDED = {"recorded": "spans", "otlp": "otlp"}
+"""Formats of the files that ``trivium.trace`` writes, and how their names end."""
 
 
 def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
@@ -55,13 +59,22 @@ def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Tr
     path = Path(path)
     source = str(path)
     if path.is_dir():
-        from trivium.traces.readers.agents_eval import read_run
-
-        return "agents-eval", [read_run(path)]
+        return _read_folder(path)
     name = format or _opener(path)
     if name is not None and hasattr(_reader(name, source), "read_file"):
         return name, _reader(name, source).read_file(path)
     return read_documents(documents_of(path), source=source, format=name)
+
+
+def _read_folder(path: Path) -> tuple[str, list[Trace]]:
+    """What ``trivium.trace`` recorded in a folder, or the folder of an Agents-eval run."""
+    from trivium.traces.readers.agents_eval import read_run
+
+    files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
+    if not any(files.values()):
+        return "agents-eval", [read_run(path)]
+    traces = [trace for name, paths in files.items() if paths for trace in read_paths(paths, name)[1]]
+    return "recorded", traces
 
 
 def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
@@ -92,7 +105,7 @@ def format_of(path: str | Path) -> str:
     """
     path = Path(path)
     if path.is_dir():
-        return "agents-eval"
+        return _read_folder(path)[0]
     return _opener(path) or sniff_format(documents_of(path), source=str(path))
 
 

@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
-from trivium.agents.masking import mask
 from trivium.errors import MissingExtra
+from trivium.masking import mask
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

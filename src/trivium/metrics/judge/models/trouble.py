@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from trivium.agents.masking import mask
+from trivium.masking import mask
 
 REASON_CHARS = 300
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+from time import monotonic
 
 MASK = "[masked]"
 
@@ -58,8 +59,53 @@ _PATTERNS = tuple(
 
 _IS_SECRET = re.compile(_NAMES, re.IGNORECASE).fullmatch
 
+_TRACES = (
+    *("-----begin", "auth", "key", "cookie", "bearer", "basic"),
+    *("token", "secret", "passw", "signature", "sig", "credential", "://"),
+    *(f"{start}{joint}" for start in ("sk", "pk", "rk") for joint in "-_"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "gsk_", "r8_", "npm_", "pypi-"),
+    *("pplx-", "xai-", "aiza", "ya29.", "akia", "asia", "xox", "eyj"),
+)
+"""In small letters: every pattern needs one of these, and they are looked for much faster than patterns."""
+
 _SHORTEST = 8
 """Characters of a value in the environment that is masked wherever it stands; shorter ones are words."""
+
+_FRESH_SECONDS = 1.0
+
+
+class Masker:
+    """Masks many small texts; what the environment calls a secret is looked up now and then only."""
+
+    def __init__(self) -> None:
+        self._values: list[str] = []
+        self._size = -1
+        self._until = 0.0
+
+    def may_hold_a_secret(self, text: str) -> bool:
+        """False when :meth:`mask` would leave the text as it is."""
+        small = text.lower()
+        for trace in _TRACES:
+            if trace in small:
+                return True
+        return any(value in text for value in self._of_environment())
+
+    def mask(self, text: str) -> str:
+        """As :func:`mask`."""
+        if not self.may_hold_a_secret(text):
+            return text
+        return _masked(text, self._values)
+
+    @staticmethod
+    def names_a_secret(name: str) -> bool:
+        """Whether what goes by a name is a secret, whatever it looks like."""
+        return _IS_SECRET(name) is not None
+
+    def _of_environment(self) -> list[str]:
+        now = monotonic()
+        if now >= self._until or len(os.environ) != self._size:
+            self._values, self._size, self._until = _of_environment(), len(os.environ), now + _FRESH_SECONDS
+        return self._values
 
 
 def mask(text: str) -> str:
@@ -69,7 +115,11 @@ def mask(text: str) -> str:
         >>> mask("GET https://api.example/v1?key=abc123&q=cats failed")
         'GET https://api.example/v1?key=[masked]&q=cats failed'
     """
-    for value in _of_environment():
+    return _masked(text, _of_environment())
+
+
+def _masked(text: str, values: list[str]) -> str:
+    for value in values:
         text = text.replace(value, MASK)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)

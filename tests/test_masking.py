@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.agents.masking import MASK, mask
+from trivium.masking import MASK, Masker, mask
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,61 @@ def test_what_the_environment_calls_a_secret_is_masked_whatever_it_looks_like(mo
     monkeypatch.setenv("SOME_FOLDER", "a folder of mine")
     said = "on: plain words here and more, plain words here, a folder of mine"
     assert mask(said) == "on: [masked], [masked], a folder of mine"
+
+
+PIECES = [
+    "Authorization: ",
+    "x-api-key=",
+    "cookie: ",
+    "Bearer ",
+    "basic ",
+    "api_key=",
+    '"token": "',
+    "secret: ",
+    "https://me:pw@",
+    "sk-",
+    "PK_",
+    "ghp_",
+    "glpat-",
+    "hf_",
+    "AKIA",
+    "ASIA",
+    "xoxb-",
+    "ya29.",
+    "AIza",
+    "eyJ",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "key=",
+    "sig=",
+    "credential=",
+    "pypi-",
+    "xai-",
+    "gsk_",
+    "r8_",
+    "npm_",
+    "pplx-",
+    ".",
+    " ",
+    '"',
+    "passwd=",
+    "client_secret='",
+    "value-9-value",
+    "abcdefgh12345678",
+    "",
+    "Z" * 40,
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
+def test_the_quick_look_never_misses_what_the_patterns_find(text):
+    masker = Masker()
+    assert masker.mask(text) == mask(text)
+    if not masker.may_hold_a_secret(text):
+        assert mask(text) == text
+
+
+def test_a_secret_that_the_environment_gains_is_masked_at_once(monkeypatch):
+    masker = Masker()
+    assert masker.mask("say tulip-tulip") == "say tulip-tulip"
+    monkeypatch.setenv("GARDEN_TOKEN", "tulip-tulip")
+    assert masker.mask("say tulip-tulip") == "say [masked]"

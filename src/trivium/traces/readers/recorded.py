@@ -1,0 +1,68 @@
+"""Recorded: what ``trivium.trace`` writes, a span or a message a line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem, TraceError
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Span, Trace
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line; keys of later versions are passed over."""
+
+    trace_id: str
+    span: Span | None = None
+    message: Message | None = None
+
+
+class _Found:
+    """What the lines of one trace hold; of a span the line that has its end counts."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, Span] = {}
+        self.messages: list[Message] = []
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is such a line."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("trace_id"), str)
+        and (isinstance(document.get("span"), dict) or isinstance(document.get("message"), dict))
+    )
+
+
+def read(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, in the order in which they begin.
+
+    Raises:
+        TraceError: If a line is none of these.
+    """
+    found: dict[str, _Found] = {}
+    for number, document in enumerate(documents, start=1):
+        try:
+            line = msgspec.convert(document, _Line)
+        except msgspec.ValidationError as error:
+            raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
+        trace = found.setdefault(line.trace_id, _Found())
+        if line.span is not None:
+            before = trace.spans.get(line.span.id)
+            if before is None or before.end is None:
+                # A span that was written open and then ended keeps its first place.
+                trace.spans[line.span.id] = line.span
+        if line.message is not None:
+            trace.messages.append(line.message)
+    return [
+        normalise(list(each.spans.values()), each.messages, trace_id=trace_id)
+        for trace_id, each in found.items()
+    ]
+
+
+def read_files(paths: Sequence[Any]) -> list[Trace]:
+    """The traces of several files: a trace goes on in the next when its file was large enough."""
+    from trivium.traces.readers.documents import documents_of
+
+    return read([line for path in paths for line in documents_of(path)], str(paths[0]))

@@ -1,0 +1,21 @@
+"""Recording what an agent does: ``trivium.trace``.
+
+``agent``, ``tool`` and ``llm`` make spans, as decorators of functions, coroutines and generators or around
+a block (``with trivium.trace.tool("search") as span``); ``message`` says what one agent sent another;
+``listen`` hears agents that OpenTelemetry instruments. While Trivium evaluates an agent, what is recorded
+becomes the trace of the attempt; elsewhere it is written to ``logs/traces`` (TRIVIUM_TRACES), which
+``trivium traces show logs/traces`` reads.
+"""
+
+from trivium.traces.recording.collecting import recorded as recorded
+from trivium.traces.recording.configuring import configure as configure
+from trivium.traces.recording.deciding import message as message
+from trivium.traces.recording.listening import listen as listen
+from trivium.traces.recording.spanning import agent as agent
+from trivium.traces.recording.spanning import carried as carried
+from trivium.traces.recording.spanning import current as current
+from trivium.traces.recording.spanning import llm as llm
+from trivium.traces.recording.spanning import span as span
+from trivium.traces.recording.spanning import tool as tool
+
+__all__ = ["agent", "carried", "configure", "current", "listen", "llm", "message", "recorded", "span", "tool"]

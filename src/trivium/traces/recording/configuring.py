@@ -1,0 +1,85 @@
+"""What is recorded, and where it is written."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from trivium.errors import InputError
+
+FOLDER = "logs/traces"
+VARIABLE = "TRIVIUM_TRACES"
+CONTENT_VARIABLE = "TRIVIUM_TRACES_CONTENT"
+OFF = frozenset({"off", "no", "0", "false", "none"})
+ROTATE_BYTES = 64 * 2**20
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """How this process records.
+
+    Attributes:
+        folder: Where files are written, None when nothing is.
+        content: Whether inputs, outputs, messages and errors are recorded, or only that they happened.
+        patterns: What is masked besides what looks like a secret.
+        rotate_bytes: Size from which a new file is begun.
+    """
+
+    folder: Path | None = Path(FOLDER)
+    content: bool = True
+    patterns: tuple[re.Pattern[str], ...] = ()
+    rotate_bytes: int = ROTATE_BYTES
+
+
+def _of_environment() -> Recording:
+    folder = os.environ.get(VARIABLE) or FOLDER
+    content = os.environ.get(CONTENT_VARIABLE, "on")
+    return Recording(
+        folder=None if folder.lower() in OFF else Path(folder), content=content.lower() not in OFF
+    )
+
+
+class _Now:
+    """The settings in force."""
+
+    recording = _of_environment()
+
+
+def recording() -> Recording:
+    """The settings in force."""
+    return _Now.recording
+
+
+def configure(
+    *,
+    folder: str | Path | None = FOLDER,
+    content: bool = True,
+    mask: Sequence[str] = (),
+    rotate_bytes: int = ROTATE_BYTES,
+) -> None:
+    """Set how this process records, in place of TRIVIUM_TRACES and TRIVIUM_TRACES_CONTENT.
+
+    Args:
+        folder: Where files are written; None records nothing outside of an evaluation.
+        content: Whether inputs, outputs, messages and the texts of errors are recorded.
+        mask: Regular expressions; what they match is written as ``[masked]``, as secrets always are.
+        rotate_bytes: Size from which a new file is begun, in bytes.
+
+    Raises:
+        InputError: If a pattern is no regular expression, or the size is not above 0.
+    """
+    patterns = []
+    for index, pattern in enumerate(mask):
+        try:
+            patterns.append(re.compile(pattern))
+        except re.error as error:
+            raise InputError(f"mask[{index}]", f"{pattern!r} is no regular expression: {error}") from None
+    if rotate_bytes <= 0:
+        raise InputError("rotate_bytes", f"is {rotate_bytes}; expected a number of bytes above 0")
+    _Now.recording = Recording(
+        folder=None if folder is None else Path(folder),
+        content=content,
+        patterns=tuple(patterns),
+        rotate_bytes=rotate_bytes,
+    )

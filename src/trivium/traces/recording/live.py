@@ -1,0 +1,237 @@
+"""A span while it is open, and the tape of the trace that it belongs to."""
+
+import itertools
+import os
+from collections.abc import Mapping
+from time import perf_counter, time
+from typing import Any, Protocol
+
+import msgspec
+
+from trivium.traces.recording.content import Content
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
+
+_NUMBERS = itertools.count(1)
+_UNSET: Any = object()
+
+
+class Sink(Protocol):
+    """Where recorded spans go.
+
+    Attributes:
+        content: Makes recorded values; None when they are not recorded.
+    """
+
+    content: Content | None
+
+    def started(self, span: "LiveSpan") -> None:
+        """A span was opened."""
+        ...
+
+    def ended(self, span: "LiveSpan") -> None:
+        """A span was closed."""
+        ...
+
+    def told(self, trace_id: str, message: Message, span: "LiveSpan | None") -> None:
+        """A message was sent within a span."""
+        ...
+
+
+class Tape:
+    """One trace that is being recorded.
+
+    Args:
+        sink: Where its spans go.
+        trace_id: Its id; a new one when not given.
+    """
+
+    __slots__ = ("sink", "trace_id")
+
+    def __init__(self, sink: Sink, trace_id: str | None = None) -> None:
+        self.sink = sink
+        self.trace_id = os.urandom(16).hex() if trace_id is None else trace_id
+
+
+class NoSpan:
+    """What stands for a span when nothing is recorded: everything about it is forgotten."""
+
+    __slots__ = ("output",)
+
+    def __init__(self) -> None:
+        self.output: Any = None
+
+    def used(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Say what a model request used."""
+
+    def note(self, **attributes: Any) -> None:
+        """Add attributes."""
+
+    def failed(self, why: str | BaseException) -> None:
+        """Say that the work failed, where no exception does."""
+
+
+class LiveSpan(NoSpan):
+    """A span that is open.
+
+    Attributes:
+        output: What came out; a decorated function's result where the code sets nothing.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_clock",
+        "_error",
+        "_given",
+        "_usage",
+        "agent",
+        "announced",
+        "end",
+        "id",
+        "kind",
+        "name",
+        "ok",
+        "parent",
+        "start",
+        "tape",
+    )
+
+    def __init__(
+        self, tape: Tape, kind: SpanKind, name: str, parent: "LiveSpan | None", agent: str | None
+    ) -> None:
+        self.tape = tape
+        self.id = f"{next(_NUMBERS):x}"
+        self.kind = kind
+        self.name = name
+        self.parent = parent
+        if kind == "agent":
+            self.agent: str | None = agent or name
+        else:
+            self.agent = agent or (parent.agent if parent is not None else None)
+        self.output = _UNSET
+        self.announced = False
+        self.ok: bool | None = None
+        self.end: float | None = None
+        self._given: Any = None
+        self._usage: SpanUsage | None = None
+        self._attributes: dict[str, Any] | None = None
+        self._error: str | BaseException | None = None
+        self.start = time()
+        self._clock = perf_counter()
+        tape.sink.started(self)
+
+    def given(self, value: Any) -> None:
+        """What went in, kept as it is now."""
+        content = self.tape.sink.content
+        if content is not None:
+            self._given = content.value(value)
+
+    def used(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Say what a model request used."""
+        self._usage = SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+
+    def note(self, **attributes: Any) -> None:
+        """Add attributes; ``context`` is read by tool_selection (spec: metrics, T3.3)."""
+        self._attributes = {**(self._attributes or {}), **attributes}
+
+    def failed(self, why: str | BaseException) -> None:
+        """Say that the work failed, where no exception does."""
+        self._error = why
+
+    def came(self, result: Any) -> None:
+        """What came out, where the code did not set it; a model's answer tells its tokens itself."""
+        if self.output is _UNSET:
+            self.output = result
+        if self.kind == "llm" and self._usage is None:
+            self._usage = _usage_of(result)
+
+    def close(self) -> None:
+        """The work is done; what happens later is not recorded."""
+        self.end = self.start + (perf_counter() - self._clock)
+        self.ok = self._error is None
+        self.tape.sink.ended(self)
+
+    def record(self) -> Span:
+        """The span as files hold it."""
+        content = self.tape.sink.content
+        attributes = self._attributes
+        if self._error is not None:
+            attributes = {**(attributes or {}), "error": _told(self._error, content)}
+        if attributes and content is None:
+            attributes = {key: value for key, value in attributes.items() if key in _NO_CONTENT}
+        output = None if self.output is _UNSET or content is None else content.value(self.output)
+        return Span(
+            id=self.id,
+            kind=self.kind,
+            name=self.name,
+            parent=None if self.parent is None else self.parent.id,
+            agent=self.agent,
+            start=self.start,
+            end=self.end,
+            ok=self.ok,
+            input=self._given,
+            output=output,
+            usage=self._usage,
+            attributes={}
+            if not attributes
+            else attributes
+            if content is None
+            else {key: content.value(value) for key, value in attributes.items()},
+        )
+
+
+_NO_CONTENT = frozenset({"error", "context", "handoff"})
+"""Attributes that are kept where content is not recorded."""
+
+
+def _told(error: str | BaseException, content: Content | None) -> str:
+    if isinstance(error, str):
+        return error if content is not None else "failed"
+    kind = type(error).__name__
+    if content is None:
+        return kind
+    try:
+        return f"{kind}: {error}"
+    except Exception:  # an exception whose text cannot be had
+        return kind
+
+
+def _usage_of(result: Any) -> SpanUsage | None:
+    """The tokens that a provider's answer tells, by the names that their clients use."""
+    usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
+    if usage is None:
+        return None
+    if isinstance(usage, Mapping):
+        found = [usage.get("input_tokens", usage.get("prompt_tokens"))]
+        found.append(usage.get("output_tokens", usage.get("completion_tokens")))
+    else:
+        found = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
+        found.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
+    counts = [each if isinstance(each, int) and each >= 0 else None for each in found]
+    return None if counts == [None, None] else SpanUsage(input_tokens=counts[0], output_tokens=counts[1])
+
+
+def settled(span: Span) -> Span:
+    """A span whose values are decoded JSON, as traces in memory hold them."""
+    return msgspec.structs.replace(
+        span,
+        input=plain(span.input),
+        output=plain(span.output),
+        attributes={key: plain(value) for key, value in span.attributes.items()},
+    )
+
+
+def plain(value: Any) -> Any:
+    """A recorded value as decoded JSON."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
