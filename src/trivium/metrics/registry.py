@@ -37,6 +37,8 @@ BUILT_IN = {
     "centrality": "trivium.metrics.graph.centrality:Centrality",
     "coordination_quality": "trivium.metrics.graph.coordination:CoordinationQuality",
     "task_balance": "trivium.metrics.graph.balance:TaskBalance",
+    "loop_free": "trivium.metrics.graph.loop_free:LoopFree",
+    "retry_rate": "trivium.metrics.graph.retry_rate:RetryRate",
 }
 
 CASE_FIGURES = ("path_agreement",)
@@ -55,7 +57,7 @@ _RECORDED = "trivium.metrics.recorded"
 _RECORDED_PREFIX = "inspect."
 """Names of scores that came with a recording."""
 
-OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit"})
+OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate"})
 
 
 @cache

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from trivium.traces.order import max_depth
-from trivium.traces.trace import Message, Trace, TraceProblem
+from trivium.traces.process.hand_offs import passed_on
+from trivium.traces.trace import Trace, TraceProblem
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
     problems = [problem for trace in traces for problem in trace.problems]
     between: Counter[tuple[str, str]] = Counter()
     for trace in traces:
-        between.update(_asked(trace.agent_messages))
+        between.update((one.sender, one.receiver) for one in passed_on(trace.agent_messages))
     return TraceFacts(
         format=format,
         traces=len(traces),
@@ -73,18 +74,6 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
         max_depth=max((max_depth(trace.spans) for trace in traces), default=0),
         problems=problems,
     )
-
-
-def _asked(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Sender and receiver of each message that is no answer to a request."""
-    requests = {
-        (message.sender, message.receiver) for message in messages if message.type != "result_delivery"
-    }
-    return [
-        (message.sender, message.receiver)
-        for message in messages
-        if message.type != "result_delivery" or (message.receiver, message.sender) not in requests
-    ]
 
 
 def _sum(tokens: Iterable[int | None]) -> int | None:

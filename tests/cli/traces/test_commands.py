@@ -33,7 +33,9 @@ def outcome(capsys, *arguments):
 def test_show_prints_counts_as_one_json_document(capsys):
     code, out, err = outcome(capsys, "show", "spans.json", "--json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == {
+    said = json.loads(out)
+    said.pop("process")
+    assert said == {
         "format": "otlp",
         "traces": 1,
         "spans": 5,
@@ -48,6 +50,28 @@ def test_show_prints_counts_as_one_json_document(capsys):
         "max_depth": 4,
         "problems": [],
     }
+
+
+def test_show_tells_how_the_traces_went(capsys):
+    _, out, _ = outcome(capsys, "show", "spans.json", "--json")
+    process = json.loads(out)["process"]
+    assert (process["timed"], process["seconds"], process["waiting"], process["overlapped"]) == (1, 9, 0, 0)
+    assert [(one["name"], one["seconds"]) for one in process["by_agent"]] == [("boss", 7), ("aide", 2)]
+    assert [(one["name"], one["seconds"], one["critical"]) for one in process["by_tool"]] == [
+        ("ask", 2, 2),
+        ("look", 1, 1),
+    ]
+    steps = process["slowest"]["critical_path"]
+    assert [(one["name"], one["at"], one["seconds"]) for one in steps] == [
+        ("boss", 0, 5),
+        ("ask", 1, 2),
+        ("aide", 2, 0.5),
+        ("m", 2.5, 0.5),
+        ("look", 3, 1),
+    ]
+    _, out, _ = outcome(capsys, "show", "spans.json")
+    for told in ("wall time 9.0 s", "critical path: 9.0 s, 5 steps", "longest: boss → aide"):
+        assert told in out
 
 
 def test_show_prints_a_table(capsys):

@@ -12,16 +12,25 @@ from trivium.cli import options
 @options.option("--format", "format_", metavar="NAME", help="Format of the files, where it is not found out.")
 @options.as_json
 def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
-    """Count what the traces in FILE hold: agents, tools, tokens, messages, and what had to be repaired."""
+    """Show what the traces in FILE hold, and how they went.
+
+    Agents, tools, tokens, messages and what had to be repaired are counted; then whose the time was, what
+    determined it (the critical path), what was done again (retries, loops) and how work was handed on.
+    """
+    import msgspec
+
     from trivium.cli.outcome import print_json
     from trivium.cli.screen import show as print_
     from trivium.reports.facts_table import FactsTable
+    from trivium.reports.process.table import ProcessTable
     from trivium.traces.facts import trace_facts
+    from trivium.traces.process.totals import process_totals
     from trivium.traces.readers import read_paths
 
     found, traces = read_paths(files, format_)
-    facts = trace_facts(traces, format=found)
+    facts, totals = trace_facts(traces, format=found), process_totals(traces)
     if as_json:
-        print_json(facts)
+        print_json(msgspec.to_builtins(facts) | {"process": msgspec.to_builtins(totals)})
     else:
         print_(FactsTable(facts))
+        print_(ProcessTable(totals, traces=len(traces)))

@@ -1,6 +1,5 @@
 """Matching: expected tool calls against those made (spec: metrics, T3.3, T3.4, T3.13)."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from trivium.metrics.graph.calls.sequences import lcs_length
 from trivium.metrics.graph.memo import once
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import ToolSettings
+from trivium.traces.arguments import canonical
 from trivium.traces.trace import Span, Trace
 
 
@@ -125,38 +125,6 @@ def _matching(
 ) -> Matching:
     missing = [tool for waiting in open_.values() for tool in reversed(waiting)]
     return Matching(len(made), len(expected), len(made) - len(extra), tuple(missing), tuple(extra))
-
-
-def canonical(value: Any) -> bytes:
-    """A JSON value as bytes that are equal for equal values: keys sorted, 1.0 written as 1.
-
-    A text that holds a JSON object or list counts as that value, since formats differ in it; no arguments
-    at all count as an empty object.
-    """
-    if value is None:
-        return b"{}"
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        value = _decoded(value)
-    text = msgspec.json.encode(value, order="deterministic")
-    if _MAY_HOLD_WHOLE_FLOAT(text):
-        text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
-    return text
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return text
-
-
-def _number(text: str) -> int | float:
-    value = float(text)
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
-
-
-_MAY_HOLD_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0|[eE])").search
-_WHOLE_FLOATS = msgspec.json.Decoder(float_hook=_number)
 
 
 def counted_names(items: Sequence[Span] | Sequence[ExpectedTool]) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""How attempts went: for the terminal, on a case's page, and over a run."""

@@ -1,0 +1,152 @@
+"""Process: everything that this room knows of one trace, worked out where it is asked for."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+
+from trivium.traces.process.concurrency import Concurrency
+from trivium.traces.process.critical_path import Stretch, critical_path
+from trivium.traces.process.hand_offs import HandOffs, hand_offs
+from trivium.traces.process.loops import Circuit, Loop, call_loops, hand_off_loops, looped_calls
+from trivium.traces.process.repeated_calls import RepeatedCall, repeated_calls
+from trivium.traces.process.time_shares import TimeShare, agent_of, time_shares
+from trivium.traces.process.work import Work
+from trivium.traces.trace import Span, Trace
+
+
+class PathStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A span's part in the critical path.
+
+    Attributes:
+        span: Its id; None for time in which the trace waited for no span.
+        kind: Of the span.
+        name: Of the span.
+        agent: Who did it.
+        at: Seconds from the beginning of the trace to where the path first met it.
+        seconds: Of the path that are its own.
+        share: The same of the wall time, in [0, 1]; None where that is 0.
+    """
+
+    span: str | None
+    kind: str | None
+    name: str | None
+    agent: str | None
+    at: float
+    seconds: float
+    share: float | None
+
+
+class Process:
+    """How a trace went: its critical path, whose its time was, what was done again and what was left undone.
+
+    Every figure is defined in docs/process.md. Each takes O(n log n) time for n spans or less.
+
+    Args:
+        trace: Normalised.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    @cached_property
+    def work(self) -> Work:
+        """When each span was at work."""
+        return Work(self.trace)
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """Wall time, or None without times."""
+        return self.work.seconds
+
+    @cached_property
+    def concurrency(self) -> Concurrency:
+        """How many spans were at work at once."""
+        return Concurrency(self.work)
+
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The critical path, stretch by stretch."""
+        return critical_path(self.work)
+
+    @cached_property
+    def path(self) -> tuple[PathStep, ...]:
+        """The critical path, span by span, in the order in which it first met them."""
+        whole = self.work.whole
+        if whole is None:
+            return ()
+        met: dict[int | None, list[float]] = {}
+        for stretch in self.stretches:
+            met.setdefault(stretch.span, [stretch.start, 0.0])[1] += stretch.end - stretch.start
+        return tuple([self._step(place, at - whole[0], took) for place, (at, took) in met.items()])
+
+    def _step(self, place: int | None, at: float, took: float) -> PathStep:
+        share = min(1.0, took / self.seconds) if self.seconds else None
+        if place is None:
+            return PathStep(span=None, kind=None, name=None, agent=None, at=at, seconds=took, share=share)
+        span = self.trace.spans[place]
+        return PathStep(
+            span=span.id,
+            kind=span.kind,
+            name=span.name,
+            agent=agent_of(span),
+            at=at,
+            seconds=took,
+            share=share,
+        )
+
+    @cached_property
+    def by_agent(self) -> tuple[TimeShare, ...]:
+        """Time by agent."""
+        return self._shares(agent_of)
+
+    @cached_property
+    def by_tool(self) -> tuple[TimeShare, ...]:
+        """Time by tool."""
+        return self._shares(lambda span: span.name, "tool")
+
+    @cached_property
+    def by_kind(self) -> tuple[TimeShare, ...]:
+        """Time by kind of span: what agents did themselves, tools, model requests, other."""
+        return self._shares(lambda span: span.kind)
+
+    def _shares(self, owner: Callable[[Span], str | None], kind: str | None = None) -> tuple[TimeShare, ...]:
+        return time_shares(
+            self.trace.spans,
+            self.concurrency,
+            self.stretches,
+            whole=self.seconds or 0.0,
+            owner=owner,
+            kind=kind,
+        )
+
+    @cached_property
+    def repeated(self) -> tuple[RepeatedCall, ...]:
+        """Tool calls that were made before."""
+        return repeated_calls(self.trace.tool_calls)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Loops of tool calls."""
+        return call_loops(self.trace.tool_calls)
+
+    @cached_property
+    def looped(self) -> frozenset[int]:
+        """Places of the tool calls that only go round again."""
+        return looped_calls(self.loops)
+
+    @cached_property
+    def hand_offs(self) -> HandOffs:
+        """Chains of hand-offs."""
+        return hand_offs(self.trace.agent_messages)
+
+    @cached_property
+    def circuits(self) -> tuple[Circuit, ...]:
+        """Loops in the longest chain of hand-offs."""
+        return hand_off_loops(self.hand_offs.longest)
+
+    @cached_property
+    def unfinished(self) -> Counter[tuple[str, str]]:
+        """(kind, name) of the spans that never finished."""
+        return Counter((span.kind, span.name) for span in self.trace.spans if span.ok is None)

@@ -1,0 +1,241 @@
+"""Totals: the processes of all traces of a file together, and the slowest of them by itself."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from trivium.traces.process.hand_offs import PingPong
+from trivium.traces.process.loops import Circuit, Loop
+from trivium.traces.process.process import PathStep, Process
+from trivium.traces.process.time_shares import TimeShare
+from trivium.traces.trace import Trace
+
+LONGEST_KEPT = 20
+"""Loops, circuits and games of ping-pong that are told, the longest; the others are counted."""
+
+
+class RepeatFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tool calls that were made again.
+
+    Attributes:
+        calls: All tool calls.
+        retries: Calls like one that had failed just before, by tool.
+        recovered: Retries that succeeded.
+        repeats: Calls like one that had succeeded, by tool.
+    """
+
+    calls: int
+    retries: dict[str, int]
+    recovered: int
+    repeats: dict[str, int]
+
+
+class LoopFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A loop, and the trace that it is in (by its place in the file, from 0)."""
+
+    trace: int
+    agent: str | None
+    tools: tuple[str, ...]
+    rounds: int
+
+
+class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Loops of tool calls: how many, the calls in them after the first round, and the longest."""
+
+    loops: int
+    calls: int
+    longest: tuple[LoopFact, ...]
+
+
+class HandOffFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Hand-offs of all traces; ``longest`` is the longest chain of any."""
+
+    messages: int
+    chains: int
+    longest: tuple[str, ...]
+    ping_pongs: tuple[PingPong, ...]
+    circuits: tuple[Circuit, ...]
+
+
+class ParallelSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch with at least two spans at work.
+
+    Attributes:
+        at: Seconds from the beginning of the trace.
+        seconds: How long.
+        most: Spans at work at once, at most.
+        spans: Ids of those at work in it.
+    """
+
+    at: float
+    seconds: float
+    most: int
+    spans: tuple[str, ...]
+
+
+class SlowestTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace that took longest, by its place in the file, from 0."""
+
+    trace: int
+    trace_id: str
+    seconds: float
+    critical_path: tuple[PathStep, ...]
+    parallel_sections: tuple[ParallelSection, ...]
+
+
+class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """How the traces of a file went (docs/process.md).
+
+    Attributes:
+        timed: Traces that have times.
+        seconds: Their wall times, added up; None where there are none.
+        waiting: Of these the seconds in which no span was at work.
+        overlapped: Of these the seconds in which at least two were.
+        concurrency: Mean number of spans at work while any was.
+        most: Spans at work at once, at most.
+        by_agent: Time by agent.
+        by_tool: Time by tool.
+        by_kind: Time by kind of span.
+        repeated: Tool calls that were made again.
+        looped: Loops of tool calls.
+        hand_offs: Chains of hand-offs.
+        unfinished: (kind, name, number) of spans that never finished.
+        slowest: The trace that took longest; None without times.
+    """
+
+    timed: int
+    seconds: float | None
+    waiting: float | None
+    overlapped: float | None
+    concurrency: float | None
+    most: int
+    by_agent: tuple[TimeShare, ...]
+    by_tool: tuple[TimeShare, ...]
+    by_kind: tuple[TimeShare, ...]
+    repeated: RepeatFacts
+    looped: LoopFacts
+    hand_offs: HandOffFacts
+    unfinished: tuple[tuple[str, str, int], ...]
+    slowest: SlowestTrace | None
+
+
+def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
+    """The processes of some traces together."""
+    processes = [Process(trace) for trace in traces]
+    took = {place: process.seconds for place, process in enumerate(processes)}
+    times = {place: seconds for place, seconds in took.items() if seconds is not None}
+    timed = [processes[place] for place in times]
+    whole = sum(times.values())
+    work = sum([process.concurrency.work for process in timed])
+    busy = sum([process.concurrency.busy for process in timed])
+    slowest = max(times, key=times.__getitem__, default=None)
+    unfinished: Counter[tuple[str, str]] = Counter()
+    for process in processes:
+        unfinished.update(process.unfinished)
+    return ProcessTotals(
+        timed=len(timed),
+        seconds=whole if timed else None,
+        waiting=max(0.0, whole - busy) if timed else None,
+        overlapped=sum([process.concurrency.overlapped for process in timed]) if timed else None,
+        concurrency=work / busy if busy else None,
+        most=max([process.concurrency.most for process in timed], default=0),
+        by_agent=_together([process.by_agent for process in timed], whole),
+        by_tool=_together([process.by_tool for process in timed], whole),
+        by_kind=_together([process.by_kind for process in timed], whole),
+        repeated=_repeated(processes),
+        looped=_looped(processes),
+        hand_offs=_handed(processes),
+        unfinished=tuple((*which, number) for which, number in unfinished.most_common()),
+        slowest=None if slowest is None else _slowest(slowest, processes[slowest]),
+    )
+
+
+def _together(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:
+    """Shares of several traces, added up."""
+    found: dict[str | None, TimeShare] = {}
+    for table in tables:
+        for one in table:
+            other = found.get(one.name)
+            found[one.name] = one if other is None else _added(one, other)
+    made = [
+        msgspec.structs.replace(one, share=min(1.0, one.seconds / whole) if whole else None)
+        for one in found.values()
+    ]
+    return tuple(sorted(made, key=lambda one: (-one.seconds, one.name or "")))
+
+
+def _added(one: TimeShare, other: TimeShare) -> TimeShare:
+    return TimeShare(
+        name=one.name,
+        spans=one.spans + other.spans,
+        seconds=one.seconds + other.seconds,
+        share=None,
+        work=one.work + other.work,
+        critical=one.critical + other.critical,
+    )
+
+
+def _repeated(processes: Sequence[Process]) -> RepeatFacts:
+    calls = recovered = 0
+    retries: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
+    for process in processes:
+        made = process.trace.tool_calls
+        calls += len(made)
+        for one in process.repeated:
+            (retries if one.retry else repeats)[made[one.call].name] += 1
+            recovered += one.retry and made[one.call].ok is True
+    return RepeatFacts(
+        calls=calls,
+        retries=dict(retries.most_common()),
+        recovered=recovered,
+        repeats=dict(repeats.most_common()),
+    )
+
+
+def _looped(processes: Sequence[Process]) -> LoopFacts:
+    met: list[tuple[int, Loop]] = [
+        (place, loop) for place, process in enumerate(processes) for loop in process.loops
+    ]
+    longest = sorted(met, key=lambda one: -len(one[1].calls))[:LONGEST_KEPT]
+    return LoopFacts(
+        loops=len(met),
+        calls=sum([len(process.looped) for process in processes]),
+        longest=tuple(
+            LoopFact(trace=place, agent=loop.agent, tools=loop.tools, rounds=loop.rounds)
+            for place, loop in longest
+        ),
+    )
+
+
+def _handed(processes: Sequence[Process]) -> HandOffFacts:
+    games = [game for process in processes for game in process.hand_offs.ping_pongs]
+    circuits = [circuit for process in processes for circuit in process.circuits]
+    return HandOffFacts(
+        messages=sum([process.hand_offs.messages for process in processes]),
+        chains=sum([process.hand_offs.chains for process in processes]),
+        longest=max([process.hand_offs.longest for process in processes], key=len, default=()),
+        ping_pongs=tuple(sorted(games, key=lambda game: -game.messages)[:LONGEST_KEPT]),
+        circuits=tuple(sorted(circuits, key=lambda one: -one.rounds * len(one.agents))[:LONGEST_KEPT]),
+    )
+
+
+def _slowest(place: int, process: Process) -> SlowestTrace:
+    spans = process.trace.spans
+    zero = process.work.whole[0] if process.work.whole else 0.0
+    return SlowestTrace(
+        trace=place,
+        trace_id=process.trace.trace_id,
+        seconds=process.seconds or 0.0,
+        critical_path=process.path,
+        parallel_sections=tuple(
+            ParallelSection(
+                at=section.start - zero,
+                seconds=section.end - section.start,
+                most=section.most,
+                spans=tuple([spans[index].id for index in section.spans]),
+            )
+            for section in process.concurrency.sections
+        ),
+    )

@@ -1,0 +1,175 @@
+"""Again: retries, repeats, loops, and hand-offs that go round."""
+
+import random
+
+import networkx as nx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import messages
+from tests.traces.process import plainly
+from tests.traces.samples import agent, tool
+from trivium.traces.process.hand_offs import hand_offs, passed_on
+from trivium.traces.process.loops import call_loops, hand_off_loops, looped_calls
+from trivium.traces.process.process import Process
+from trivium.traces.process.repeated_calls import repeated_calls
+from trivium.traces.process.tandem import repetitions
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Message, Trace
+
+
+def call(name, ok=True, agent="x", **arguments):
+    return tool("", name, agent=agent, ok=ok, input=arguments or {"q": 1})
+
+
+calls_of_few_kinds = st.lists(
+    st.builds(
+        call,
+        st.sampled_from("ab"),
+        ok=st.sampled_from([True, False, None]),
+        agent=st.sampled_from([None, "x"]),
+        q=st.integers(0, 1),
+    ),
+    max_size=14,
+)
+
+
+class TestRepeatedCalls:
+    def test_are_retries_after_a_failure_and_repeats_after_a_success(self):
+        calls = [call("a", ok=False), call("b"), call("a"), call("a"), call("a", ok=None), call("a")]
+        found = [(one.call, one.before, one.retry) for one in repeated_calls(calls)]
+        assert found == [(2, 0, True), (3, 2, False), (4, 3, False)]
+
+    def test_take_the_same_arguments_however_they_are_written(self):
+        same = [{"a": 1, "b": 2}, {"b": 2.0, "a": 1}, '{"b": 2, "a": 1}']
+        assert len(repeated_calls([tool("", "t", input=value) for value in same])) == 2
+
+    def test_know_nothing_of_arguments_that_were_not_recorded(self):
+        assert repeated_calls([tool("", "t"), tool("", "t")]) == ()
+
+    @given(calls_of_few_kinds)
+    def test_are_what_their_definition_says(self, calls):
+        expected = []
+        for place, one in enumerate(calls):
+            same = [
+                before
+                for before in range(place)
+                if (calls[before].agent, calls[before].name, calls[before].input)
+                == (one.agent, one.name, one.input)
+            ]
+            if same and calls[same[-1]].ok is not None:
+                expected.append((place, same[-1], calls[same[-1]].ok is False))
+        assert [(one.call, one.before, one.retry) for one in repeated_calls(calls)] == expected
+
+
+class TestRepetitions:
+    @given(st.lists(st.integers(0, 2), max_size=18))
+    def test_are_what_their_definition_says(self, sequence):
+        found = repetitions(sequence)
+        assert {(one.start, one.end, one.period) for one in found} == plainly.repetitions(sequence)
+
+    @given(st.text("ab", max_size=6), st.text("ab", min_size=1, max_size=4), st.integers(3, 6))
+    def test_find_what_was_put_there(self, before, piece, rounds):
+        assert any(
+            one.start <= len(before) and one.end >= len(before) + len(piece) * rounds
+            for one in repetitions(before + piece * rounds)
+        )
+
+    def test_of_50_000_elements_are_fewer_than_these(self):
+        rng = random.Random(0)
+        assert len(repetitions([rng.randrange(2) for _ in range(50_000)])) < 50_000
+        (whole,) = repetitions("ab" * 25_000)
+        assert (whole.start, whole.end, whole.period, whole.rounds) == (0, 50_000, 2, 25_000)
+
+
+class TestLoops:
+    def test_are_the_same_calls_three_times_or_more(self):
+        calls = [call("a"), *[call("search"), call("read")] * 3, call("search"), call("b")]
+        (loop,) = call_loops(calls)
+        assert (loop.agent, loop.tools, loop.rounds) == ("x", ("search", "read"), 3)
+        assert loop.calls == (1, 2, 3, 4, 5, 6, 7)
+        assert looped_calls([loop]) == {3, 4, 5, 6, 7}
+
+    def test_other_arguments_or_two_rounds_make_none(self):
+        assert call_loops([call("search", q=number) for number in range(9)]) == ()
+        assert call_loops([call("a"), call("b")] * 2) == ()
+
+    def test_of_one_agent_are_seen_through_the_work_of_another(self):
+        calls = []
+        for number in range(3):
+            calls += [call("a"), call("b", agent="y", q=number)]
+        (loop,) = call_loops(calls)
+        assert (loop.agent, loop.calls) == ("x", (0, 2, 4))
+
+    def test_within_a_round_of_another_count_their_calls_once(self):
+        calls = [*[call("a")] * 3, call("b")] * 3
+        loops = call_loops(calls)
+        assert [(loop.tools, loop.rounds) for loop in loops] == [
+            (("a", "a", "a", "b"), 3),
+            *[(("a",), 3)] * 3,
+        ]
+        assert looped_calls(loops) == {1, 2, *range(4, 12)}
+
+
+def says(*pairs):
+    return [Message(sender=pair[0], receiver=pair[1]) for pair in pairs]
+
+
+class TestHandOffs:
+    def test_make_chains_through_whoever_received_last(self):
+        found = hand_offs(says("ma", "mb", "ac", "bd", "cd", "zz"))
+        assert (found.messages, found.chains, found.longest) == (5, 2, ("m", "a", "c", "d"))
+
+    def test_to_and_fro_are_ping_pong(self):
+        found = hand_offs(says("ab", "ba", "ab", "bc", "cb"))
+        (game,) = found.ping_pongs
+        assert (game.agents, game.messages) == (("a", "b"), 3)
+        assert hand_offs(says("ab", "ba")).ping_pongs == ()
+        (even,) = hand_offs(says("ab", "ba", "ab", "ba")).ping_pongs
+        assert (even.agents, even.messages) == (("a", "b"), 4)
+
+    def test_leave_out_results_that_go_back(self):
+        back = Message(sender="b", receiver="a", type="result_delivery")
+        on = Message(sender="b", receiver="c", type="result_delivery")
+        assert passed_on([*says("ab"), back, on]) == [*says("ab"), on]
+        assert hand_offs([*says("ab"), back] * 3).longest == ("a", "b")
+
+    def test_that_go_round_are_loops(self):
+        (circuit,) = hand_off_loops(hand_offs(says("ab", "bc", "ca") * 3).longest)
+        assert (circuit.agents, circuit.rounds) == (("a", "b", "c"), 3)
+
+    @given(st.lists(messages, max_size=12))
+    def test_are_the_longest_paths_of_their_graph(self, said):
+        passing = [one for one in passed_on(said) if one.sender != one.receiver]
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(len(passing)))
+        for place, message in enumerate(passing):
+            before = [at for at in range(place) if passing[at].receiver == message.sender]
+            graph.add_edges_from([(at, place) for at in before[-1:]])
+        found = hand_offs(said)
+        assert found.chains == sum(degree == 0 for _, degree in graph.out_degree())
+        longest = nx.dag_longest_path_length(graph) + 2 if passing else 0
+        assert len(found.longest) == longest
+
+    def test_of_50_000_messages_take_no_recursion(self):
+        found = hand_offs(says("ab", "ba") * 25_000)
+        assert len(found.longest) == 50_001
+        assert found.ping_pongs[0].messages == 50_000
+
+
+def test_what_never_finished_is_counted_by_kind_and_name():
+    trace = normalise(
+        [agent("m", "m", start=0.0), tool("t", "t", "m", start=1.0), tool("u", "t", "m", start=2.0)]
+    )
+    assert Process(trace).unfinished == {("tool", "t"): 2, ("agent", "m"): 1}
+
+
+def test_a_process_tells_loops_and_circuits():
+    trace = Trace(
+        spans=tuple(tool(str(i), "t", agent="x", input={}) for i in range(3)),
+        messages=tuple(says("ab", "ba") * 3),
+    )
+    process = Process(trace)
+    assert process.looped == {1, 2}
+    assert [(one.agents, one.rounds) for one in process.circuits] == [(("a", "b"), 3)]
+    assert len(process.repeated) == 2
