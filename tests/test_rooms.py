@@ -30,6 +30,8 @@ EXTRAS = {
     "onnxruntime",
     "openai",
     "opentelemetry",
+    "pandas",
+    "polars",
     "opik",
     "psycopg",
     "pyarrow",

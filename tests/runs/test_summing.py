@@ -222,7 +222,7 @@ def test_a_summary_shows_itself_as_a_table_at_a_prompt_and_in_a_notebook(store):
     assert "1 of 2 passed" in str(summary)
     bundle = summary._repr_mimebundle_()
     assert bundle["text/plain"] == str(summary)
-    assert bundle["text/html"].startswith("<pre>")
+    assert bundle["text/html"].startswith("<div")
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(summary)
     assert "1 of 2 passed" in console.export_text()

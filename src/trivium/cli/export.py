@@ -41,27 +41,11 @@ def export(
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
     from trivium.errors import InputError
-    from trivium.store.export.rows import (
-        ATTEMPT_COLUMNS,
-        SCORE_COLUMNS,
-        SUMMARY_COLUMNS,
-        attempt_rows,
-        score_rows,
-        summary_rows,
-    )
+    from trivium.runs.frames.kinds import kind
     from trivium.store.export.writing import WRITERS
     from trivium.store.store import Store
 
-    kinds = {
-        "scores": (score_rows, SCORE_COLUMNS),
-        "attempts": (attempt_rows, ATTEMPT_COLUMNS),
-        "summary": (summary_rows, SUMMARY_COLUMNS),
-    }
-    if what not in kinds:
-        from trivium.runs.items.rows import rows_and_columns
-
-        kinds[what] = rows_and_columns(what, labels)
-    make, columns = kinds[what]
+    make, columns = kind(what, labels)
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, create=False) as opened:

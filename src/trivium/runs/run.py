@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation
+from trivium.runs.frames.names import What
 from trivium.runs.summary import Summary
+from trivium.showing import Drawn
 from trivium.store.opening import DEFAULT_URL
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
 
 
-class Run:
+class Run(Drawn):
     """A suite evaluated once. Everything is read from the store when it is asked for.
 
     Args:
@@ -112,6 +114,33 @@ class Run:
         from trivium.runs.items.importing import import_judgements
 
         return type(self)(self.store, import_judgements(self.store, self.record, path))
+
+    def to_arrow(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+        """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
+
+        Args:
+            what: ``scores``, ``attempts``, ``summary``, ``judgements``, ``items`` or ``labels``.
+            labels: A file of people's labels, for ``items`` and ``labels``.
+
+        Raises:
+            MissingExtra: If PyArrow is not installed.
+            InputError: If there is no such kind of rows, or labels are needed.
+        """
+        from trivium.runs.frames.tables import arrow_table
+
+        return arrow_table(self.store, self.record, what, labels)
+
+    def to_polars(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+        """The same as a ``polars.DataFrame``; see :meth:`to_arrow`."""
+        from trivium.runs.frames.tables import polars_frame
+
+        return polars_frame(self.store, self.record, what, labels)
+
+    def to_pandas(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+        """The same as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
+        from trivium.runs.frames.tables import pandas_frame
+
+        return pandas_frame(self.store, self.record, what, labels)
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.record.suite_name!r}, {self.record.state}>"

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError
+from trivium.showing import Drawn
 from trivium.trust.evidence import Betting, Evidence, ExactBinomial, Hoeffding
 from trivium.trust.groups import Groups
 
 Floats = npt.NDArray[np.float64]
 
 
-class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     """What may stand without a person, and what that promise rests on.
 
     Attributes:

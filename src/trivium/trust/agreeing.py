@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from trivium.errors import Problem, TrustError
+from trivium.showing import Drawn
 from trivium.trust import contingency
 from trivium.trust.estimates import estimate
 from trivium.trust.groups import Groups
@@ -43,7 +44,7 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+class Agreement(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     """How far two raters agree.
 
     Attributes:

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from trivium.showing import Shown
+
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
 
@@ -66,7 +68,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     leaning: float | None
 
 
-class Disagreements(msgspec.Struct, frozen=True, kw_only=True):
+class Disagreements(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Where the judges of a run disagree with each other, with people, or with another run's.
 
     Attributes:

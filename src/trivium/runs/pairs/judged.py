@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.showing import Shown
+
 Verdict = Literal["win", "loss", "tie"]
 """Of head against base."""
 
@@ -94,7 +96,7 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
     p: float | None
 
 
-class PairComparison(msgspec.Struct, frozen=True, kw_only=True):
+class PairComparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Two runs compared by a judge, pair by pair.
 
     Attributes:

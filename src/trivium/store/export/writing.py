@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, BinaryIO
 
 import msgspec
@@ -39,20 +40,37 @@ def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -
     Raises:
         MissingExtra: If PyArrow is not installed.
     """
+    schema = arrow_schema(columns)
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(file, schema) as writer:
+        for batch in arrow_batches(rows, columns):
+            writer.write_batch(batch)
+
+
+def arrow_schema(columns: Sequence[str]) -> Any:
+    """The types of columns, a ``pyarrow.Schema``.
+
+    Raises:
+        MissingExtra: If PyArrow is not installed.
+    """
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError as error:
-        raise MissingExtra("parquet", "Parquet") from error
-    schema = pa.schema([(column, getattr(pa, _TYPES.get(column, "string"))()) for column in columns])
-    with pq.ParquetWriter(file, schema) as writer:
-        chunk: list[Row] = []
-        for row in rows:
-            chunk.append({column: _typed(column, row.get(column)) for column in columns})
-            if len(chunk) == _ROWS_AT_ONCE:
-                writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
-                chunk = []
-        writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+        raise MissingExtra("parquet", "A table in columns") from error
+    return pa.schema([(column, getattr(pa, _TYPES.get(column, "string"))()) for column in columns])
+
+
+def arrow_batches(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Any]:
+    """Rows in columns, a few at a time, each a ``pyarrow.RecordBatch``; what is no text or number is JSON."""
+    import pyarrow as pa
+
+    schema = arrow_schema(columns)
+    rest = iter(rows)
+    while chunk := [
+        {column: _typed(column, row.get(column)) for column in columns} for row in islice(rest, _ROWS_AT_ONCE)
+    ]:
+        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
 def _cell(value: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError, suggest
+from trivium.showing import Drawn
 from trivium.trust.calibration.isotonic import Isotonic
 from trivium.trust.calibration.linear_model import Floats, LinearModel
 from trivium.trust.calibration.targets import known_target
@@ -42,7 +43,7 @@ SPEAKS_OF = ("judges", "prompts")
 """Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
 
 
-class Calibrator(msgspec.Struct, frozen=True, kw_only=True):
+class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     """A fitted calibrator.
 
     Attributes:

@@ -4,6 +4,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.showing import Drawn
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -11,7 +13,7 @@ COLLINEAR = 1e-10
 """Cross product, in coverage times risk, below which three points count as lying on a line (S.6)."""
 
 
-class Curve(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Curve(Drawn, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Working points of a predictor that may abstain, from the surest predictions down.
 
     Each array has shape (j,), one entry for each working point.

@@ -1,0 +1,6 @@
+"""The names of what a run holds."""
+
+from typing import Literal
+
+What = Literal["scores", "attempts", "summary", "judgements", "items", "labels"]
+"""One row a score, an attempt, a metric of the summary, a judgement, a joined item, a label."""
