@@ -160,3 +160,25 @@ def test_a_report_that_cannot_be_written_ends_with_2(run, outcome):
 def test_an_option_out_of_range_ends_with_2(run, outcome):
     base = run(15)
     assert outcome("compare", base, base, "--margin", "7")[0] == 2
+
+
+def test_graphs_are_compared_where_that_is_asked_for(outcome):
+    def traced(name, tool):
+        span = {"id": "1", "kind": "tool", "name": tool, "start": 0, "end": 1}
+        lines = [{"case": f"c{i}", "output": "x", "trace": {"spans": [span]}} for i in range(30)]
+        Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    for name, tool in (("one.jsonl", "old"), ("two.jsonl", "new")):
+        traced(name, tool)
+        outcome("score", "suite.json", "--outputs", name, "--quiet")
+    _, out, _ = outcome("compare", "--json")
+    assert json.loads(out)["graphs"] is None
+    _, out, _ = outcome("compare", "--graphs", "--json", "--html", "page.html", "--markdown", "note.md")
+    graphs = json.loads(out)["graphs"]
+    became = {(one["source"], one["target"]): one["became"] for one in graphs["edges"]}
+    assert became[None, "new"] == "appeared"
+    assert became[None, "old"] == "vanished"
+    _, table, _ = outcome("compare", "--graphs")
+    for text in (table, Path("page.html").read_text(), Path("note.md").read_text()):
+        assert "nobody calls new" in text
+        assert "6 edges: 3 appeared, 3 vanished" in text

@@ -22,6 +22,7 @@ _PATH = click.Path(dir_okay=False)
 @options.option("--resamples", type=int, help="Of the bootstrap (default: the suite's, 10000).")
 @options.option("--seed", type=int, help="Of the bootstrap (default: the suite's, 42).")
 @options.option("--force", is_flag=True, help="Compare runs although their numbers do not mean the same.")
+@options.option("--graphs", is_flag=True, help="Compare what they did too: edges and times of their traces.")
 @options.store
 @options.as_json
 @options.quiet
@@ -49,7 +50,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     comparison = compare_runs(
         _before(newer) if base is None else Run.load(base, store=store),
         newer,
-        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force")},
+        **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs")},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"])
     for name, write in (("html", _html), ("markdown", _markdown), ("chart", _chart)):

@@ -13,8 +13,9 @@ from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.score import Score
 from trivium.store import tables
 from trivium.store.bodies import decode, encode
+from trivium.store.chunks import chunks
 from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
-from trivium.store.outline import CaseOutline, Outline
+from trivium.store.outline import AttemptOutline, CaseOutline, Outline
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.suites.case import Case
@@ -28,6 +29,7 @@ _ROWS_AT_ONCE = 500
 _case = msgspec.json.Decoder(Case)
 _grouped = msgspec.json.Decoder(CaseOutline)
 _attempt = msgspec.json.Decoder(Attempt)
+_attempt_outline = msgspec.json.Decoder(AttemptOutline)
 _evaluation = msgspec.json.Decoder(Evaluation)
 _outline = msgspec.json.Decoder(Outline)
 _scores = msgspec.json.Decoder(dict[str, Score])
@@ -191,7 +193,7 @@ class Store:
         with plain_words(self.engine), self.engine.begin() as connection:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
-            for chunk in _chunks(enumerate(cases), _ROWS_AT_ONCE):
+            for chunk in chunks(enumerate(cases), _ROWS_AT_ONCE):
                 connection.execute(
                     insert(tables.cases),
                     [
@@ -295,6 +297,13 @@ class Store:
             case = None if case_body is None else self._read(_case, case_body)
             yield StoredAttempt(position=position, attempt=self._read(_attempt, body), case=case)
 
+    def attempt_outlines(self, run: RunRecord) -> Iterator[AttemptOutline]:
+        """A run's attempts without contents, in the order of the suite."""
+        table = tables.attempts
+        query = select(table.c.body).where(table.c.run == _asked(run))
+        for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
+            yield self._read(_attempt_outline, body)
+
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
         """A run's evaluations, in the order of the suite."""
         for position, body in self._bodies_of_evaluations(run):
@@ -346,7 +355,7 @@ class Store:
         table = tables.case_scores
         with plain_words(self.engine), self.engine.begin() as connection:
             connection.execute(delete(table).where(table.c.run == run.number))
-            for chunk in _chunks(scores, _ROWS_AT_ONCE):
+            for chunk in chunks(scores, _ROWS_AT_ONCE):
                 rows = [{"run": run.number, "position": at, "body": encode(body)} for at, body in chunk]
                 connection.execute(insert(table), rows)
 
@@ -382,14 +391,3 @@ class Store:
 def _asked(run: RunRecord) -> int:
     """Number of the run that holds the attempts."""
     return run.number if run.attempts_from is None else run.attempts_from
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    chunk: list[T] = []
-    for item in items:
-        chunk.append(item)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

@@ -2,13 +2,19 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from trivium.errors import InputError
-from trivium.reports.comparing import phrases
+from trivium.reports.comparing import graph_words, phrases
 from trivium.reports.comparing.forest import forest
 from trivium.reports.html.document import asset, environment, policy, write_whole
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import seconds
 from trivium.runs.comparing.comparison import Comparison
+from trivium.runs.comparing.graphs.change import GraphComparison
+
+ROWS_SHOWN = 60
+"""Edges, and tools and agents, on the page; the others are counted."""
 
 _TONES = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
 
@@ -40,6 +46,11 @@ def _page(comparison: Comparison) -> str:
         "probability": phrases.probability,
         "record": phrases.record,
         "further": phrases.further,
+        "became": graph_words.became,
+        "edge": graph_words.edge,
+        "factor": graph_words.factor,
+        "factors": graph_words.factors,
+        "seconds": seconds,
     }
     from markupsafe import Markup
 
@@ -54,9 +65,21 @@ def _page(comparison: Comparison) -> str:
         figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
         alone=[("base", comparison.only_base), ("head", comparison.only_head)],
         forest=Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
+        graphs=None if comparison.graphs is None else _graphs(comparison.graphs),
         marks=phrases.MARKS,
         tones=_TONES,
         style=Markup(style),  # noqa: S704 - our own file
         policy=policy(style),
         version=__version__,
     )
+
+
+def _graphs(graphs: GraphComparison) -> dict[str, Any]:
+    return {
+        "met": graph_words.met(graphs),
+        "found": graph_words.found(graphs),
+        "edges": graphs.edges[:ROWS_SHOWN],
+        "paces": graphs.paces[:ROWS_SHOWN],
+        "left_out": graph_words.left_out(graphs, ROWS_SHOWN),
+        "note": graph_words.note(graphs),
+    }

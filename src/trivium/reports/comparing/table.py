@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.comparing import phrases
+from trivium.reports.comparing.graphs_table import graphs_section
 from trivium.reports.untrusted import one_line
 from trivium.reports.wording import number
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
@@ -42,6 +43,8 @@ class ComparisonTable:
         if comparison.moves:
             yield Text(f"\nmoved most, by {one_line(comparison.moves_of)}", style="bold")
             yield _moves(comparison)
+        if comparison.graphs is not None:
+            yield from graphs_section(comparison.graphs)
         yield Text(f"\n{phrases.rule(comparison)}\n{phrases.note(comparison)}", style="dim")
 
 

@@ -7,6 +7,7 @@ import msgspec
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.comparing.deciding import deltas_of, overall_answer, passing
+from trivium.runs.comparing.graphs.deciding import compare_graphs
 from trivium.runs.comparing.options import Options
 from trivium.runs.comparing.pairing import Pairing, Reduced
 from trivium.runs.comparing.remarks import about_figures, about_options, about_runs
@@ -30,6 +31,7 @@ def compare(
     resamples: int | None = None,
     seed: int | None = None,
     force: bool = False,
+    graphs: bool = False,
 ) -> Comparison:
     """Compare a run with the one before it: pass, fail or inconclusive, and how far each figure moved.
 
@@ -44,6 +46,7 @@ def compare(
         resamples: Of the bootstrap, at least 1.
         seed: Of the bootstrap.
         force: Compare runs although their numbers do not mean the same; what differs becomes warnings.
+        graphs: Compare what they did too: the edges of their graphs, and how long their steps took.
 
     Raises:
         ComparisonError: If the runs are unlike (other metric versions, encoders, judges, rules or contents of
@@ -62,7 +65,8 @@ def compare(
         raise _refusal(base, head, unlike)
     makes = Makes()
     left, right = Scored(base, makes), Scored(head, makes)
-    pairing = Pairing(left, right, clusters=dict(_clusters(head, right)))
+    clusters = dict(_clusters(head, right))
+    pairing = Pairing(left, right, clusters=clusters)
     if not pairing.attempts:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
     figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
@@ -105,6 +109,7 @@ def compare(
         resamples=options.resamples,
         seed=options.seed,
         warnings=tuple(warnings),
+        graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
     )
 
 

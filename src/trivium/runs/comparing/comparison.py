@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from trivium.errors import RegressionError
+from trivium.runs.comparing.graphs.change import GraphComparison
 from trivium.showing import Shown
 from trivium.trust.paired import Answer
 
@@ -91,6 +92,7 @@ class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
         resamples: Of the bootstrap.
         seed: Of the bootstrap.
         warnings: What a reader must know before reading the numbers.
+        graphs: What changed in what they did, where that was asked for.
     """
 
     base: str
@@ -112,6 +114,7 @@ class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
     resamples: int
     seed: int
     warnings: tuple[str, ...]
+    graphs: GraphComparison | None = None
 
     def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
         """Raise unless head is surely no worse than base by more than the margin.
