@@ -232,7 +232,10 @@ def test_no_gates(trivium_run):
 def test_only_what_is_selected_is_asked(folder: pytest.Pytester) -> None:
     write_tests(folder, ASSERTING_EACH)
 
-    session(folder, "-k", "fr or pe").assert_outcomes(passed=2, deselected=2)
+    result = session(folder, "-k", "fr or pe", "-q")
+
+    result.assert_outcomes(passed=2, deselected=2)
+    result.stdout.fnmatch_lines(["capitals  20*  pass rate 1.000 *, 2 of 2 passed"])
 
     assert asked(folder) == {"France 0": 1, "Peru 0": 1}
 

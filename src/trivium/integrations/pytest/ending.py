@@ -11,6 +11,7 @@ from trivium.reports.as_text import as_text
 from trivium.reports.comparing.table import ComparisonTable
 from trivium.reports.terminal import SummaryTable
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import interval, number, passed_of
 from trivium.runs.comparing.compare import compare
 from trivium.runs.comparing.comparison import Comparison
 from trivium.runs.run import Run
@@ -86,9 +87,14 @@ def write_summary(reporter: pytest.TerminalReporter, evaluating: Evaluating) -> 
     for note in notes:
         if not note.done:
             _write_unfinished(reporter, evaluating, note)
-        elif reporter.verbosity >= 0:
-            summary = Run(evaluating.store, evaluating.store.run(note.run)).summary()
+            continue
+        summary = Run(evaluating.store, evaluating.store.run(note.run)).summary()
+        if reporter.verbosity >= 0:
             _write(reporter, SummaryTable(summary))
+        else:
+            rate = summary.pass_rate
+            figures = f"pass rate {number(rate.value)} {interval(rate.ci95)}, {passed_of(summary)}"
+            reporter.write_line(f"{one_line(note.suite)}  {note.run}  {figures}")
     for each in evaluating.config.stash.get(_compared, []):
         if isinstance(each, Comparison):
             reporter.section(f"trivium: compared with {one_line(each.base)}: {each.answer}", sep="-")
