@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
+from tests.traces.opentelemetry.spans import agent, attributes, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
 from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_documents, read_trace
@@ -68,6 +68,22 @@ def test_operations_of_the_genai_conventions(operation, kind):
             ("llm", "m-1", None),
         ),
         ({"gen_ai.operation.name": "chat", "gen_ai.agent.name": "Ann"}, "chat", ("llm", "chat", "Ann")),
+        # what makes PydanticAI's answer is none of the agent's tools
+        (
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "final_result",
+                "logfire.msg": "running output function: final_result",
+            },
+            "execute_tool final_result",
+            ("other", "final_result", None),
+        ),
+        (
+            {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"},
+            "running output function",
+            ("other", "f", None),
+        ),
+        ({"gen_ai.tool.name": "f"}, "running output function", ("other", "f", None)),
         # without an operation
         ({"gen_ai.tool.name": "add"}, "running tool", ("tool", "add", None)),
         ({"agent_name": "Ann", "model_name": "m"}, "agent run", ("agent", "Ann", "Ann")),
@@ -473,6 +489,46 @@ class TestLangGraph:
         assert trace.tool_calls == ()
         assert asked(trace) == [("a", "b", "handoff")]
 
+    @staticmethod
+    def exchange(message, *, given="cats", tool="search", asked="search"):
+        """A model asks for a call, and the tool answers with a message."""
+        call = {"id": "call-1", "name": asked, "args": {"query": "cats"}}
+        answer = {"generations": [[{"message": {"kwargs": {"tool_calls": [call, {"id": 7}]}}}]]}
+        model = node("m", "a:1|model:1", 1, "LLM", parent="a", at=(1, 2))
+        model["attributes"] += attributes({"output.value": json.dumps(answer)})
+        used = node("t", "a:1|tools:1", 2, "TOOL", parent="a", name=tool, at=(3, 4))
+        used["attributes"] += attributes({"input.value": given, "output.value": json.dumps(message)})
+        return read(node("a", "a:1", 1, name="a", at=(0, 9)), model, used).tool_calls[0]
+
+    @pytest.mark.parametrize("wrapped", ["data", "kwargs", None])
+    def test_a_tool_has_the_arguments_that_were_asked_for_and_what_its_message_says(self, wrapped):
+        fields = {"type": "tool", "content": "a page", "tool_call_id": "call-1", "status": "success"}
+        call = self.exchange({wrapped: fields} if wrapped else fields)
+        assert (call.input, call.output, call.ok, call.agent) == ({"query": "cats"}, "a page", True, "a")
+
+    def test_a_message_that_tells_of_an_error_is_one(self):
+        fields = {"type": "tool", "content": "no page", "tool_call_id": "call-1", "status": "error"}
+        call = self.exchange({"data": fields})
+        assert (call.ok, call.attributes["error"]) == (False, "no page")
+
+    @pytest.mark.parametrize(
+        ("fields", "options", "given"),
+        [
+            ({"tool_call_id": "call-2"}, {}, "cats"),
+            ({"tool_call_id": "call-1"}, {"asked": "other"}, "cats"),
+            ({}, {}, "cats"),
+            ({"tool_call_id": "call-1"}, {"given": '{"query": "dogs"}'}, {"query": "dogs"}),
+        ],
+    )
+    def test_arguments_are_those_of_the_tool_where_no_model_asked_for_the_call(self, fields, options, given):
+        call = self.exchange({"data": {"type": "tool", "content": "x"} | fields}, **options)
+        assert (call.input, call.output) == (given, "x")
+
+    @pytest.mark.parametrize("output", [{"type": "human", "content": "x"}, {"data": 3}, ["x"], "x"])
+    def test_what_is_no_message_of_a_tool_is_its_result(self, output):
+        call = self.exchange(output)
+        assert (call.input, call.output) == ("cats", json.dumps(output) if output == "x" else output)
+
     @pytest.mark.parametrize("metadata", ["no json", "[]", '{"langgraph_checkpoint_ns": 3}', '{"x": 1}', 7])
     def test_other_metadata_is_no_place(self, metadata):
         assert read(span("a", {"openinference.span.kind": "CHAIN", "metadata": metadata})).agents == ()
@@ -495,10 +551,14 @@ def test_pending_spans_go_when_their_span_is_there_and_stand_for_it_when_it_is_n
 
 def test_a_span_that_was_sent_twice_is_one():
     first, again = tool("t", at=(1, None)), tool("t", at=(1, 2))
-    for spans in ((first, again), (again, first), (first, again, again)):
+    for spans, told in (
+        ((first, again), set()),
+        ((again, first), set()),
+        ((first, again, again), {"resent"}),
+    ):
         trace = read(*spans)
         assert [(s.end, s.ok) for s in trace.spans] == [(1, True)]
-        assert {kind for kind, _ in kinds(trace)} == {"resent"}
+        assert {kind for kind, _ in kinds(trace)} == told
     other = read(span("t", name="one"), span("t", name="two", at=(1, 2)))
     assert [kind for kind, _ in kinds(other)] == ["duplicate_id"]
     assert len(other.spans) == 2

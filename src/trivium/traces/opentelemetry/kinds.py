@@ -35,6 +35,8 @@ _MODEL_MARKS = (
     wanted.TOKENS_OUT,
 )
 _HANDOFF = "handoff to "
+_OUTPUT_FUNCTION = "running output function"
+"""What PydanticAI says of a function that makes an agent's answer, as if it were one of its tools."""
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +80,8 @@ def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
     agent = named(attributes.get(wanted.AGENT)) or _other_name(span)
     if kind == "tool":
         tool = named(attributes.get(wanted.TOOL)) or _after(span.name, "execute_tool ")
+        if _makes_the_answer(span):
+            return Reading("other", tool or span.name, agent)
         return Reading("tool", tool or named(attributes.get(wanted.SOURCE)) or span.name, agent)
     if kind == "llm":
         return Reading("llm", _model(span), agent)
@@ -105,10 +109,17 @@ def _legacy(span: RecordedSpan) -> Reading:
     runs = named(attributes.get(wanted.AGENT_BEFORE))
     agent = named(attributes.get(wanted.AGENT)) or runs
     if tool:
-        return Reading("tool", tool, agent)
+        return Reading("other" if _makes_the_answer(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
         return Reading("llm", _model(span), agent)
     return Reading("agent", runs) if runs else Reading("other", span.name, agent)
+
+
+def _makes_the_answer(span: RecordedSpan) -> bool:
+    summary = span.attributes.get(wanted.SUMMARY)
+    return span.name == _OUTPUT_FUNCTION or (
+        isinstance(summary, str) and summary.startswith(_OUTPUT_FUNCTION)
+    )
 
 
 def _other_name(span: RecordedSpan) -> str | None:

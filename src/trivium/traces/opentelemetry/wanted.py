@@ -47,6 +47,8 @@ PLACE: Final = "place"
 STEP: Final = "step"
 TRACELOOP: Final = "traceloop"
 ENTITY: Final = "entity"
+SUMMARY: Final = "summary"
+"""What Logfire shows of a span."""
 SPAN_TYPE: Final = "span type"
 PENDING_PARENT: Final = "pending parent"
 
@@ -107,6 +109,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "traceloop.association.properties.langgraph_step": STEP,
     "traceloop.span.kind": TRACELOOP,
     "traceloop.entity.name": ENTITY,
+    "logfire.msg": SUMMARY,
     "logfire.span_type": SPAN_TYPE,
     "logfire.pending_parent_id": PENDING_PARENT,
 }
