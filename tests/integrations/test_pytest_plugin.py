@@ -1,14 +1,17 @@
 """Suites as tests: what a user of pytest sees, in sessions of their own, each in an empty folder."""
 
+import os
 import tomllib
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from threading import Event, Thread
 from xml.etree import ElementTree
 
 import pytest
 
 import trivium as tv
+from trivium.integrations.pytest.one_at_a_time import one_at_a_time
 
 pytest_plugins = ["pytester"]
 
@@ -490,7 +493,49 @@ def agent(country):
     assert len(runs(folder)) == 1
 
 
-def test_a_session_without_suites_loads_nothing_of_trivium(folder: pytest.Pytester) -> None:
+def test_what_the_fixtures_give_has_a_name_for_annotations() -> None:
+    package = import_module("trivium.integrations.pytest")
+
+    assert [getattr(package, name).__name__ for name in package.__all__] == ["EvaluatedRun", "TestedAttempt"]
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = package.Nothing
+
+
+def test_a_file_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    held, ended, second = Event(), Event(), Event()
+
+    def hold() -> None:
+        with one_at_a_time(tmp_path / "lock"):
+            held.set()
+            ended.wait(60)
+
+    def follow() -> None:
+        with one_at_a_time(tmp_path / "lock"):
+            assert ended.is_set()
+            second.set()
+
+    threads = [Thread(target=hold), Thread(target=follow)]
+    threads[0].start()
+    assert held.wait(60)
+    threads[1].start()
+    assert not second.wait(0.8)  # longer than it waits before it looks up
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert second.is_set()
+
+
+def test_a_session_without_suites_loads_nothing_of_trivium(
+    folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin is found as pytest finds it: by the entry point that the project declares."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ((name, module),) = project["entry-points"]["pytest11"].items()
+    declared = folder.mkdir("site") / "declared-1.0.dist-info"
+    declared.mkdir()
+    declared.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: declared\nVersion: 1.0\n")
+    declared.joinpath("entry_points.txt").write_text(f"[pytest11]\n{name} = {module}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{declared.parent}")
     folder.makepyfile("""
 import sys
 def test_modules():
@@ -499,11 +544,6 @@ def test_modules():
     assert not {"numpy", "msgspec", "sqlalchemy", "rich"} & set(sys.modules)
 """)
 
-    folder.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "1").assert_outcomes(passed=1)
+    result = folder.runpytest_subprocess("-p", "trivium", "-p", "xdist", "-n", "1", "--trivium-agent", "x")
 
-
-def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (module,) = project["entry-points"]["pytest11"].values()
-
-    assert import_module(module).pytest_addoption
+    result.assert_outcomes(passed=1)

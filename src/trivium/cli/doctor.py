@@ -16,7 +16,9 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "semantic": (("onnxruntime", "tokenizers", "huggingface_hub"), "the semantic score, light"),
     "semantic-torch": (("torch", "transformers"), "the semantic score with any encoder, or on a GPU"),
     "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),
-    "parquet": (("pyarrow",), "Parquet files"),
+    "parquet": (("pyarrow",), "Parquet files, Arrow tables"),
+    "polars": (("polars", "pyarrow"), "frames of Polars"),
+    "pandas": (("pandas", "pyarrow"), "frames of pandas"),
     "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
     "postgres": (("psycopg",), "a PostgreSQL store"),
 }

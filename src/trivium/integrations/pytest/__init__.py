@@ -1,1 +1,23 @@
-"""Suites as tests. When pytest starts, only ``plugin`` is imported, which imports nothing."""
+"""Suites as tests. When pytest starts, only ``plugin`` is imported, which imports nothing.
+
+``EvaluatedRun`` and ``TestedAttempt`` are what the fixtures ``trivium_run`` and ``trivium_attempt`` give, for
+annotations.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trivium.integrations.pytest.attempts import TestedAttempt as TestedAttempt
+    from trivium.integrations.pytest.evaluated import EvaluatedRun as EvaluatedRun
+
+_HOME = {"EvaluatedRun": "evaluated", "TestedAttempt": "attempts"}
+
+__all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -138,8 +138,6 @@ class Figured:
         ci95: Its interval, at the suite's level, or None.
     """
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, run: EvaluatedRun, name: str, column: Column, level: float) -> None:
         self.name = name
         self.value = column.mean
