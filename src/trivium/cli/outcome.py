@@ -165,7 +165,8 @@ def interrupted(command: list[str], run: str | None, done: int) -> None:
     again = [part for part in command if part]
     if "--resume" not in again:
         again = [*again, "--resume", run]
-    click.echo(f"\nInterrupted: {done:,} attempts are kept. To go on:\n  {shlex.join(again)}", err=True)
+    kept = f"{done:,} attempts are kept with their scores, and whatever else came back without"
+    click.echo(f"\nInterrupted: {kept}. To go on:\n  {shlex.join(again)}", err=True)
 
 
 def own_command_line() -> list[str]:

@@ -23,12 +23,12 @@ def spent_sentence(spent: Spent) -> str:
         cost = f"at least {cost}"
     if spent.budget_usd is not None:
         cost += f" of {dollars(spent.budget_usd)}"
-    tokens = f"{spent.input_tokens:,} tokens read, {spent.output_tokens:,} written"
+    tokens = f"{whole(spent.input_tokens)} tokens read, {whole(spent.output_tokens)} written"
     if spent.budget_tokens is not None:
         tokens += f", of {spent.budget_tokens:,}"
-    parts = [cost, f"{requests(spent)}, {spent.answered:,} answered", tokens]
+    parts = [cost, f"{requests(spent)}, {whole(spent.answered)} answered", tokens]
     if spent.from_cache:
-        parts.insert(2, f"{spent.from_cache:,} from the cache")
+        parts.insert(2, f"{whole(spent.from_cache)} from the cache")
     if spent.unknown or spent.unknown_usd:
         parts.append(f"up to {dollars(spent.unknown_usd)} more for what came to an unknown end")
     return " · ".join(parts)
@@ -36,7 +36,7 @@ def spent_sentence(spent: Spent) -> str:
 
 def requests(spent: SpentOn) -> str:
     """``1 request``, ``1,200 requests``."""
-    return counted(int(spent.requests), "request")
+    return counted(round(spent.requests), "request")
 
 
 def spent_rows(spent: Spent) -> Iterator[tuple[str, str, SpentOn]]:

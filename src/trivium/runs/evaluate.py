@@ -178,7 +178,7 @@ class _Beginning:
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
         self._store.take(run)
-        self.already = sum(1 for _ in self._store.answered(run))
+        self.already = sum(1 for _ in self._store.answered(run, scored_only=True))
         return run
 
 

@@ -276,10 +276,10 @@ class Store:
                 update(tables.runs).where(tables.runs.c.number == run.number).values(touched=time.time())
             )
 
-    def answered(self, run: RunRecord) -> Iterator[tuple[int, int]]:
-        """(position, repeat) of every attempt that a run has."""
-        table = tables.attempts
-        query = select(table.c.position, table.c.repeat).where(table.c.run == _asked(run))
+    def answered(self, run: RunRecord, *, scored_only: bool = False) -> Iterator[tuple[int, int]]:
+        """(position, repeat) of every attempt of a run, perhaps only of those with an evaluation."""
+        table, number = (tables.evaluations, run.number) if scored_only else (tables.attempts, _asked(run))
+        query = select(table.c.position, table.c.repeat).where(table.c.run == number)
         yield from self._stream(query)
 
     def attempts(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[StoredAttempt]:

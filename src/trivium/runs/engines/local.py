@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from trivium.agents.adapter import AgentAdapter
@@ -44,19 +45,29 @@ async def ask_and_score(due: Unasked, adapter: AgentAdapter, pipeline: Pipeline,
     keeping = asyncio.create_task(_drain(asked, lambda each: len(each.attempt.text), keep, onward=kept))
     scoring = asyncio.create_task(_drain(kept, lambda each: len(each.stored.attempt.text), score))
     askers = [asyncio.create_task(asker()) for _ in range(width)]
+
+    async def whole() -> None:
+        try:
+            await _all_or_first_end(askers, [keeping, scoring])
+        finally:
+            await _stop(askers)
+            if any(stage.done() for stage in (keeping, scoring)):
+                # A stage ends before its time only by an error: nothing more can be stored.
+                await _stop([keeping, scoring])
+            else:
+                await asked.put(None)
+            await asyncio.gather(keeping, scoring)
+
+    working = asyncio.create_task(whole())
     try:
-        await _all_or_first_end([*askers], [keeping, scoring])
+        await asyncio.shield(working)
     except asyncio.CancelledError:
-        await asyncio.to_thread(pipeline.close)  # nothing is waited for that would still have to be asked
-        raise
-    finally:
+        # Nothing is waited for that would still have to be asked or judged, whatever stage is at work.
+        await asyncio.to_thread(pipeline.close)
         await _stop(askers)
-        if any(stage.done() for stage in (keeping, scoring)):
-            # A stage ends before its time only by an error: nothing more can be stored.
-            await _stop([keeping, scoring])
-        else:
-            await asked.put(None)
-        await asyncio.gather(keeping, scoring)
+        with suppress(asyncio.CancelledError):
+            await working
+        raise
 
 
 async def _all_or_first_end(askers: list[asyncio.Task[None]], stages: list[asyncio.Task[None]]) -> None:

@@ -1,0 +1,150 @@
+"""A judged run that is stopped ends at once, keeps what there is and goes on from there."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trivium as tv
+from tests.judge_server import JudgeServer
+from tests.judge_server.faults import ANSWER, HANG
+from tests.runs.judging.suites import MODEL, provider, review, run, suite
+from trivium.runs import pipeline
+from trivium.store.answers import count_answers
+from trivium.store.store import Store
+
+CASES = 12
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(str(tmp_path / "store.db")) as opened:
+        yield opened
+
+
+def recorded(folder, count):
+    path = folder / "outputs.jsonl"
+    path.write_text(
+        "".join(json.dumps({"case": f"c{i}", "output": review(f"{i}")}) + "\n" for i in range(count))
+    )
+    return str(path)
+
+
+def cut_short(judged, store, condition, **whose) -> str:
+    """A run that is cancelled once a condition holds; its id."""
+
+    async def go() -> None:
+        going = asyncio.create_task(tv.evaluate_async(judged, store=store, **whose))
+        while not condition():  # noqa: ASYNC110 - the server lives on another thread
+            await asyncio.sleep(0.01)
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+
+    asyncio.run(go())
+    record = store.run()
+    assert record.state == "interrupted"
+    return record.id
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "recorded"])
+def test_cancelling_waits_for_no_judge(tmp_path, monkeypatch, store, asked):
+    whose = {"agent": review} if asked else {"outputs": recorded(tmp_path, CASES)}
+    judged = suite(CASES, timeout=600, concurrency=CASES)
+    with provider(monkeypatch, plan=lambda _: HANG) as server:
+        cut = cut_short(judged, store, lambda: server.in_flight == CASES, **whose)
+    record = store.run(cut)
+    assert not list(store.evaluations(record)), "a judgement was made up for one that did not come"
+    assert len(list(store.answered(record))) == (CASES if asked else 0)
+    with provider(monkeypatch) as server:
+        done = tv.evaluate(judged, store=store, resume=cut, **whose)
+    assert server.counts["answered"] == CASES
+    assert done.summary().metrics["clarity"].status == {"ok": CASES}
+
+
+def test_answers_that_had_come_are_not_paid_again(monkeypatch, store):
+    half = [f"Review paper {i}." for i in range(CASES // 2)]
+    judged = suite(CASES, timeout=600, concurrency=CASES, cache=False)
+
+    def plan(question):
+        return ANSWER if any(each in question.prompt for each in half) else HANG
+
+    with provider(monkeypatch, plan=plan):
+        cut = cut_short(judged, store, lambda: count_answers(store)[0] == CASES // 2, agent=review)
+    with provider(monkeypatch) as server:
+        done = run(judged, store, resume=cut)
+    assert server.counts["answered"] == CASES // 2
+    assert done.summary().metrics["clarity"].status == {"ok": CASES}
+
+
+@pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
+def test_ctrl_c_while_judging_ends_with_130_and_the_line_to_resume(tmp_path, presses):
+    (tmp_path / "suite.json").write_text(
+        json.dumps(
+            {
+                "cases": [{"id": f"c{i}", "input": f"paper {i}", "references": ["x"]} for i in range(CASES)],
+                "metrics": ["similarity", "clarity"],
+                "similarity": {"jaccard": 1},
+                "judge": {"models": [MODEL], "timeout": 600, "concurrency": CASES},
+            }
+        )
+    )
+    pressed = []
+
+    def plan(question):
+        if question.number + 1 == CASES:
+            for _ in range(presses):
+                process.send_signal(signal.SIGINT)
+                pressed.append(question.number)
+        return HANG
+
+    with JudgeServer(plan=plan) as server:
+        environment = os.environ | {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-test"}
+        command = [sys.executable, "-m", "trivium", "run", "suite.json", "--agent"]
+        command += ["tests.runs.judging.suites:review", "--store", "store.db"]
+        environment["PYTHONPATH"] = os.pathsep.join([str(Path.cwd()), environment.get("PYTHONPATH", "")])
+        process = subprocess.Popen(
+            command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True, stdout=subprocess.PIPE
+        )
+        _, err = process.communicate()
+    assert len(pressed) == presses
+    assert process.returncode in ({130} if presses == 1 else {130, -signal.SIGINT})
+    assert "0 attempts are kept with their scores" in err
+    assert "Traceback" not in err
+    assert "trivium run suite.json" in err
+    assert "--resume" in err
+
+
+def test_the_next_batches_are_judged_while_one_is_waited_for(tmp_path, monkeypatch, store):
+    monkeypatch.setattr(pipeline, "ATTEMPTS_AT_ONCE", 4)
+    with provider(monkeypatch, latency=1.0) as server:
+        done = tv.evaluate(suite(16), outputs=recorded(tmp_path, 16), store=store)
+    assert server.peak_in_flight > 4, "one batch alone was in flight"
+    assert done.summary().metrics["clarity"].status == {"ok": 16}
+
+
+def test_what_is_stored_and_not_scored_is_not_counted_as_done(monkeypatch, store):
+    judged = suite(CASES, timeout=600, concurrency=CASES)
+    told = []
+
+    class Watch:
+        def begin(self, *, run, total, already):
+            told.append((total, already))
+
+        def advance(self, *, done, failed):
+            told.append(done)
+
+        def end(self):
+            pass
+
+    with provider(monkeypatch, plan=lambda _: HANG) as server:
+        cut = cut_short(judged, store, lambda: server.in_flight == CASES, agent=review)
+    with provider(monkeypatch):
+        run(judged, store, resume=cut, progress=Watch())
+    assert told[0] == (CASES, 0)
+    assert sum(told[1:]) == CASES
