@@ -166,7 +166,61 @@ def test_a_disk_that_is_full_ends_the_file_and_another_is_begun_later(tmp_path, 
     assert "No space left" in caplog.text
     monkeypatch.setattr("trivium.traces.recording.file.monotonic", lambda: float("inf"))
     file.write(b"4")
-    assert [each.read_bytes() for each in sorted(tmp_path.iterdir())] == [b"1\n2", b"4\n"]
+    assert [each.read_bytes() for each in sorted(tmp_path.iterdir())] == [b"1\n", b"4\n"]
+
+
+def cut(file, count):
+    """The file without its last bytes, as while a line is being written."""
+    file.write_bytes(file.read_bytes()[:-count])
+
+
+def test_a_last_line_that_is_being_written_is_left_out_and_told(folder):
+    boss(2)
+    boss(1)
+    (file,) = folder.iterdir()
+    number = file.read_bytes().count(b"\n")
+    cut(file, 9)
+    for traces in (read(folder), read_trace_file(file)):
+        assert [len(trace.tool_calls) for trace in traces] == [2, 1]
+        # Of the last line, that of the agent's end, only what was written as it was open is known.
+        assert [trace.spans[0].end is None for trace in traces] == [False, True]
+        assert traces[0].problems == ()
+        (said,) = (problem.what for problem in traces[1].problems if problem.kind == "truncated")
+        assert said == f"line {number} of {file} was cut short and is left out"
+
+
+def test_a_line_that_is_whole_needs_no_end(folder):
+    boss(1)
+    (file,) = folder.iterdir()
+    whole = read(folder)
+    cut(file, 1)
+    assert read(folder) == whole
+
+
+def test_other_lines_that_are_no_json_are_refused_by_their_number(folder):
+    boss(2)
+    (file,) = folder.iterdir()
+    lines = file.read_bytes().splitlines()
+    for at in range(1, len(lines)):
+        broken = [*lines[:at], lines[at][:20], *lines[at + 1 :]]
+        file.write_bytes(b"\n".join(broken) + b"\n")
+        with pytest.raises(TraceError, match=f"line {at + 1}:"):
+            read(folder)
+    file.write_bytes(b"\n".join([lines[0], lines[1][:9], lines[2][:9]]))
+    with pytest.raises(TraceError, match="line 2:"):
+        read(folder)
+
+
+def test_a_file_in_which_nothing_was_written_is_no_obstacle(folder):
+    boss(1)
+    (folder / "20990101T000000Z-1-0001.spans.jsonl").touch()
+    (folder / "20990101T000000Z-1-0001.otlp.jsonl").touch()
+    assert len(read(folder)) == 1
+    for file in folder.iterdir():
+        if file.stat().st_size:
+            file.unlink()
+    with pytest.raises(TraceError, match="its files are empty"):
+        read(folder)
 
 
 def test_a_message_without_a_span_is_a_trace_of_its_own(folder):

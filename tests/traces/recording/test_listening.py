@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Status, StatusCode
 
 import trivium as tv
+from trivium.errors import TraceError
 from trivium.traces.readers import read_path
 from trivium.traces.recording import configuring, listening
 
@@ -71,6 +72,24 @@ def test_what_is_heard_elsewhere_is_written_as_otlp(provider, folder):
     assert [call.ok for call in (*first.tool_calls, *second.tool_calls)] == [True, False]
     assert "abcdefghij" not in next(folder.iterdir()).read_text()
     assert first.problems == second.problems == ()
+
+
+def test_a_last_line_that_is_being_written_is_left_out_and_told(provider, folder):
+    work(provider)
+    work(provider)
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    number = whole.count(b"\n")
+    file.write_bytes(whole[:-5])
+    _, (first, second) = read_path(file)
+    assert first.problems == ()
+    assert [(span.name, span.end is None) for span in second.spans] == [("boss", True), ("search", False)]
+    assert [problem.what for problem in second.problems if problem.kind == "truncated"] == [
+        f"line {number} of {file} was cut short and is left out"
+    ]
+    file.write_bytes(whole[:30])
+    with pytest.raises(TraceError, match="no JSON"):
+        read_path(file)
 
 
 def test_own_spans_and_those_that_are_heard_are_one_trace(provider):

@@ -73,6 +73,10 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
     if not any(files.values()):
         return "agents-eval", [read_run(path)]
+    # Where a disk was full, or a process is about to write, a file is empty.
+    files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
+    if not any(files.values()):
+        raise TraceError(str(path), "nothing is recorded there: its files are empty")
     traces = [trace for name, paths in files.items() if paths for trace in read_paths(paths, name)[1]]
     return "recorded", traces
 

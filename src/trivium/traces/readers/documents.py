@@ -116,12 +116,13 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
         raise TraceError(source, "nested too deep to be read") from error
     except msgspec.DecodeError as whole:
         lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
-        if len(lines) > 1 and _is_value(lines[0][1]):
+        if len(lines) > 1 and is_value(lines[0][1]):
             return [_value(line, f"line {number}", source) for number, line in lines]
         return [_lenient(content, "", source, whole)]
 
 
-def _is_value(line: bytes) -> bool:
+def is_value(line: bytes) -> bool:
+    """Whether a line is a JSON value."""
     try:
         _value(line, "", "")
     except TraceError:

@@ -1,13 +1,20 @@
 """Recorded: what ``trivium.trace`` writes, a span or a message a line."""
 
+import re
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trivium.errors import Problem, TraceError
+from trivium.traces.readers.documents import content_of, parse_documents
+from trivium.traces.readers.torn import read_whole_lines, with_problems
 from trivium.traces.repair import normalise
-from trivium.traces.trace import Message, Span, Trace
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
+
+_START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -24,6 +31,11 @@ class _Found:
     def __init__(self) -> None:
         self.spans: dict[str, Span] = {}
         self.messages: list[Message] = []
+
+
+def opens(_path: Path, head: bytes) -> bool:
+    """Whether a file starts as ``trivium.trace`` writes its lines."""
+    return _START.match(head) is not None
 
 
 def sniff(document: Any) -> bool:
@@ -61,8 +73,17 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
     ]
 
 
-def read_files(paths: Sequence[Any]) -> list[Trace]:
-    """The traces of several files: a trace goes on in the next when its file was large enough."""
-    from trivium.traces.readers.documents import documents_of
+def read_file(path: Path) -> list[Trace]:
+    """The traces of a file; a last line that was cut off is left out."""
+    return read_files([path])
 
-    return read([line for path in paths for line in documents_of(path)], str(paths[0]))
+
+def read_files(paths: Sequence[Path]) -> list[Trace]:
+    """The traces of several files: a trace goes on in the next when its file was large enough."""
+    lines: list[Any] = []
+    problems: list[TraceProblem] = []
+    for path in paths:
+        content, source = content_of(path), str(path)
+        parse = partial(parse_documents, source=source)
+        lines += read_whole_lines(content, parse, problems, source=source)
+    return with_problems(read(lines, str(paths[0])), problems)

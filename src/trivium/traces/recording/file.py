@@ -76,9 +76,10 @@ class LineFile:
             self._file = self._opened()
             self._written = 0
         written = os.write(self._file, line)
-        self._written += written
         if written < len(line):
+            os.ftruncate(self._file, self._written)  # a file holds whole lines
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._written += written
 
     def _opened(self) -> int:
         folder = self._recording.folder or Path()

@@ -4,15 +4,18 @@ What the attributes of the spans mean is told in ``trivium.traces.opentelemetry`
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trivium.traces.opentelemetry.assembling import traces_of
+from trivium.traces.opentelemetry.recorded import RecordedSpan
 from trivium.traces.readers.documents import content_of
 from trivium.traces.readers.otlp.leniently import is_request, spans_leniently
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
 from trivium.traces.readers.otlp.quickly import spans_of_json
-from trivium.traces.trace import Trace
+from trivium.traces.readers.torn import read_whole_lines, with_problems
+from trivium.traces.trace import Trace, TraceProblem
 
 _KEYS = (b'"resourceSpans"', b'"resource_spans"')
 
@@ -31,15 +34,19 @@ def read_file(path: Path) -> list[Trace]:
 
 
 def read_files(paths: Sequence[Path]) -> list[Trace]:
-    """The traces of several files; what belongs to one trace is one, whichever file it is in."""
-    spans = []
+    """The traces of several files; what belongs to one trace is one, whichever file it is in.
+
+    Of a file with a request a line, a last line that was cut off is left out.
+    """
+    spans: list[RecordedSpan] = []
+    problems: list[TraceProblem] = []
     for path in paths:
-        content = content_of(path)
+        content, source = content_of(path), str(path)
         if is_protobuf(content):
-            spans += spans_of_protobuf(content, source=str(path))
+            spans += spans_of_protobuf(content, source=source)
         else:
-            spans += spans_of_json(content, source=str(path))
-    return traces_of(spans)
+            spans += read_whole_lines(content, partial(spans_of_json, source=source), problems, source=source)
+    return with_problems(traces_of(spans), problems)
 
 
 def sniff(document: Any) -> bool:
