@@ -13,7 +13,7 @@ from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import PATIENCE, Line, Patience
-from trivium.metrics.judge.models.opening import ModelOff, open_model
+from trivium.metrics.judge.models.opening import Admitted, ModelOff, open_model
 from trivium.metrics.judge.models.usual import UsualClient, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
 from trivium.suites.settings import JudgeSettings
@@ -181,7 +181,7 @@ class _Room:
         if self.purse is None:
             self.purse = run_purse(self._settings)
         line = Line(
-            lean_client(name, model) or UsualClient(model),
+            Admitted(name, lean_client(name, model) or UsualClient(model)),
             self.purse,
             most=self._settings.concurrency,
             timeout=self._settings.timeout,

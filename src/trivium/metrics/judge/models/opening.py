@@ -1,13 +1,19 @@
 """Opening a language model by its PydanticAI name, and saying in one line why it cannot be had."""
 
+import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from trivium.errors import MissingExtra
+from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
+from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.trouble import Trouble
+from trivium.metrics.judge.models.usual import Client
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+log = logging.getLogger(__name__)
 
 KEYS = {
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -20,6 +26,41 @@ KEYS = {
 
 class ModelOff(Exception):
     """A model cannot be used; the text says why, in one line."""
+
+
+class Admitted:
+    """A client that asks no more where the provider turns down the key or the model before it ever answered.
+
+    Thousands of requests would all be turned down alike.
+
+    Args:
+        name: The model's, as the suite has it.
+        client: Asks it.
+    """
+
+    def __init__(self, name: str, client: Client) -> None:
+        self._name = name
+        self._client = client
+        self._answered = False
+        self._off: str | None = None
+
+    async def send(self, call: Call) -> Reply:
+        """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
+        if self._off is not None:
+            raise Trouble(self._off, kind="final")
+        try:
+            reply = await self._client.send(call)
+        except Trouble as trouble:
+            if trouble.turned_down and not self._answered and self._off is None:
+                self._off = str(trouble)
+                log.warning("the judge %s is off: %s", self._name, trouble)
+            raise
+        self._answered = True
+        return reply
+
+    async def close(self) -> None:
+        """See :meth:`~trivium.metrics.judge.models.usual.Client.close`."""
+        await self._client.close()
 
 
 def open_model(name: str) -> "Model":
@@ -46,9 +87,20 @@ def open_model(name: str) -> "Model":
     try:
         return infer_model(name)
     except (UserError, ImportError, ValueError) as error:
-        raise ModelOff(mask(str(error).partition("\n")[0])) from None
+        why = str(error).partition("\n")[0]
+        raise ModelOff(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
         raise ModelOff(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
+
+
+def _no_such(name: str) -> str:
+    from pydantic_ai.models import KnownModelName
+
+    provider, colon, _ = name.partition(":")
+    if not colon:
+        return f'"{name}" names no provider: expected provider:model, such as openai:gpt-4o-mini'
+    known = {each.partition(":")[0] for each in get_args(KnownModelName.__value__)}
+    return f'no provider is called "{provider}".{suggest(provider, known | KEYS.keys())}'
 
 
 def where(name: str) -> str:

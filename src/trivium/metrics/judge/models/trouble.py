@@ -17,15 +17,23 @@ class Trouble(Exception):
             the connection. ``late``: no answer within its time. ``final``: another try would not help.
         retry_after: Seconds that the provider asks to be left alone, or None.
         billed: Whether it may be billed all the same.
+        turned_down: Whether it is the key or the model that is wrong, which is the same for every request.
     """
 
     def __init__(
-        self, why: str, *, kind: Kind, retry_after: float | None = None, billed: bool = False
+        self,
+        why: str,
+        *,
+        kind: Kind,
+        retry_after: float | None = None,
+        billed: bool = False,
+        turned_down: bool = False,
     ) -> None:
         super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
         self.kind = kind
         self.retry_after = retry_after
         self.billed = billed
+        self.turned_down = turned_down
 
 
 class GivenUp(Exception):

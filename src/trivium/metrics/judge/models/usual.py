@@ -15,6 +15,10 @@ REQUEST_TIMEOUT = 24 * 3600.0
 """Seconds that the provider's own client may wait: the time limit that counts is kept above it."""
 
 
+TURNED_DOWN = (401, 404)
+"""Statuses that say that the key or the model is wrong. (403 may be about one text alone.)"""
+
+
 class Client(Protocol):
     """Sends one request and says what came of it."""
 
@@ -74,7 +78,11 @@ async def respond(model: "Model", call: Call) -> "ModelResponse":
         kind = _kind(error)
         # A request that was answered with an error is not billed; of one that was lost, nobody knows.
         raise Trouble(
-            why, kind=kind, retry_after=getattr(error, "retry_after", None), billed=kind == "lost"
+            why,
+            kind=kind,
+            retry_after=getattr(error, "retry_after", None),
+            billed=kind == "lost",
+            turned_down=getattr(error, "status_code", None) in TURNED_DOWN,
         ) from None
     except (AgentRunError, UserError, ValueError, OSError) as error:
         raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final", billed=True) from None
