@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import trivium as tv
+from tests.test_docs import assert_comes_out, blocks
 from trivium.integrations.pytest.one_at_a_time import one_at_a_time
 
 pytest_plugins = ["pytester"]
@@ -119,6 +120,14 @@ def test_every_attempt_is_a_test_of_its_own_in_one_run(folder: pytest.Pytester) 
     )
     assert set(asked(folder).values()) == {1}
     assert len(runs(folder)) == 1
+
+
+def test_the_page_shows_what_comes_out(folder: pytest.Pytester) -> None:
+    shown = {block.label or block.language: block.text for block in blocks(ROOT / "docs" / "pytest.md")}
+    for name in ("capitals.yaml", "test_capitals.py"):
+        folder.path.joinpath(name).write_text(shown[name])
+
+    assert_comes_out(shown["pytest"], session(folder).stdout.str())
 
 
 def test_an_agent_that_fails_fails_its_test_whatever_the_test_looks_at(folder: pytest.Pytester) -> None:
@@ -544,6 +553,8 @@ def test_modules():
     assert not {"numpy", "msgspec", "sqlalchemy", "rich"} & set(sys.modules)
 """)
 
-    result = folder.runpytest_subprocess("-p", "trivium", "-p", "xdist", "-n", "1", "--trivium-agent", "x")
+    result = folder.runpytest_subprocess(
+        "-p", "trivium", "-p", "xdist", "-n", "1", "--trivium-inconclusive", "pass"
+    )
 
     result.assert_outcomes(passed=1)

@@ -24,16 +24,11 @@ _compared = pytest.StashKey[list[Comparison | str]]()
 
 
 def check_options(config: pytest.Config, evaluating: Evaluating) -> None:
-    """Refuse options that cannot be met.
+    """Refuse runs that are not there.
 
     Raises:
         pytest.UsageError: Saying which and why.
     """
-    inconclusive = option(config, "inconclusive")
-    if inconclusive not in {None, "pass", "fail"}:
-        raise pytest.UsageError(f'--trivium-inconclusive: found "{inconclusive}", expected pass or fail')
-    if hasattr(config, "workerinput"):
-        return
     for name in ("compare", "resume"):
         run = option(config, name)
         if run not in {None, PREVIOUS}:

@@ -53,10 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse wrong options before anybody is asked anything."""
-    if any(option(session.config, name) for name in ("compare", "inconclusive", "resume")):
+    config = session.config
+    said = option(config, "inconclusive")
+    if said not in {None, "pass", "fail"}:
+        raise pytest.UsageError(f'--trivium-inconclusive: found "{said}", expected pass or fail')
+    named = option(config, "compare") or option(config, "resume")
+    if named is not None and not hasattr(config, "workerinput"):
         from trivium.integrations.pytest.ending import check_options
 
-        check_options(session.config, _of(session.config))
+        check_options(config, _of(config))
 
 
 @pytest.hookimpl(optionalhook=True)
