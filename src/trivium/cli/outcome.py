@@ -136,6 +136,7 @@ def _html(
         cases_shown=cases_shown,
         provenance=run.provenance,
         disagreements=disagreements,
+        group=msgspec.convert(run.record.settings, Settings).group,
     )
 
 

@@ -1,5 +1,6 @@
 """Arguments: when those of two tool calls are the same."""
 
+import json
 import re
 from typing import Any
 
@@ -16,7 +17,10 @@ def canonical(value: Any) -> bytes:
         return b"{}"
     if isinstance(value, str) and value[:1] in ("{", "["):
         value = _decoded(value)
-    text = msgspec.json.encode(value, order="deterministic")
+    try:
+        text = msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:  # a lone surrogate, which only escaped ASCII can hold
+        return json.dumps(value, sort_keys=True).encode()
     if _MAY_HOLD_WHOLE_FLOAT(text):
         text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
     return text

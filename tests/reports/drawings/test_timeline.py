@@ -123,3 +123,40 @@ def test_names_of_strangers_are_escaped():
     made = draw_timeline(msgspec.structs.replace(trace, messages=()))
     assert "<script" not in made.svg
     ET.fromstring(made.svg)
+
+
+def test_the_critical_path_is_a_line_under_what_lies_on_it():
+    spans = (
+        span("m", 0, 10, kind="agent", name="m", agent="m"),
+        span(1, 0, 4, parent="m", agent="m"),
+        span(2, 0, 8, parent="m", agent="m"),
+    )
+    root = ET.fromstring(draw_timeline(Trace(spans=spans)).svg)
+    lines = [line for line in root.iter(f"{SVG}line") if line.get("class") == "critical"]
+    assert [(per_cent(line.get("x1")), per_cent(line.get("x2"))) for line in lines] == [(0, 80), (80, 100)]
+    (band,) = [rect for rect in root.iter(f"{SVG}rect") if rect.get("class") == "parallel"]
+    assert (per_cent(band.get("x")), per_cent(band.get("width"))) == (0, 40)
+
+
+def test_retries_and_further_rounds_are_marked():
+    same = {"input": {"q": 1}, "agent": "x"}
+    spans = [span(0, 0, 1, ok=False, name="a", **same), span(1, 1, 2, name="a", **same)]
+    spans += [span(2 + i, 2 + i, 3 + i, name="b", **same) for i in range(3)]
+    made = bars(draw_timeline(Trace(spans=tuple(spans))))
+    assert [bar.get("class").split()[2:] for bar in made] == [
+        ["failed"],
+        ["retry"],
+        [],
+        ["looped"],
+        ["looped"],
+    ]
+    titles = [bar.find(f"{SVG}title").text for bar in made]
+    assert titles[1].endswith("a retry")
+    assert titles[3].endswith("again in a loop")
+
+
+def test_without_times_there_is_no_path_but_retries_are_marked():
+    same = {"input": {}, "name": "a"}
+    made = draw_timeline(Trace(spans=(span(0, ok=False, **same), span(1, **same))))
+    assert "critical" not in made.svg
+    assert "retry" in made.svg

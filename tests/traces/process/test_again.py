@@ -47,6 +47,14 @@ class TestRepeatedCalls:
     def test_know_nothing_of_arguments_that_were_not_recorded(self):
         assert repeated_calls([tool("", "t"), tool("", "t")]) == ()
 
+    def test_know_nothing_of_arguments_that_are_no_json(self):
+        deep: list = []
+        for _ in range(100_000):
+            deep = [deep]
+        for odd in (object(), {1: 2, "a": 3}, deep):
+            assert repeated_calls([tool("", "t", input=odd), tool("", "t", input=odd)]) == ()
+        assert len(repeated_calls([tool("", "t", input="\ud800"), tool("", "t", input="\ud800")])) == 1
+
     @given(calls_of_few_kinds)
     def test_are_what_their_definition_says(self, calls):
         expected = []

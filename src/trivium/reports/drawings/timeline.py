@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.reports.drawings.svg import Drawing, element, text
 from trivium.reports.wording import counted, seconds
+from trivium.traces.process.process import Process
 from trivium.traces.trace import Span, Trace
 
 SPANS_SHOWN = 300
@@ -25,6 +26,9 @@ FURTHEST_SECONDS = 1e12
 """A time beyond this on any clock is no time (it would be 30,000 years away)."""
 
 
+RETRY, LOOPED = "↻ ", "∞ "
+
+
 class _Bar(msgspec.Struct, frozen=True):
     span: Span
     start: float
@@ -32,20 +36,30 @@ class _Bar(msgspec.Struct, frozen=True):
     open_ended: bool
 
 
-def draw_timeline(trace: Trace) -> Drawing | None:
+def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | None:
     """Draw the spans of a trace; None when it has none.
 
-    Positions across are percentages, so that the drawing fills any width and its letters keep their size.
+    A line under a bar marks what lies on the critical path, a band across all lanes where several spans were
+    at work at once, a sign on a call that it is a retry or goes round in a loop. Positions across are
+    percentages, so that the drawing fills any width and its letters keep their size.
+
+    Args:
+        trace: The trace.
+        process: Of the trace, where it is at hand.
     """
     bars, timed, notes = _bars(trace)
     if not bars:
         return None
+    process = process or Process(trace)
+    again = _again(process)
     first, last = min(bar.start for bar in bars), max(bar.end for bar in bars)
     length = max(last - first, SHORTEST_SECONDS)
     lanes: dict[str, list[_Bar]] = {}
     for bar in bars:
         lanes.setdefault(_agent(bar.span), []).append(bar)
     body: list[str] = []
+    places: dict[str, float] = {}
+    drawn: list[str] = []
     y = 0.0
     for agent, own in lanes.items():
         rows = _rows(own)
@@ -53,8 +67,14 @@ def draw_timeline(trace: Trace) -> Drawing | None:
         body.append(element("rect", x=0, y=y, width="100%", height=height, class_="lane"))
         body.append(element("text", text(agent, at_most=60), x=6, y=y + 14, class_="who"))
         for bar, row in zip(own, rows, strict=True):
-            body.append(_draw(bar, y + LANE_HEAD + ROW * row, first=first, length=length, timed=timed))
+            at = places[bar.span.id] = y + LANE_HEAD + ROW * row
+            drawn.append(
+                _draw(bar, at, first=first, length=length, timed=timed, again=again.get(bar.span.id, ""))
+            )
         y += height + 4
+    if timed:
+        body += _bands(process, first=first, length=length, height=y - 4)
+        drawn += _lines(process, places, first=first, length=length)
     axis = _axis(length, y) if timed else []
     total = y + (AXIS if timed else 0)
     what = "Timeline" if timed else "Order of steps"
@@ -65,6 +85,7 @@ def draw_timeline(trace: Trace) -> Drawing | None:
         element("title", text(label)),
         *axis,
         *body,
+        *drawn,
         xmlns="http://www.w3.org/2000/svg",
         role="img",
         class_="timeline",
@@ -125,12 +146,57 @@ def _rows(bars: Sequence[_Bar]) -> list[int]:
     return rows
 
 
-def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool) -> str:
+def _again(process: Process) -> dict[str, str]:
+    """The sign of every call that is a retry or goes round in a loop, by the id of its span."""
+    calls = process.trace.tool_calls
+    found = {calls[place].id: LOOPED for place in process.looped}
+    return found | {calls[one.call].id: RETRY for one in process.repeated if one.retry}
+
+
+def _bands(process: Process, *, first: float, length: float, height: float) -> list[str]:
+    """Where several spans were at work at once, as far as the drawing goes."""
+    sections = [one for one in process.concurrency.sections if first <= one.start < first + length]
+    return [
+        element(
+            "rect",
+            element("title", text(f"up to {counted(section.most, 'span')} at work at once")),
+            x=f"{100 * (section.start - first) / length:.3f}%",
+            width=f"{100 * (min(section.end, first + length) - section.start) / length:.3f}%",
+            y=0,
+            height=height,
+            class_="parallel",
+        )
+        for section in sections[:SPANS_SHOWN]
+    ]
+
+
+def _lines(process: Process, places: dict[str, float], *, first: float, length: float) -> list[str]:
+    """Lines under the bars that lie on the critical path, where they do."""
+    spans, lines = process.trace.spans, []
+    for stretch in process.stretches:
+        y = None if stretch.span is None else places.get(spans[stretch.span].id)
+        start, end = max(stretch.start, first), min(stretch.end, first + length)
+        if y is not None and start < end:
+            lines.append(
+                element(
+                    "line",
+                    x1=f"{100 * (start - first) / length:.3f}%",
+                    x2=f"{100 * (end - first) / length:.3f}%",
+                    y1=y + BAR,
+                    y2=y + BAR,
+                    class_="critical",
+                )
+            )
+    return lines
+
+
+def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, again: str) -> str:
     span = bar.span
     left = 100 * (bar.start - first) / length
     width = 100 * (bar.end - bar.start) / length
     state = " failed" if span.ok is False else " open" if bar.open_ended else ""
-    mark = "✕ " if span.ok is False else ""
+    mark = again + ("✕ " if span.ok is False else "")
+    state += {RETRY: " retry", LOOPED: " looped"}.get(again, "")
     said = f"{span.kind} {span.name}"
     if timed:
         said += f", at {seconds(bar.start - first)}, " + (
@@ -138,6 +204,7 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool) -> s
         )
     if span.ok is False:
         said += ", failed"
+    said += {RETRY: ", a retry", LOOPED: ", again in a loop"}.get(again, "")
     inside = [
         element("title", text(said)),
         element("rect", x=0, y=0, width="100%", height=BAR, rx=3, class_="fill"),
@@ -146,6 +213,8 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool) -> s
     room = width / 100 * WIDTH_READABLE / CHARACTER
     if label and room >= min(len(label), 8):
         inside.append(element("text", text(label, at_most=max(8, int(room))), x=5, y=12))
+    elif again and room >= len(again):
+        inside.append(element("text", again.strip(), x=2, y=12))
     return element(
         "svg",
         *inside,

@@ -18,8 +18,10 @@ from trivium.reports.html.folding import JSON_CHARS, as_json, folded, short
 from trivium.reports.html.judgement import judgement_context, quotes_of
 from trivium.reports.html.quoting import SEARCHED_CHARS, excerpts, marked
 from trivium.reports.html.range_svg import range_svg
+from trivium.reports.process.case import process_context
 from trivium.reports.untrusted import one_line
 from trivium.reports.view import EvaluationView
+from trivium.traces.process.process import Process
 from trivium.traces.trace import Trace
 
 REFERENCES_SHOWN = 8
@@ -133,9 +135,9 @@ def _trace(trace: Trace) -> dict[str, Any]:
     from trivium.metrics.graph.interaction_graph import interaction_graph
     from trivium.metrics.graph.tool_graph import END, START, tool_graph
 
-    calls = trace.tool_calls
+    calls, process = trace.tool_calls, Process(trace)
     drawn: dict[str, Drawing | None] = {
-        "timeline": draw_timeline(trace),
+        "timeline": draw_timeline(trace, process),
         "tools": None,
         "agents": None,
     }
@@ -151,6 +153,7 @@ def _trace(trace: Trace) -> dict[str, Any]:
         drawn["agents"] = draw_interaction_graph(agents)
     return {
         "counts": _counts(trace),
+        "process": process_context(process),
         "problems": [
             (one_line(problem.kind), one_line(problem.what)) for problem in trace.problems[:PROBLEMS_SHOWN]
         ],

@@ -12,6 +12,7 @@ from trivium.errors import InputError
 from trivium.reports import charts
 from trivium.reports.html.distribution import Distributions
 from trivium.reports.html.document import asset, environment, policy, write_whole
+from trivium.reports.process.run_times import RunTimes
 from trivium.reports.view import EvaluationView
 from trivium.reports.worst_first import worst_first
 from trivium.runs.disagreeing.disagreement import Disagreements
@@ -29,6 +30,7 @@ def write_html(
     cases_shown: int = 500,
     provenance: Mapping[str, Any] | None = None,
     disagreements: Disagreements | None = None,
+    group: str | None = None,
 ) -> None:
     """Write the report of a run.
 
@@ -43,6 +45,7 @@ def write_html(
         cases_shown: Most attempts to show.
         provenance: How the run came to be, any nested names and values.
         disagreements: Where its judges disagree; those attempts are shown whatever their place.
+        group: The case field that names the cluster, as in the suite's settings.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -51,11 +54,15 @@ def write_html(
     charts.load_altair()  # what is missing is said before the work, not after it
     templates = environment()
     target = Path(path)
-    distributions = Distributions()
+    distributions, times = Distributions(), RunTimes(group)
     with tempfile.TemporaryFile() as spool:
         wanted = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
-        places, total = _spool_worst(evaluations, spool, templates, cases_shown, distributions, wanted=wanted)
-        page = _around(templates, summary, distributions, provenance or {}, len(places), total, disagreements)
+        passing = _gathered(evaluations, distributions, times)
+        places, total = _spool_worst(passing, spool, templates, cases_shown, wanted=wanted)
+        went = times.context(summary.metadata.get("level", 0.95))
+        page = _around(
+            templates, summary, distributions, provenance or {}, len(places), total, disagreements, went
+        )
         before, after = page.split(_HERE)
         try:
             write_whole(target, chain([before.encode()], _parts(spool, places), [after.encode()]))
@@ -72,12 +79,21 @@ def _parts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[byte
         yield spool.read(length)
 
 
+def _gathered(
+    evaluations: Iterable[EvaluationView], distributions: Distributions, times: RunTimes
+) -> Iterator[EvaluationView]:
+    """The attempts as they pass by, each counted."""
+    for view in evaluations:
+        distributions.add(view.scores, view.composite.value)
+        times.add(view)
+        yield view
+
+
 def _spool_worst(
     evaluations: Iterable[EvaluationView],
     spool: IO[bytes],
     templates: "jinja2.Environment",
     at_most: int,
-    distributions: Distributions,
     *,
     wanted: Set[tuple[str, int]],
 ) -> tuple[list[tuple[int, int]], int]:
@@ -91,7 +107,6 @@ def _spool_worst(
     kept_anyway: list[tuple[_Reversed, int, int]] = []
     for view in evaluations:
         total += 1
-        distributions.add(view.scores, view.composite.value)
         key = _Reversed(worst_first(view))
         anyway = (view.case.id, view.attempt.repeat) in wanted
         if not anyway and len(kept) >= at_most and (not kept or not kept[0][0] < key):
@@ -133,6 +148,7 @@ def _around(
     shown: int,
     total: int,
     disagreements: Disagreements | None,
+    went: dict[str, Any] | None,
 ) -> str:
     from markupsafe import Markup
 
@@ -144,6 +160,7 @@ def _around(
     return templates.get_template("page.html").render(
         overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
         disagreements=None if disagreements is None else section_context(disagreements),
+        went=went,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),

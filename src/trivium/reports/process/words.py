@@ -38,11 +38,11 @@ def looped_words(loop: _Round) -> str:
 
 
 def game_words(game: PingPong) -> str:
-    """``ping-pong: a ⇄ b, 5 messages``."""
+    """``Ping-pong: a ⇄ b, 5 messages``."""
     one, other = (one_line(name, at_most=NAME_CHARS) for name in game.agents)
-    return f"ping-pong: {one} ⇄ {other}, {game.messages:,} messages"
+    return f"Ping-pong: {one} ⇄ {other}, {game.messages:,} messages"
 
 
 def circuit_words(circuit: Circuit) -> str:
-    """``round and round: a → b → c, 3 times over``."""
-    return f"round and round: {chained(circuit.agents)}, {circuit.rounds:,} times over"
+    """``Round and round: a → b → c, 3 times over``."""
+    return f"Round and round: {chained(circuit.agents)}, {circuit.rounds:,} times over"

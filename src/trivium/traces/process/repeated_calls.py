@@ -1,6 +1,7 @@
 """Repeated calls: the same agent calls the same tool with the same arguments again."""
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
     """Calls that were made before, in order.
 
     What follows a call that never finished is neither a retry nor a repeat. Arguments that were not recorded
-    (null) are like no others, since nobody knows them.
+    (null), or that are no JSON, are like no others.
 
     Args:
         calls: In order (``Trace.tool_calls``).
@@ -43,9 +44,14 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
 
 def call_symbols(calls: Sequence[Span]) -> list[Hashable]:
     """For each call something that is equal where agent, tool and arguments are."""
-    return [
-        (call.agent, call.name, place)
-        if call.input is None
-        else (call.agent, call.name, canonical(call.input))
-        for place, call in enumerate(calls)
-    ]
+    return [(call.agent, call.name, _arguments(call.input, place)) for place, call in enumerate(calls)]
+
+
+def _arguments(value: Any, place: int) -> bytes | int:
+    """Arguments as bytes; the place of the call where they are unknown, or no JSON."""
+    if value is None:
+        return place
+    try:
+        return canonical(value)
+    except (TypeError, RecursionError):
+        return place
