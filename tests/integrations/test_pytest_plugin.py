@@ -412,7 +412,7 @@ def test_a_run_is_compared_with_the_one_before_it(folder: pytest.Pytester) -> No
     ("options", "says"),
     [
         (["--trivium-compare", "x"], "--trivium-compare x: *there is no store yet*"),
-        (["--trivium-resume", "x"], "--trivium-resume x: *there is no store yet*"),
+        (["--trivium-resume", "previous"], "--trivium-resume previous: *there is no store yet*"),
         (["--trivium-inconclusive", "maybe"], '--trivium-inconclusive: found "maybe", expected pass or fail'),
     ],
 )
@@ -462,10 +462,11 @@ def test_workers_gather_one_run_and_ask_nothing_twice(folder: pytest.Pytester) -
     gate = "def test_rate(trivium_run):\n    assert trivium_run['pass_rate'] >= 0.9\n"
     write_tests(folder, ASSERTING_EACH + gate)
 
-    result = folder.runpytest_subprocess(*PLUGIN, "-p", "xdist", "-n", "2", "--junitxml=junit.xml")
+    options = ("-p", "xdist", "-n", "2", "--junitxml=junit.xml", "--trivium-compare", "previous")
+    result = folder.runpytest_subprocess(*PLUGIN, *options)
 
     result.assert_outcomes(passed=2, failed=3)
-    result.stdout.fnmatch_lines(["capitals *", "4 attempts of 4 cases*"])
+    result.stdout.fnmatch_lines(["capitals *", "4 attempts of 4 cases*", "*no earlier run to compare*"])
     assert asked(folder) == {f"{country} 0": 1 for country in ("France", "Peru", "Laos", "Italy")}
     (run,) = runs(folder)
     tests = {

@@ -31,7 +31,7 @@ def check_options(config: pytest.Config, evaluating: Evaluating) -> None:
     """
     for name in ("compare", "resume"):
         run = option(config, name)
-        if run not in {None, PREVIOUS}:
+        if run is not None and (name, run) != ("compare", PREVIOUS):
             try:
                 with Store(evaluating.store_url, create=False) as store:
                     store.run(run)

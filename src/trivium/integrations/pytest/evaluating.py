@@ -98,7 +98,7 @@ class Evaluating:
                         "nobody is there to be asked: say agent=… in the mark, --trivium-agent, or have a "
                         "fixture trivium_agent"
                     )
-                if agent != option(self.config, "agent"):
+                if not isinstance(agent, str) or agent != option(self.config, "agent"):
                     own = item.path  # a fixture's agent is one file's: another file may have another
                     name = f"{name}-{self._place_of_file(own, item.session):04d}"
             if name not in self._runs:
