@@ -1,7 +1,6 @@
 """Line: the requests to one model, in turn, tried until they are answered (spec: metrics, T2.6)."""
 
 import asyncio
-import heapq
 import logging
 import math
 import random
@@ -12,16 +11,16 @@ from typing import Literal
 import msgspec
 
 from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.models.limiter import Limiter
-from trivium.metrics.judge.models.pace import Sent
+from trivium.metrics.judge.models.rate.limiter import Limiter
+from trivium.metrics.judge.models.rate.verdicts import Sent
 from trivium.metrics.judge.models.trouble import GivenUp, Trouble
 from trivium.metrics.judge.models.usual import Client
 from trivium.metrics.judge.spending.purse import Purse
 
 log = logging.getLogger(__name__)
 
-NEW, AGAIN = 1, 0
-"""Order of those that wait: what is asked again goes first."""
+Order = Literal["again", "new"]
+"""Of those that wait: what is asked again goes first, and last while nothing is answered."""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +64,8 @@ SHARE_KNOWN = 20
 """First requests by which the share of failures is told."""
 
 OUTAGE_OF = 3
-"""Judgements that fail one after another, none answered between, which make an outage."""
+"""Judgements that fail one after another, none answered between, which make an outage: or as many as are in
+flight where that is more, for failures are heard of before answers."""
 
 
 class Flight:
@@ -108,8 +108,7 @@ class Line:
         self._landed = landed
         self.limiter = Limiter(most=most, timeout=timeout)
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[int, int, asyncio.Future[Sent]]] = []
-        self._order = 0
+        self._waiting: dict[Order, deque[asyncio.Future[Sent]]] = {"again": deque(), "new": deque()}
         self._timer: asyncio.TimerHandle | None = None
         self._flights: set[Flight] = set()
         self._took: deque[float] = deque(maxlen=100)
@@ -130,7 +129,7 @@ class Line:
         mark = object()
         failed = refused = requests = 0
         first_failed = 0.0
-        order = NEW
+        order: Order = "new"
         try:
             while True:
                 if self._loop.time() < self._dead_until:
@@ -154,7 +153,7 @@ class Line:
                     pause = self._pause(trouble, failed, refused)
                     log.debug("%s; asked again in %.2f s", trouble, pause)
                     await asyncio.sleep(pause)
-                    order = AGAIN
+                    order = "again"
                 else:
                     self._firsts += not failed + refused
                     return reply, requests + flight.requests
@@ -168,7 +167,7 @@ class Line:
                 handle.cancel()
         await self.client.close()
 
-    async def _fly(self, flight: Flight, order: int) -> Reply:
+    async def _fly(self, flight: Flight, order: Order) -> Reply:
         self._start(flight, order)
         self._flights.add(flight)
         if self._watch is None:
@@ -180,7 +179,7 @@ class Line:
             for run in flight.runs:
                 run.cancel()
 
-    def _start(self, flight: Flight, order: int) -> None:
+    def _start(self, flight: Flight, order: Order) -> None:
         run = self._loop.create_task(self._run(flight, order))
         flight.runs.add(run)
         run.add_done_callback(lambda done: self._landed_run(flight, done))
@@ -194,7 +193,7 @@ class Line:
         if error is not None and not flight.runs and not flight.outcome.done():
             flight.outcome.set_exception(error)
 
-    async def _run(self, flight: Flight, order: int) -> None:
+    async def _run(self, flight: Flight, order: Order) -> None:
         """One request, from its turn to its end."""
         loop, call = self._loop, flight.call
         sent = await self._turn(order)
@@ -242,11 +241,10 @@ class Line:
             self._failing.clear()
         self._pump()
 
-    async def _turn(self, order: int) -> Sent:
+    async def _turn(self, order: Order) -> Sent:
         """Wait until a request may be sent."""
         turn: asyncio.Future[Sent] = self._loop.create_future()
-        self._order += 1
-        heapq.heappush(self._waiting, (order, self._order, turn))
+        self._waiting[order].append(turn)
         self._pump()
         try:
             return await turn
@@ -257,9 +255,9 @@ class Line:
 
     def _pump(self) -> None:
         """Let those go whose turn it is."""
-        while self._waiting:
-            if self._waiting[0][2].done():
-                heapq.heappop(self._waiting)
+        while (queue := self._next_queue()) is not None:
+            if queue[0].done():
+                queue.popleft()
                 continue
             now = self._loop.time()
             if self._down() and self.limiter.in_flight:
@@ -272,10 +270,16 @@ class Line:
                     self._timer.cancel()
                 self._timer = self._loop.call_later(wait, self._pump)
                 return
-            turn = heapq.heappop(self._waiting)[2]
+            turn = queue.popleft()
             if self._began is None:
                 self._began = now
             turn.set_result(self.limiter.sent(now))
+
+    def _next_queue(self) -> deque[asyncio.Future[Sent]] | None:
+        again, new = self._waiting["again"], self._waiting["new"]
+        # Whether a provider is back is not found out from prompts that may be failing by themselves.
+        first, second = (new, again) if self._down() else (again, new)
+        return first or second or None
 
     def _look(self) -> None:
         """Ask a second time for what is long overdue: a hanging connection costs a moment, not a minute."""
@@ -296,7 +300,7 @@ class Line:
         if len(overdue) <= max(2, HEDGED_AT_ONCE * self.limiter.in_flight):
             for flight in overdue:
                 if flight.requests == 1:
-                    self._start(flight, AGAIN)
+                    self._start(flight, "again")
 
     def _note(self, trouble: Trouble, mark: object, *, first: bool) -> None:
         """Keep count of what fails, to tell bad luck, a bad prompt and an outage apart."""
@@ -311,7 +315,7 @@ class Line:
             self._pump()
 
     def _down(self) -> bool:
-        return len(self._failing) >= OUTAGE_OF
+        return len(self._failing) >= max(OUTAGE_OF, self.limiter.in_flight)
 
     def _since(self) -> float:
         """When the provider was last known to be well."""
@@ -338,16 +342,17 @@ class Line:
 
     def _wake_all(self) -> None:
         """Those that wait learn that nobody answers."""
-        waiting, self._waiting = self._waiting, []
-        for _, _, turn in waiting:
-            if not turn.done():
-                turn.set_exception(Trouble("nothing is answered any more", kind="final"))
+        for queue in self._waiting.values():
+            while queue:
+                turn = queue.popleft()
+                if not turn.done():
+                    turn.set_exception(Trouble("nothing is answered any more", kind="final"))
 
     def _pause(self, trouble: Trouble, failed: int, refused: int) -> float:
         """Seconds until the next try; when that is sent, the limiter says."""
         if trouble.kind == "limited":
-            # The first refusal says nothing of the request; one that is refused over and over makes room.
-            own = 0.0 if refused < 2 else min(5.0, 0.05 * 2.0 ** min(refused - 2, 10))
+            # When there is room the limiter says; one that is refused over and over lets others try.
+            own = 0.0 if refused < 2 else min(0.25, 0.03 * 2.0 ** min(refused - 2, 4))
         else:
             own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (failed - 1))
         own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-FIRST = 20
+FIRST = 50
 """Requests in flight before anything has been answered."""
 
 GAIN_SHARE = 0.3

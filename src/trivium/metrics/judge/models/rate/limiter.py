@@ -1,7 +1,8 @@
 """Limiter: when the next request to one model may be sent; it knows no clock and no event loop."""
 
-from trivium.metrics.judge.models.pace import Pace, Sent
-from trivium.metrics.judge.models.window import Window
+from trivium.metrics.judge.models.rate.pace import Pace
+from trivium.metrics.judge.models.rate.verdicts import Sent
+from trivium.metrics.judge.models.rate.window import Window
 
 MOST_IN_FLIGHT = 100
 

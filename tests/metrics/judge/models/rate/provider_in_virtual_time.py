@@ -5,7 +5,7 @@ import random
 from collections import Counter, deque
 from typing import NamedTuple
 
-from trivium.metrics.judge.models.limiter import Limiter
+from trivium.metrics.judge.models.rate.limiter import Limiter
 
 
 class Weather(NamedTuple):
@@ -14,7 +14,9 @@ class Weather(NamedTuple):
     latency: float = 0.2
     rate: float | None = None
     window: float | None = None  # seconds of a sliding window; none for a bucket
+    fixed: bool = False  # whether the window starts anew, instead of sliding
     burst: float = 1
+    refusal: float = 0.0  # seconds until a refusal is heard of
     told: bool = False  # whether a refusal says when to come back
     refused: float = 0.0  # share at random
     failing: float = 0.0
@@ -42,16 +44,16 @@ class Provider:
         """Seconds until it reacts, how, and when to come back."""
         weather = self.weather
         if weather.rate is not None and (wait := self.wait(weather, now)) > 0:
-            return 0.0, "refused", wait if weather.told else None
+            return weather.refusal, "refused", wait if weather.told else None
         drawn = self.random.random()
         if drawn < weather.refused:
-            return 0.0, "refused", None
+            return weather.refusal, "refused", None
         if drawn < weather.refused + weather.failing:
             return 0.0, "failed", None
         self.answers += 1
         if weather.then is not None and self.answers == weather.change_at:
             self.weather = weather.then
-        took = weather.latency * self.random.lognormvariate(0, weather.spread)
+        took = weather.latency * (self.random.lognormvariate(0, weather.spread) if weather.spread else 1)
         if weather.slots is not None:
             free = heapq.heappop(self.busy) if len(self.busy) >= weather.slots else now
             heapq.heappush(self.busy, max(free, now) + took)
@@ -66,12 +68,13 @@ class Provider:
                 self.tokens -= 1
                 return 0.0
             return (1 - self.tokens) / weather.rate
-        while self.passed and self.passed[0] <= now - weather.window:
+        since = now - now % weather.window if weather.fixed else now - weather.window + 1e-9
+        while self.passed and self.passed[0] < since:
             self.passed.popleft()
         if len(self.passed) < weather.rate * weather.window:
             self.passed.append(now)
             return 0.0
-        return self.passed[0] + weather.window - now
+        return (since if weather.fixed else self.passed[0]) + weather.window - now
 
 
 def spend_a_day(weather, *, judgements=500, most=50, timeout=60.0, seed=0, late=0.0005):  # noqa: C901
@@ -87,9 +90,12 @@ def spend_a_day(weather, *, judgements=500, most=50, timeout=60.0, seed=0, late=
         heapq.heappush(events, (when, count, *what))
 
     push(0.0, "go")
+    alarm = 0.0
     while answered < judgements:
         now, _, *what = heapq.heappop(events)
         if what[0] == "go":
+            if now != alarm:
+                continue  # another has taken its place
             alarm = None
         elif what[0] == "again":
             due.appendleft(what[1])
@@ -101,7 +107,7 @@ def spend_a_day(weather, *, judgements=500, most=50, timeout=60.0, seed=0, late=
             elif how == "refused":
                 limiter.rejected(sent, now, retry_after=after)
                 refused[each] += 1
-                pause = 0.0 if refused[each] < 2 else min(5.0, 0.05 * 2 ** (refused[each] - 2))
+                pause = 0.0 if refused[each] < 2 else min(0.25, 0.03 * 2 ** (refused[each] - 2))
                 push(now + max(after or 0.0, pause), "again", each)
             elif how == "late":
                 limiter.late(sent, now)

@@ -1,0 +1,1 @@
+"""Rate: when the next request to a model may be sent, found from what becomes of those before."""
