@@ -458,7 +458,11 @@ async def agent(country):
     assert len(runs(folder)) == 1
 
 
-def test_workers_gather_one_run_and_ask_nothing_twice(folder: pytest.Pytester) -> None:
+def test_workers_gather_one_run_and_ask_nothing_twice(
+    folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = folder.mkdir("meeting")
+    monkeypatch.setenv("TMPDIR", str(meeting))
     gate = "def test_rate(trivium_run):\n    assert trivium_run['pass_rate'] >= 0.9\n"
     write_tests(folder, ASSERTING_EACH + gate)
 
@@ -467,6 +471,7 @@ def test_workers_gather_one_run_and_ask_nothing_twice(folder: pytest.Pytester) -
 
     result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["capitals *", "4 attempts of 4 cases*", "*no earlier run to compare*"])
+    assert not list(meeting.iterdir())
     assert asked(folder) == {f"{country} 0": 1 for country in ("France", "Peru", "Laos", "Italy")}
     (run,) = runs(folder)
     tests = {

@@ -4,7 +4,6 @@ The first that needs a suite evaluates all of it that is selected, many attempts
 meanwhile waits, then reads what is stored. If it dies, the next one goes on where it was cut off.
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +77,9 @@ class Evaluating:
         return attempt
 
     def close(self) -> None:
-        """Let the store go, and on the process that began it all the meeting place."""
+        """Let the store go."""
         if self._store is not None:
             self._store.close()
-        if not self._is_worker:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, request: pytest.FixtureRequest, agent: Any) -> EvaluatedRun:
         item = request.node
@@ -120,7 +117,8 @@ class Evaluating:
         suite = wanted.suite
         if cases is not None and len(cases) < len(suite):
             suite = suite.filter(where=lambda case: case.id in cases)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._is_worker:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
         file = self._folder / f"{name}.json"
         try:
             with one_at_a_time(file.with_suffix(".lock")):

@@ -1,6 +1,7 @@
 """What pytest sees: options, the mark, fixtures, hooks. Loaded whenever pytest starts: it imports nothing."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,7 +67,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist where the workers meet."""
+    """Make the place where workers of pytest-xdist meet, and tell one of them."""
+    # Made here alone: a worker that outlives the session finds it gone, and asks nobody any more.
+    Path(_meeting_of(node.config)["folder"]).mkdir(mode=0o700, exist_ok=True)
     node.workerinput["trivium"] = _meeting_of(node.config)
 
 
@@ -140,6 +143,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     evaluating = config.stash.get(_evaluating, None)
     if evaluating is not None:
         evaluating.close()
+    if _meeting in config.stash and not hasattr(config, "workerinput"):
+        import shutil
+
+        shutil.rmtree(config.stash[_meeting]["folder"], ignore_errors=True)
 
 
 def _meeting_of(config: pytest.Config) -> Meeting:
@@ -147,15 +154,16 @@ def _meeting_of(config: pytest.Config) -> Meeting:
         import tempfile
         from uuid import uuid4
 
-        folder = os.path.join(tempfile.gettempdir(), f"trivium-pytest-{uuid4().hex}")  # noqa: PTH118
-        own = {"folder": folder, "started": str(config.invocation_params.dir)}
+        folder = Path(tempfile.gettempdir(), f"trivium-pytest-{uuid4().hex}")
+        own = {"folder": str(folder), "started": str(config.invocation_params.dir)}
         config.stash[_meeting] = getattr(config, "workerinput", {}).get("trivium", own)
     return config.stash[_meeting]
 
 
 def _is_used(config: pytest.Config) -> bool:
     """Whether a suite was begun with, here or on a worker."""
-    return _meeting in config.stash and os.path.isdir(config.stash[_meeting]["folder"])  # noqa: PTH112
+    folder = config.stash[_meeting]["folder"] if _meeting in config.stash else ""
+    return folder != "" and any(Path(folder).glob("*.json"))
 
 
 def _of(config: pytest.Config) -> "Evaluating":

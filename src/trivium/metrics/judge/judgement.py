@@ -6,7 +6,6 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.metrics.judge.models.asking import Answered
-from trivium.metrics.judge.prompts.answer import Answer
 from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
@@ -14,8 +13,6 @@ from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.signals.tokens import token_signals
 from trivium.suites.rubrics.rubric import Dimension, Scale
 from trivium.suites.settings import JudgeSettings
-
-Answers = dict[str, Answer]
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +35,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def judgement_of(
     dimension: Dimension,
-    samples: Sequence[Answered[Answers]],
+    samples: Sequence[Answered],
     texts: Mapping[str, str],
     facts: Mapping[str, Any],
     *,
@@ -50,13 +47,20 @@ def judgement_of(
 
     Args:
         dimension: What was judged.
-        samples: The answers that came; one at least. The most frequent score counts (T2.5).
+        samples: The answers that came; those without the dimension are left out. The most frequent score
+            counts (T2.5).
         texts: What the judge was shown, by name.
         facts: Who judged, and what it took.
         scale: How a Likert value becomes a score.
         settings: The suite's.
         similar: How quotes are compared with the source.
     """
+    told = [sample.wrong[dimension.name] for sample in samples if dimension.name in sample.wrong]
+    samples = [sample for sample in samples if dimension.name in sample.answer]
+    if not samples:
+        return Judgement(
+            status="failed", reason=f"{facts['model']} answered twice, never as asked: {told[0]}"
+        )
     values = [value_of(sample.answer[dimension.name], dimension, scale=scale) for sample in samples]
     value = modal(values)
     sample = samples[values.index(value)]
@@ -109,7 +113,7 @@ def nearest_level(value: float, levels: dict[str, float]) -> str:
     return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
 
 
-def taken(samples: Sequence[Answered[Answers]], dimensions: int) -> dict[str, Any]:
+def taken(samples: Sequence[Answered], dimensions: int) -> dict[str, Any]:
     """What the request took, which its dimensions share."""
     costs = [sample.cost_usd for sample in samples]
     known = [cost for cost in costs if cost is not None]

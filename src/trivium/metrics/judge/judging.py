@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 
-from trivium.metrics.judge.judgement import Answers, Judgement, judgement_of, taken
+from trivium.metrics.judge.judgement import Judgement, judgement_of, taken
 from trivium.metrics.judge.models.asking import Answered, Question, ask
 from trivium.metrics.judge.models.bench import Bench, Model
 from trivium.metrics.judge.models.opening import ModelOff
@@ -158,9 +158,7 @@ class Judge:
         """What some work gives; an encoder's is done off the loop, which it would hold up."""
         return work() if self._similar.kind == "cosine" else await asyncio.to_thread(work)
 
-    def _read(
-        self, samples: Sequence[Answered[Answers]], asked: Prepared, facts: Mapping[str, object]
-    ) -> Judgements:
+    def _read(self, samples: Sequence[Answered], asked: Prepared, facts: Mapping[str, object]) -> Judgements:
         return {
             each.name: judgement_of(
                 each,
@@ -186,10 +184,18 @@ class Judge:
         missing: Sequence[Missing],
         asked: Prepared,
     ) -> Judgement:
+        name = dimension.name
+        there = [(model, found[name]) for model, found in votes]
+        voted = [Vote(model=model, judgement=each) for model, each in there if each.status != "failed"]
+        if not voted:
+            return there[0][1]
+        unusable = [
+            Missing(model=model, reason=each.reason) for model, each in there if each.status == "failed"
+        ]
         return combined(
             dimension,
-            [Vote(model=name, judgement=judgements[dimension.name]) for name, judgements in votes],
-            missing,
+            voted,
+            [*missing, *unusable],
             backed=lambda quotes: retrieval(quotes, asked.texts.get("source"), similar=self._similar),
         )
 
@@ -197,12 +203,12 @@ class Judge:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(subject.case.complexity, self.settings.models)
 
-    async def _samples(self, model: Model, asked: Prepared) -> list[Answered[Answers]]:
+    async def _samples(self, model: Model, asked: Prepared) -> list[Answered]:
         """As many answers as were asked for; those that fail are left out, unless all do."""
         settings = self.settings
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
 
-        async def one(index: int) -> Answered[Answers]:
+        async def one(index: int) -> Answered:
             question = Question(
                 instructions=asked.instructions,
                 text=asked.body,

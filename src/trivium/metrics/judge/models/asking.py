@@ -3,18 +3,15 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import msgspec
 
 from trivium.metrics.judge.models.bench import Bench, Model
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.trouble import GivenUp
-from trivium.metrics.judge.prompts.answer import MalformedAnswer, Schema
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 TOP_LOGPROBS = 5
 
@@ -43,11 +40,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[str, ...]
 
 
-class Answered(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """What a model answered, and what it took.
 
     Attributes:
-        answer: As it was understood.
+        answer: As it was understood, by dimension.
+        wrong: What was wrong with the dimensions that ``answer`` lacks, twice.
         text: As it came.
         logprobs: Of its tokens, as the provider gives them, or None.
         input_tokens: Of all requests that were answered.
@@ -57,7 +55,8 @@ class Answered(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         requests: That were sent; 0 when the answer had been kept.
     """
 
-    answer: T
+    answer: Answers
+    wrong: dict[str, str]
     text: str
     logprobs: list[dict[str, object]] | None
     input_tokens: int
@@ -67,8 +66,12 @@ class Answered(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     requests: int
 
 
-async def ask(bench: Bench, model: Model, question: Question, understand: Callable[[str], T]) -> Answered[T]:
+async def ask(
+    bench: Bench, model: Model, question: Question, understand: Callable[[str], Answers]
+) -> Answered:
     """Ask a model, and once more if its answer cannot be used.
+
+    Where both answers can be used in part, the one that can be used for more dimensions counts.
 
     Args:
         bench: Where it is asked.
@@ -84,6 +87,7 @@ async def ask(bench: Bench, model: Model, question: Question, understand: Callab
     began, requests = time.monotonic(), 0
     calls: list[Call] = []
     replies: list[Reply] = []
+    found: list[tuple[Answers, dict[str, str], Reply]] = []
     turns: tuple[str, ...] = (question.text,)
     for again in (False, True):
         calls.append(_call(model, question, turns))
@@ -91,28 +95,33 @@ async def ask(bench: Bench, model: Model, question: Question, understand: Callab
         reply, requests = asked.reply, requests + asked.requests
         replies.append(reply)
         try:
-            answer = understand(reply.text)
+            found.append((understand(reply.text), {}, reply))
+            break
         except MalformedAnswer as wrong:
-            if reply.finish == "content_filter" or again:
+            if isinstance(wrong, PartlyMalformed) and wrong.usable:
+                found.append((wrong.usable, wrong.wrong, reply))
+            if again or reply.finish == "content_filter":
+                if found:
+                    break
                 bench.drop(calls)
                 why = f"answered twice, never as asked: {wrong}" if again else "refused to answer"
                 raise GivenUp(f"{model.model} {why}") from None
             log.info("%s: malformed answer, asked once more: %s", model.model, wrong)
             told = f"That answer cannot be used: {wrong.wanted}. Give the whole answer again, as JSON."
             turns = (question.text, reply.text, told)
-            continue
-        costs = [each.cost_usd for each in replies if each.cost_usd is not None]
-        return Answered(
-            answer=answer,
-            text=reply.text,
-            logprobs=reply.logprobs,
-            input_tokens=sum(each.input_tokens for each in replies),
-            output_tokens=sum(each.output_tokens for each in replies),
-            cost_usd=sum(costs) if len(costs) == len(replies) else None,
-            seconds=time.monotonic() - began,
-            requests=requests,
-        )
-    raise AssertionError("unreachable: the second answer is taken or given up")
+    answer, missing, reply = min(reversed(found), key=lambda each: len(each[1]))
+    costs = [each.cost_usd for each in replies if each.cost_usd is not None]
+    return Answered(
+        answer=answer,
+        wrong=missing,
+        text=reply.text,
+        logprobs=reply.logprobs,
+        input_tokens=sum(each.input_tokens for each in replies),
+        output_tokens=sum(each.output_tokens for each in replies),
+        cost_usd=sum(costs) if len(costs) == len(replies) else None,
+        seconds=time.monotonic() - began,
+        requests=requests,
+    )
 
 
 def _call(model: Model, question: Question, turns: tuple[str, ...]) -> Call:

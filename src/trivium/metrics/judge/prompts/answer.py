@@ -40,6 +40,21 @@ class MalformedAnswer(Exception):
         self.wanted = f"{where} must be {wanted}"
 
 
+class PartlyMalformed(MalformedAnswer):
+    """Some dimensions of an answer are not what was asked for.
+
+    Args:
+        usable: The answers to the others, by dimension.
+        wrong: What is wrong with each, by dimension.
+    """
+
+    def __init__(self, usable: "Answers", wrong: Mapping[str, MalformedAnswer]) -> None:
+        Exception.__init__(self, "; ".join(map(str, wrong.values())))
+        self.wanted = "; ".join(each.wanted for each in wrong.values())
+        self.usable = usable
+        self.wrong = {name: str(each) for name, each in wrong.items()}
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim of an output, and what became of it."""
 
@@ -78,6 +93,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     level: str | None = None
     claims: tuple[Claim, ...] = ()
     aspects: tuple[Aspect, ...] = ()
+
+
+Answers = dict[str, Answer]
+"""By dimension."""
 
 
 def schema(dimensions: Sequence[Dimension], scores: Sequence[float]) -> Schema:
@@ -120,7 +139,7 @@ def _object(fields: dict[str, Schema]) -> Schema:
 
 def parse(
     text: str, dimensions: Sequence[Dimension], scores: Sequence[float], *, aspects: int = 0
-) -> dict[str, Answer]:
+) -> Answers:
     """The answer to every dimension, out of a text that may be anything.
 
     Args:
@@ -130,7 +149,8 @@ def parse(
         aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
 
     Raises:
-        MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed.
+        MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed; where it is
+            of some dimensions only, a PartlyMalformed holds the others.
     """
     bare = text.strip()
     if bare.startswith("```"):  # models that have no structured output like to dress it up
@@ -139,8 +159,17 @@ def parse(
         raw = json.loads(bare)
     except (ValueError, RecursionError) as wrong:
         raise MalformedAnswer("the answer", "JSON", f"none: {wrong}") from None
-    answers = _mapping(raw, "the answer")
-    return {each.name: _answer(_field(answers, each.name, ""), each, scores, aspects) for each in dimensions}
+    given = _mapping(raw, "the answer")
+    answers: Answers = {}
+    mistakes: dict[str, MalformedAnswer] = {}
+    for each in dimensions:
+        try:
+            answers[each.name] = _answer(_field(given, each.name, ""), each, scores, aspects)
+        except MalformedAnswer as mistake:
+            mistakes[each.name] = mistake
+    if mistakes:
+        raise PartlyMalformed(answers, mistakes)
+    return answers
 
 
 def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int) -> Answer:
