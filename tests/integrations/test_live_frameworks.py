@@ -175,3 +175,39 @@ def test_what_the_framework_itself_records_says_the_same(live, written):
     assert [str(call.output) for call in trace.tool_calls if call.ok] == [
         str(call.output) for call in written.tool_calls if call.ok
     ]
+
+
+PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+DOES = {
+    "pydantic_ai": "Agent.instrument_all",
+    "openai_agents": "OpenAIAgentsInstrumentor",
+    "langgraph": "LangChainInstrumentor",
+}
+CALLED = {"pydantic_ai": "PydanticAI", "openai_agents": "OpenAI Agents", "langgraph": "LangGraph"}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_lines_that_the_page_shows_are_those_that_were_run(framework):
+    program = (ROOT / "tests" / "integrations" / "live" / f"with_{framework}.py").read_text(encoding="utf-8")
+    run = {line.strip() for line in program.splitlines()}
+    blocks = [block.split("```")[0] for block in PAGE.split("```py\n")[1:]]
+    (shown,) = (block for block in blocks if DOES[framework] in block)
+    wanted = {line for line in shown.splitlines() if line and not line.startswith(("from ", "import "))}
+    assert len(wanted) == 3
+    assert wanted <= run
+
+
+def test_the_page_says_what_came_out(live, written):
+    requests = [span for span in written.spans if span.kind == "llm"]
+    usage = [sum(getattr(span.usage, way) for span in requests) for way in ("input_tokens", "output_tokens")]
+    cells = [
+        CALLED[live.framework],
+        len(written.spans),
+        sum(span.kind == "agent" for span in written.spans),
+        len(requests),
+        len(written.tool_calls),
+        sum(not call.ok for call in written.tool_calls),
+        f"{usage[0]} + {usage[1]}",
+        ", ".join(message.type for message in written.messages),
+    ]
+    assert f"| {' | '.join(map(str, cells))} |\n" in PAGE
