@@ -15,6 +15,9 @@ from trivium.runs.summary import Figure
 TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
 """What people's reviews are scored by: nobody recorded what the people did to write them."""
 
+MOST_TOKENS = 500_000
+"""That the judge may use; six reviews take about 40,000."""
+
 
 @click.command()
 @options.option(
@@ -25,16 +28,23 @@ TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
     metavar="FILE",
     help="The report to write.",
 )
+@options.option(
+    "--judge",
+    metavar="MODEL",
+    help="Who judges, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
+)
 @options.encoder
 @options.store
 @options.as_json
 @options.quiet
-def demo(output: str, encoder: str | None, store: str, *, as_json: bool, quiet: bool) -> int:
+def demo(
+    output: str, judge: str | None, encoder: str | None, store: str, *, as_json: bool, quiet: bool
+) -> int:
     """Run the example reviewer on its papers, score it, print the table and write a report.
 
     Four agents review six short papers; each review is compared with the reviews that come with the paper,
-    and those with one another. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work;
-    without, rules do.
+    and those with one another. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work
+    and another judges it, for a few cents at most; without, rules do it and the judge is off.
     """
     from trivium.cli.evaluating import load_suite
     from trivium.cli.outcome import exit_code, just_made, present
@@ -51,10 +61,15 @@ def demo(output: str, encoder: str | None, store: str, *, as_json: bool, quiet: 
         metrics=TEXT_METRICS,
         store=store,
     )
+    judge, off = (judge, None) if judge is not None else _judge()
+    if judge is not None:
+        suite = suite.with_settings(judge={"models": [judge], "budget_tokens": MOST_TOKENS})
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
     summary = just_made(run)
     present(run, summary, as_json=as_json, quiet=quiet, html=output)
     if not (as_json or quiet):
+        if off is not None:
+            click.echo(f"The judge is off: {off}")
         for missing in _left_out(summary.metrics):
             click.echo(f"Left out: {missing}")
         click.echo(f"Open {output} in a browser: every review beside the people's, and how it came about.")
@@ -87,9 +102,17 @@ def _reviewer(folder: Path) -> Any:
         sys.path.remove(str(folder.parent))
 
 
+def _judge() -> tuple[str | None, str | None]:
+    """The model that judges, or why none can."""
+    from trivium.cli.doctor import JUDGES
+    from trivium.metrics.judge.models.opening import why_off
+
+    off = {model: why_off(model) for model in JUDGES.values()}
+    judge = next((model for model, why in off.items() if why is None), None)
+    return judge, None if judge is not None else "; ".join(why for why in off.values() if why is not None)
+
+
 def _left_out(metrics: Mapping[str, Figure]) -> Iterator[str]:
-    semantic, judged = metrics.get("semantic"), metrics.get("planning_rationality")
+    semantic = metrics.get("semantic")
     if semantic is None or semantic.mean is None:
         yield "the semantic score, which needs an encoder: --encoder FOLDER, or a first run with a network"
-    if judged is None or judged.mean is None:
-        yield "planning_rationality, which needs a language model as judge"
