@@ -2,13 +2,16 @@
 
     python benchmarks/graphs.py
 
-Each side builds its graph from the same list of edges and takes every measure that the metrics use.
+Each side builds its graph from the same list of edges and takes every measure that the metrics use. What
+traces tell of how they went (docs/process.md) is timed on 1,000 traces of 50 spans and on one of 50,000, in
+CPU seconds.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
+from random import Random
 from typing import Any
 
 import networkx as nx
@@ -21,8 +24,9 @@ from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
+from trivium.traces.process.process import Process
 from trivium.traces.repair import normalise
-from trivium.traces.trace import Span, Trace
+from trivium.traces.trace import Message, Span, Trace
 
 ROUNDS = {10: 301, 50: 51, 1_000: 3}
 TARGETS = {10: 10, 50: 10, 1_000: 20}
@@ -198,11 +202,73 @@ def whole_tier() -> None:
     print(f"making and repairing it: {made / TRACES * 1e6:,.1f} µs; finding it sound: {repair:,.1f} µs")
 
 
+def process_trace(spans: int) -> Trace:
+    """Agents under one another, each with calls that overlap, repeat and loop, and hand-offs."""
+    rng = Random(spans)
+    made = [Span(id="0", kind="agent", name="manager", start=0.0, end=2.0 * spans)]
+    messages = []
+    agent = 0
+    for number in range(1, spans):
+        start = 2.0 * number + rng.random()
+        fields: Any = {"parent": str(agent), "start": start, "end": start + 5 * rng.random()}
+        if number % 10 == 1:
+            agent = number
+            names = ("manager", f"agent {number % 4}")
+            messages.append(Message(sender=names[0], receiver=names[1], type="handoff", time=start))
+            messages.append(Message(sender=names[1], receiver=names[0], type="handoff", time=start + 1))
+            fields |= {"parent": "0", "end": start + 25.0}
+            made.append(Span(id=str(number), kind="agent", name=names[1], **fields))
+        elif number % 10 in (2, 5):
+            made.append(Span(id=str(number), kind="llm", name="model", **fields))
+        else:
+            asks = {"q": 1 if number % 100 < 50 else rng.randrange(1_000)}
+            ok = rng.random() > 0.1
+            made.append(
+                Span(id=str(number), kind="tool", name=f"tool {number % 5}", input=asks, ok=ok, **fields)
+            )
+    return normalise(made, messages)
+
+
+PROCESS_STEPS: dict[str, Callable[[Process], Any]] = {
+    "critical path": lambda process: process.path,
+    "time by agent, tool, kind": lambda process: (process.by_agent, process.by_tool, process.by_kind),
+    "parallel sections": lambda process: process.concurrency.sections,
+    "retries and repeats": lambda process: process.repeated,
+    "loops": lambda process: process.looped,
+    "hand-offs and their loops": lambda process: (process.hand_offs, process.circuits),
+    "unfinished": lambda process: process.unfinished,
+}
+
+
+def processes() -> None:
+    """What traces tell of how they went: each step by itself, what it needs included, and all of it."""
+
+    def everything(process: Process) -> None:
+        for step in PROCESS_STEPS.values():
+            step(process)
+
+    many = [process_trace(50) for _ in range(1_000)]
+    one = [process_trace(50_000)]
+    print(f"\nhow traces went{'1,000 × 50 spans, ms':>40}{'1 × 50,000 spans, ms':>24}")
+    for name, step in {**PROCESS_STEPS, "all of it": everything}.items():
+        taken = []
+        for traces in (many, one):
+            times = []
+            for _ in range(3):
+                started = time.process_time()
+                for trace in traces:
+                    step(Process(trace))
+                times.append(time.process_time() - started)
+            taken.append(statistics.median(times) * 1e3)
+        print(f"  {name:<30}{taken[0]:>23,.0f}{taken[1]:>24,.0f}")
+
+
 def main() -> None:
     """Print the tables."""
     for n in ROUNDS:
         compare(n)
     whole_tier()
+    processes()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Again: retries, repeats, loops, and hand-offs that go round."""
 
 import random
+from itertools import groupby
 
 import networkx as nx
 from hypothesis import given
@@ -13,7 +14,7 @@ from trivium.traces.process.hand_offs import hand_offs, passed_on
 from trivium.traces.process.loops import call_loops, hand_off_loops, looped_calls
 from trivium.traces.process.process import Process
 from trivium.traces.process.repeated_calls import repeated_calls
-from trivium.traces.process.tandem import repetitions
+from trivium.traces.process.tandem import SHORT, repetitions
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Trace
 
@@ -75,6 +76,22 @@ class TestRepetitions:
     def test_are_what_their_definition_says(self, sequence):
         found = repetitions(sequence)
         assert {(one.start, one.end, one.period) for one in found} == plainly.repetitions(sequence)
+
+    @given(
+        st.lists(st.tuples(st.text("abc", min_size=1, max_size=5), st.integers(1, 12)), max_size=8),
+        st.text("ab", min_size=SHORT + 1, max_size=SHORT + 40),
+    )
+    def test_of_long_sequences_are_those_of_trying_every_period(self, rounds, before):
+        sequence = before + "".join(piece * times for piece, times in rounds)
+        expected: dict[tuple[int, int], int] = {}
+        for period in range(1, len(sequence) // 3 + 1):
+            alike = [one == other for one, other in zip(sequence, sequence[period:], strict=False)]
+            for same, members in groupby(range(len(alike)), alike.__getitem__):
+                places = list(members)
+                if same and len(places) >= 2 * period:
+                    expected.setdefault((places[0], places[-1] + 1 + period), period)
+        found = {(one.start, one.end): one.period for one in repetitions(sequence)}
+        assert found == expected
 
     @given(st.text("ab", max_size=6), st.text("ab", min_size=1, max_size=4), st.integers(3, 6))
     def test_find_what_was_put_there(self, before, piece, rounds):

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 FEWEST_ROUNDS = 3
+SHORT = 64
+"""Elements up to which trying every period takes less time than starting NumPy."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -38,13 +40,15 @@ def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
     The runs of Bannai, I, Inenaga, Nakashima, Takeda and Tsuruta, "The 'runs' theorem", SIAM J. Comput. 46
     (2017): each has a root that is the longest Lyndon word at its place, by one of two orders of the
     elements; there are two candidates a place, each extended as far as it goes. With suffixes sorted by
-    prefix doubling that takes O(n log n) steps of NumPy. Exact: nothing is hashed.
+    prefix doubling that takes O(n log n) steps of NumPy. Exact: nothing is hashed. In a short sequence every
+    period is tried, which is faster there.
     """
     found = set()
     for offset, piece in _pieces(sequence):
         names = {name: code for code, name in enumerate(dict.fromkeys(piece))}
-        codes = np.array([names[name] for name in piece], np.int64)
-        found |= {(offset + start, offset + end, period) for start, end, period in _runs(codes)}
+        codes = [names[name] for name in piece]
+        runs = _tried(codes) if len(codes) <= SHORT else _runs(np.array(codes, np.int64))
+        found |= {(offset + start, offset + end, period) for start, end, period in runs}
     return tuple(Repetition(start=start, end=end, period=period) for start, end, period in sorted(found))
 
 
@@ -56,6 +60,22 @@ def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]
             stretch = list(members)
             if len(stretch) >= FEWEST_ROUNDS:
                 yield stretch[0][0], [element for _, element in stretch]
+
+
+def _tried(codes: list[int]) -> set[tuple[int, int, int]]:
+    """Every period in turn: where is each element the one before it again, often enough?"""
+    found: dict[tuple[int, int], int] = {}
+    for period in range(1, len(codes) // FEWEST_ROUNDS + 1):
+        same = 0
+        for place in range(period, len(codes) + 1):
+            if place < len(codes) and codes[place] == codes[place - period]:
+                same += 1
+                continue
+            if same >= (FEWEST_ROUNDS - 1) * period:
+                # What has a smaller period too has the same ends with it, and was found with it.
+                found.setdefault((place - period - same, place), period)
+            same = 0
+    return {(start, end, period) for (start, end), period in found.items()}
 
 
 def _runs(codes: Ints) -> set[tuple[int, int, int]]:

@@ -45,7 +45,7 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
     edges: list[EdgeChange] = []
     paces: list[PaceChange] = []
     if paired.attempts:
-        met = [_edge(edge, paired, level) for edge in paired.edges]
+        met = [_edge(edge, paired) for edge in paired.edges]
         edges = [one for one in met if one.share_base or one.share_head]
         edges = _adjusted(edges, [one.groups_more + one.groups_fewer for one in edges], level)
         found = [_pace(step, paired, level) for step in paired.steps]
@@ -58,7 +58,7 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
         cases=len(paired.groups),
         groups=int(np.unique(paired.groups).size),
         without_trace=paired.without_trace,
-        edges=tuple(edges[:MOST_KEPT]),
+        edges=tuple(_with_interval(one, paired, level) for one in edges[:MOST_KEPT]),
         edges_left_out=max(0, len(edges) - MOST_KEPT),
         paces=tuple(paces[:MOST_KEPT]),
         paces_left_out=max(0, len(paces) - MOST_KEPT),
@@ -66,10 +66,11 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
     )
 
 
-def _edge(edge: Edge, paired: PairedGraphs, level: float) -> EdgeChange:
+def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
+    """An edge without its interval, which those that are kept get."""
     columns = paired.edge(edge)
     deltas = _cleared(columns.head - columns.base)
-    more, fewer, ends = _difference(deltas, paired.groups, level)
+    more, fewer = _signs(deltas, paired.groups)
     delta = float(deltas.mean())
     became = "more" if delta > NOISE else "fewer" if delta < -NOISE else "same"
     if not columns.with_base or not columns.with_head:
@@ -84,7 +85,7 @@ def _edge(edge: Edge, paired: PairedGraphs, level: float) -> EdgeChange:
         base=float(columns.base.mean()),
         head=float(columns.head.mean()),
         delta=delta,
-        ci95=ends,
+        ci95=None,
         share_base=columns.with_base / paired.attempts,
         share_head=columns.with_head / paired.attempts,
         groups_more=more,
@@ -92,6 +93,12 @@ def _edge(edge: Edge, paired: PairedGraphs, level: float) -> EdgeChange:
         p=sign_test(more, fewer),
         p_holm=None,
     )
+
+
+def _with_interval(change: EdgeChange, paired: PairedGraphs, level: float) -> EdgeChange:
+    columns = paired.edge((change.kind, change.source, change.target))
+    deltas = _cleared(columns.head - columns.base)
+    return msgspec.structs.replace(change, ci95=_interval(deltas, paired.groups, level))
 
 
 def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
@@ -102,7 +109,8 @@ def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
         return None
     base, head, groups = base[there], head[there], paired.groups[there]
     ratios = _cleared(np.log(head) - np.log(base))
-    slower, faster, ends = _difference(ratios, groups, level)
+    slower, faster = _signs(ratios, groups)
+    ends = _interval(ratios, groups, level)
     mean = float(ratios.mean())
     return PaceChange(
         kind="tool" if step[0] == "tool" else "agent",
@@ -122,12 +130,16 @@ def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
     )
 
 
-def _difference(deltas: Floats, groups: Ints, level: float) -> tuple[int, int, tuple[float, float] | None]:
-    """Clusters whose mean difference is above 0, those below, and the interval of the mean over cases."""
+def _signs(deltas: Floats, groups: Ints) -> tuple[int, int]:
+    """Clusters whose mean difference is above 0, and those whose is below."""
     sums = _cleared(np.bincount(groups, weights=deltas).astype(np.float64))
+    return int(np.count_nonzero(sums > 0)), int(np.count_nonzero(sums < 0))
+
+
+def _interval(deltas: Floats, groups: Ints, level: float) -> tuple[float, float] | None:
+    """Of the mean difference over cases."""
     interval = mean_interval(deltas, groups, level=level, low=None, high=None)
-    ends = None if interval is None else (interval.low, interval.high)
-    return int(np.count_nonzero(sums > 0)), int(np.count_nonzero(sums < 0)), ends
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _cleared(values: Floats) -> Floats:
