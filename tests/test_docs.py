@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from trivium.cli.main import run_command
+from trivium.traces.recording import configuring
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -57,6 +58,8 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "no cache"))
     monkeypatch.setenv("COLUMNS", "80")
+    # What is recorded goes to logs/traces, whatever another test, or another page, has set.
+    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording())
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PAPER_REVIEW_MODEL", "TRIVIUM_STORE"):
         monkeypatch.delenv(key, raising=False)
 

@@ -5,7 +5,7 @@ Nothing here recurses, so that a trace nested 33,000 deep is as harmless as a fl
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ def normalise(
     trace_id: str = "",
     problems: Iterable[TraceProblem] = (),
     metadata: Mapping[str, Any] | None = None,
-    nested: bool = False,
+    nested: bool | Literal["unsaid"] = False,
 ) -> Trace:
     """A sound trace: ids unique, parents a forest, no negative duration, every caller filled in.
 
@@ -47,7 +47,7 @@ def normalise(
         problems: What a reader had to repair before.
         metadata: Anything else.
         nested: Adds what the nesting tells to messages that are stated, for a format that states
-            hand-offs only.
+            hand-offs only; "unsaid" adds it between agents of which none is stated, in that direction.
     """
     spans = tuple(spans)
     found = list(problems)
@@ -60,10 +60,14 @@ def normalise(
     said = tuple(messages)
     if any(message.time is not None and not isfinite(message.time) for message in said):
         said = _finite_times(said, found)
+    told = nested_messages(asked, timed=timed) if nested or not said else ()
+    if said and nested == "unsaid":
+        pairs = {(message.sender, message.receiver) for message in said}
+        told = tuple(message for message in told if (message.sender, message.receiver) not in pairs)
     return Trace(
         trace_id=trace_id,
         spans=sound,
-        messages=_with_nested(said, nested_messages(asked, timed=timed)) if nested or not said else said,
+        messages=_with_nested(said, told),
         problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
         metadata=dict(metadata) if metadata else {},
     )

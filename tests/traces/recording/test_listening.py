@@ -98,6 +98,20 @@ def test_own_spans_and_those_that_are_heard_are_one_trace(provider):
     assert [span.name for span in recorded.trace.spans] == ["lead", "boss", "search"]
 
 
+def test_agents_that_are_heard_below_others_and_messages_go_together(provider):
+    tracer = provider.get_tracer("a library")
+    with tv.trace.recorded() as recorded:
+        tv.trace.message("boss", "hello", sender="user")
+        with tracer.start_as_current_span("invoke_agent chief") as span:
+            span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "chief"})
+            work(provider)
+    assert [(m.sender, m.receiver) for m in recorded.trace.messages] == [
+        ("user", "boss"),
+        ("chief", "boss"),
+        ("boss", "chief"),
+    ]
+
+
 def test_without_content_nothing_that_was_said_is_kept(provider, folder):
     tv.trace.configure(folder=folder, content=False)
     work(provider, fail=True)

@@ -445,3 +445,24 @@ def test_secrets_and_own_patterns_are_masked_wherever_they_stand(monkeypatch):
 def test_wrong_settings_are_told(options, place):
     with pytest.raises(InputError, match=place):
         tv.trace.configure(**options)
+
+
+def test_nesting_tells_of_agents_between_whom_nothing_is_said():
+    @tv.trace.agent
+    def writer():
+        return "a draft"
+
+    @tv.trace.agent
+    def researcher():
+        return "a page"
+
+    with tv.trace.recorded() as recorded, tv.trace.agent("lead"):
+        tv.trace.message("writer", "write", type="data_transfer")
+        writer()
+        researcher()
+    assert [(m.sender, m.receiver, m.type) for m in recorded.trace.messages] == [
+        ("lead", "writer", "data_transfer"),
+        ("writer", "lead", "result_delivery"),
+        ("lead", "researcher", "task_request"),
+        ("researcher", "lead", "result_delivery"),
+    ]

@@ -68,7 +68,7 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
         if line.message is not None:
             trace.messages.append(line.message)
     return [
-        normalise(list(each.spans.values()), each.messages, trace_id=trace_id)
+        normalise(list(each.spans.values()), each.messages, trace_id=trace_id, nested="unsaid")
         for trace_id, each in found.items()
     ]
 

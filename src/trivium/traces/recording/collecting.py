@@ -61,7 +61,7 @@ class Collector:
                 messages += trace.messages
         if not spans and not messages:
             return None
-        return normalise(spans, messages, trace_id=self.tape.trace_id)
+        return normalise(spans, messages, trace_id=self.tape.trace_id, nested="unsaid")
 
 
 def collector() -> Collector | None:
