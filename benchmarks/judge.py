@@ -7,19 +7,26 @@
 The provider is ``tests.judge_server`` as a process of its own, whose CPU does not count. Every run is a
 process of its own too: evaluating a suite with the store, the limiter, kept answers and all signals on. The
 wall time is that of ``evaluate``; imports come before it. The ideal is the time that the provider needs for
-as many answers.
+as many answers. A judgement that ends as an error is told as such, with its reason below; one that has no
+outcome at all is lost. First of all the provider's own capacity is measured, which must be well above what is
+asked of it, and the machine's load is told: with others at work wall times mean little.
 """
 
 import argparse
+import asyncio
 import json
+import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent.parent
 
@@ -71,13 +78,51 @@ def main() -> None:
             )
         )
         return
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"provider: {_capacity():,.0f} requests a second at most; {load}")
     print(
-        f"{'scenario':16}{'who':16}{'wall':>8}{'/ideal':>8}{'CPU ms':>8}{'MB':>7}{'requests':>10}{'lost':>6}"
+        f"{'scenario':16}{'who':16}{'wall':>8}{'/ideal':>8}{'CPU ms':>8}{'MB':>7}{'requests':>10}"
+        f"{'errors':>8}{'lost':>6}{'load':>7}"
     )
     for name in given.scenarios or SCENARIOS:
         _measure("trivium", sys.executable, name)
         if given.peers:
             _measure("pydantic-evals", given.peers, name)
+
+
+def _capacity() -> float:
+    """Requests a second that the provider answers without any latency."""
+    command = [sys.executable, "-m", "tests.judge_server"]
+    with subprocess.Popen(
+        command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        port = urlsplit(json.loads(server.stdout.readline())["openai_url"]).port
+        try:
+            return asyncio.run(_answered_a_second(port or 0))
+        finally:
+            server.communicate("")
+
+
+async def _answered_a_second(port: int, *, connections: int = 20, seconds: float = 2.0) -> float:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Is this clear? " * 40}]})
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: loopback\r\ncontent-length: {len(body)}"
+    asked = f"{head}\r\n\r\n{body}".encode()
+    until = time.perf_counter() + seconds
+
+    async def ask() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        answered = 0
+        while time.perf_counter() < until:
+            writer.write(asked)
+            told = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(told.rpartition(b"content-length:")[2]))
+            answered += 1
+        writer.close()
+        await writer.wait_closed()
+        return answered
+
+    return sum(await asyncio.gather(*(ask() for _ in range(connections)))) / seconds
 
 
 def _measure(who: str, python: str, name: str) -> None:
@@ -105,12 +150,14 @@ def _measure(who: str, python: str, name: str) -> None:
     print(
         f"{name:16}{who:16}{found['wall']:8.2f}{found['wall'] / scenario.ideal:8.2f}"
         f"{1000 * found['cpu'] / scenario.cases:8.2f}{found['mb']:7.0f}"
-        f"{stats['requests']:10}{found['lost']:6}",
+        f"{stats['requests']:10}{sum(found['errors'].values()):8}{found['lost']:6}{os.getloadavg()[0]:7.1f}",
         flush=True,
     )
+    for why, count in found["errors"].items():
+        print(f"{'':16}{count} × {why[:90]}")
 
 
-def _taken(began: tuple[float, float], lost: int) -> dict[str, Any]:
+def _taken(began: tuple[float, float], lost: int, errors: dict[str, int]) -> dict[str, Any]:
     wall, cpu = began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
@@ -118,12 +165,11 @@ def _taken(began: tuple[float, float], lost: int) -> dict[str, Any]:
         "cpu": time.process_time() - cpu,
         "mb": peak,
         "lost": lost,
+        "errors": errors,
     }
 
 
 def _trivium(url: str, scenario: Scenario) -> dict[str, Any]:
-    import os
-
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
     sys.path.insert(0, str(HERE / "src"))
     import trivium as tv
@@ -153,14 +199,18 @@ def _trivium(url: str, scenario: Scenario) -> dict[str, Any]:
         with Store(str(Path(folder, "s.db"))) as store:
             began = time.perf_counter(), time.process_time()
             run = tv.evaluate(Suite.load(suite), outputs=outputs, store=store)
-            statuses = run.summary().metrics["clarity"].status
-            judged = statuses.get("ok", 0) + statuses.get("abstained", 0)
-            return _taken(began, scenario.cases - judged)
+            taken = _taken(began, scenario.cases, {})
+            scores = [evaluation.scores["clarity"] for evaluation in run.evaluations()]
+            # Requests differ in how often they were tried, which is no other reason.
+            errors = Counter(
+                re.sub(r" \(\d+ requests\)", "", score.reason or "?")
+                for score in scores
+                if score.status == "error"
+            )
+            return taken | {"lost": scenario.cases - len(scores), "errors": errors}
 
 
 def _pydantic_evals(url: str, scenario: Scenario) -> dict[str, Any]:
-    import os
-
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
     from pydantic_evals import Case, Dataset
     from pydantic_evals.evaluators import LLMJudge
@@ -175,7 +225,7 @@ def _pydantic_evals(url: str, scenario: Scenario) -> dict[str, Any]:
 
     report = dataset.evaluate_sync(task, max_concurrency=scenario.concurrency, progress=False)
     judged = sum(bool(case.assertions or case.scores) for case in report.cases)
-    return _taken(began, scenario.cases - judged)
+    return _taken(began, scenario.cases - judged, {})
 
 
 if __name__ == "__main__":

@@ -77,7 +77,15 @@ class Provider:
         return (since if weather.fixed else self.passed[0]) + weather.window - now
 
 
-def spend_a_day(weather, *, judgements=500, most=50, timeout=60.0, seed=0, late=0.0005):  # noqa: C901
+def spend_a_day(  # noqa: C901
+    weather: Weather,
+    *,
+    judgements: int = 500,
+    most: int = 50,
+    timeout: float = 60.0,
+    seed: int = 0,
+    late: float = 0.0005,
+) -> Day:
     """Ask until everything is answered; timers are ``late`` seconds late on average."""
     provider, draw = Provider(weather, seed + 1), random.Random(seed)
     limiter = Limiter(most=most, timeout=timeout)
