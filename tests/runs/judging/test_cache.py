@@ -1,10 +1,11 @@
 """What was answered once is not asked again, where that is wanted."""
 
+import msgspec
 import pytest
 
 import trivium as tv
 from tests.judge_server import MALFORMED, at, rate_limited
-from tests.runs.judging.suites import provider, run, suite
+from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.cli.main import run_command
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
@@ -38,6 +39,19 @@ def test_the_same_suite_again_asks_nothing_and_exports_the_same_bytes(store, mon
     spent = second.summary().spent
     assert (spent.requests, spent.cost_usd, spent.input_tokens) == (0, 0.0, 0)
     assert spent.from_cache >= 10
+
+
+def test_what_is_exported_as_a_judgement_was_given_by_a_judge(store, monkeypatch, capfdbinary):
+    with provider(monkeypatch):
+        judged = run(suite(2, metrics=("similarity", "agent")), store)
+    assert judged.summary().metrics["agent.overall"].mean is not None
+    rows = [
+        msgspec.json.decode(line)
+        for line in exported(store, judged.id, "judgements", capfdbinary).splitlines()
+    ]
+    assert {row["model"] for row in rows} == {MODEL}
+    assert "completeness" in {row["dimension"] for row in rows}
+    assert "agent.overall" not in {row["dimension"] for row in rows}
 
 
 def test_without_the_cache_every_run_asks_anew(store, monkeypatch):

@@ -79,10 +79,14 @@ def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attemp
 
 
 def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:
-    """The judgements of a run as they stand in a file; what stood in for one is left out."""
+    """The judgements of a run as they stand in a file.
+
+    What stood in for one is left out, and so is a rubric's overall score, which no judge gave.
+    """
     for stored in store.evaluations(run):
         for score in stored.evaluation.scores.values():
-            if score.tier == "judge" and score.status in {"ok", "abstained"}:
+            given = score.tier == "judge" and score.status in {"ok", "abstained"}
+            if given and "pass_mark" not in score.detail:
                 yield Judgement(
                     case=stored.evaluation.case,
                     repeat=stored.evaluation.repeat,
