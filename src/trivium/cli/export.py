@@ -1,14 +1,13 @@
 """``trivium export``: a run's data for other programs."""
 
-import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from trivium.cli import options
+from trivium.cli import exporting, options
 
 WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels")
+TABLES = ("jsonl", "csv", "parquet")
 
 
 @click.command()
@@ -21,8 +20,20 @@ WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels")
     help="People's labels, for --what items and labels.",
 )
 @options.option(
-    "--format", "format_", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True
+    "--format",
+    "format_",
+    type=click.Choice([*TABLES, *exporting.TRACE_FORMATS]),
+    default="jsonl",
+    show_default=True,
+    help="A table, or the traces and their graphs.",
 )
+@exporting.graph
+@options.option(
+    "--to",
+    metavar="URL|opik",
+    help="Send traces and scores to this OTLP endpoint, such as http://127.0.0.1:4318/v1/traces, or to Opik.",
+)
+@options.option("--project", metavar="NAME", help="Project of Opik's, for --to opik.")
 @options.option(
     "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write here, not to standard output."
 )
@@ -35,11 +46,46 @@ def export(
     what: str,
     labels: Path | None,
     format_: str,
+    graph: str,
+    to: str | None,
+    project: str | None,
     output: str | None,
     stable: bool,
     store: str,
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
+    if to is None and format_ in TABLES:
+        _write_table(run, what, labels, format_, output, stable=stable, store=store)
+        return
+    from trivium.errors import InputError
+    from trivium.store.export.told import told_of_run
+    from trivium.store.store import Store
+
+    if what != "scores" or stable:
+        raise InputError("--what" if what != "scores" else "--stable", f"goes with {', '.join(TABLES)} alone")
+    with Store(store, create=False) as opened:
+        record = opened.run(run)
+        if to == "opik":
+            from trivium.integrations.opik import push
+            from trivium.runs.run import Run
+
+            click.echo(push(Run(opened, record), project=project), err=True)
+        elif to is not None:
+            exporting.send(told_of_run(opened, record), to)
+        else:
+            exporting.write(told_of_run(opened, record), format_=format_, graph=graph, output=output)
+
+
+def _write_table(
+    run: str | None,
+    what: str,
+    labels: Path | None,
+    format_: str,
+    output: str | None,
+    *,
+    stable: bool,
+    store: str,
+) -> None:
     from trivium.errors import InputError
     from trivium.runs.frames.kinds import kind
     from trivium.store.export.writing import WRITERS
@@ -52,7 +98,7 @@ def export(
         record = opened.run(run)
         rows = make(opened, record, stable=stable)
         try:
-            with Path(output).open("wb") if output else nullcontext(sys.stdout.buffer) as file:
+            with exporting.opened(output) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
             if output is None:

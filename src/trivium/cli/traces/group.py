@@ -7,6 +7,7 @@ from trivium.cli.lazy import LazyCommands
 COMMANDS = {
     "show": ("trivium.cli.traces.show:show", "Count what traces hold: agents, tools, tokens, messages."),
     "import": ("trivium.cli.traces.import_:import_", "Turn other tools' traces into Trivium's own."),
+    "export": ("trivium.cli.traces.export:export", "Write traces for OpenTelemetry and graph tools."),
 }
 
 

@@ -8,9 +8,10 @@ import msgspec
 from trivium.traces.nesting import message_time
 from trivium.traces.opentelemetry import wanted
 from trivium.traces.opentelemetry.handoffs import stated_messages
-from trivium.traces.opentelemetry.kinds import reading
+from trivium.traces.opentelemetry.kinds import Reading, reading
 from trivium.traces.opentelemetry.langgraph import graph_runs
 from trivium.traces.opentelemetry.naming import name_agents
+from trivium.traces.opentelemetry.own import OwnTrace, own_messages, own_spans, own_trace
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.repeats import settle_repeats
 from trivium.traces.opentelemetry.resent import without_resent
@@ -46,6 +47,8 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     problems: list[TraceProblem] = []
     ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
     readings = [reading(span) for span in ordered]
+    if wanted.OWN_TRACE in told and (own := own_trace(ordered)) is not None:
+        return _own(own, ordered, readings, problems)
     graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
     name_agents(ordered, readings, by_run=wanted.RUN in told)
     repeated = settle_repeats(ordered, readings)
@@ -63,6 +66,19 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))
     return trace
+
+
+def _own(
+    own: OwnTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
+) -> Trace:
+    """A trace that Trivium exported, as it was."""
+    return normalise(
+        own_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
+        own_messages(ordered),
+        trace_id=own.trace_id,
+        problems=problems,
+        metadata=own.metadata,
+    )
 
 
 def _when(span: RecordedSpan) -> int:

@@ -25,6 +25,8 @@ OUTPUT: Final = "output"
 ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
 FINAL_RESULT: Final = "final result"
+ASKED: Final = "asked"
+"""What went into a model or an agent; it repeats all that was said before. Read from own exports only."""
 SAID: Final = "said"
 MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
@@ -51,6 +53,8 @@ SUMMARY: Final = "summary"
 """What Logfire shows of a span."""
 SPAN_TYPE: Final = "span type"
 PENDING_PARENT: Final = "pending parent"
+OWN_SPAN: Final = "own span"
+OWN_TRACE: Final = "own trace"
 
 MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
@@ -82,6 +86,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "tool_response": RESULT,
     "ai.toolCall.result": RESULT,
     "final_result": FINAL_RESULT,
+    "gen_ai.input.messages": ASKED,
     "gen_ai.output.messages": SAID,
     "gen_ai.completion.0.content": SAID,
     "gen_ai.completion": SAID,
@@ -112,6 +117,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "logfire.msg": SUMMARY,
     "logfire.span_type": SPAN_TYPE,
     "logfire.pending_parent_id": PENDING_PARENT,
+    "trivium.span": OWN_SPAN,
+    "trivium.trace": OWN_TRACE,
 }
 
 

@@ -1,0 +1,1 @@
+"""Traces for other tools: what ``trivium export`` and ``trivium traces export`` write of them."""

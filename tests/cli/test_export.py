@@ -1,0 +1,184 @@
+"""``trivium export`` of traces and graphs: every score is an event, traces are read back as they were."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import networkx as nx
+import pytest
+
+from tests.store.test_sending import endpoint
+from trivium.agents.attempt import Attempt
+from trivium.cli.main import run_command
+from trivium.metrics.evaluation import evaluation
+from trivium.metrics.score import Score
+from trivium.store.export.told import told_of_run
+from trivium.store.store import Store
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+from trivium.traces.readers import read_path
+from trivium.traces.trace import Span, Trace
+
+__all__ = ["endpoint"]
+
+SPANS = (
+    Span(id="1", kind="agent", name="boss", start=0.0, end=9.0),
+    Span(id="2", kind="agent", name="aide", parent="1", start=1.0, end=5.0),
+    Span(id="3", kind="tool", name="look", parent="2", start=2.0, end=3.0),
+)
+
+
+@pytest.fixture(autouse=True)
+def _run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    suite = {
+        "name": "small",
+        "repeats": 2,
+        "metrics": ["jaccard", "tool_success", "success"],
+        "cases": [
+            {"id": "a", "input": "?", "references": ["x"]},
+            {"id": "b", "input": "!", "references": ["y"]},
+        ],
+    }
+    Path("suite.json").write_text(json.dumps(suite))
+    attempts = [
+        Attempt(case="a", output="x y", trace=Trace(spans=SPANS)),
+        Attempt(case="a", repeat=1, output="x", trace=Trace(spans=SPANS)),
+        Attempt(case="b", output="y", seconds=1.0),
+        Attempt(case="b", repeat=1, error="no answer"),
+    ]
+    Path("outputs.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, attempts)))
+    outcome(capsys, "score", "suite.json", "--outputs", "outputs.jsonl", "--quiet")
+
+
+def outcome(capsys, *arguments):
+    code = run_command(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def events(line):
+    (resource,) = json.loads(line)["resourceSpans"]
+    root = resource["scopeSpans"][0]["spans"][0]
+    about = {
+        each["key"]: each["value"] for each in (*resource["resource"]["attributes"], *root["attributes"])
+    }
+    found = {}
+    for event in root.get("events", []):
+        if event["name"] == "gen_ai.evaluation.result":
+            fields = {each["key"]: next(iter(each["value"].values())) for each in event["attributes"]}
+            found[fields.pop("gen_ai.evaluation.name")] = fields
+    return about, found
+
+
+def test_every_score_of_every_attempt_is_an_event_on_its_first_span(capsys):
+    rows = [json.loads(line) for line in outcome(capsys, "export")[1].splitlines()]
+    code, out, _ = outcome(capsys, "export", "--format", "otlp")
+    lines = out.splitlines()
+    assert (code, len(lines)) == (0, 4)
+    for line in lines:
+        about, found = events(line)
+        case, repeat = about["trivium.case.id"]["stringValue"], int(about["trivium.repeat"]["intValue"])
+        mine = [row for row in rows if (row["case"], row["repeat"]) == (case, repeat)]
+        assert set(found) - {"passed"} == {row["metric"] for row in mine}
+        for row in mine:
+            fields = found[row["metric"]]
+            assert fields.get("gen_ai.evaluation.score.value") == row["value"]
+            assert fields.get("gen_ai.evaluation.explanation") == row["reason"]
+            if row["metric"] != "composite":
+                assert fields["gen_ai.evaluation.score.label"] == row["status"]
+        assert about["service.name"] == {"stringValue": "trivium"}
+        assert about["trivium.run.id"] == {"stringValue": rows[0]["run"]}
+        assert about["trivium.suite"] == {"stringValue": "small"}
+        assert about["trivium.clock"] == {"stringValue": "run"}
+
+
+@pytest.mark.parametrize("format_", ["otlp", "otlp-protobuf"])
+def test_the_traces_of_a_run_are_read_back_as_they_were(capsys, format_):
+    outcome(capsys, "export", "--format", format_, "--output", "spans.out")
+    found, traces = read_path("spans.out")
+    assert (found, len(traces)) == ("otlp", 4)
+    for trace in traces[:2]:
+        assert [(span.name, span.agent, span.start, span.end) for span in trace.spans] == [
+            ("boss", None, 0.0, 9.0), ("aide", None, 1.0, 5.0), ("look", "aide", 2.0, 3.0),
+        ]  # fmt: skip
+        assert [(each.sender, each.receiver) for each in trace.messages] == [
+            ("boss", "aide"),
+            ("aide", "boss"),
+        ]
+    assert [trace.spans for trace in traces[2:]] == [(), ()]
+
+
+def test_equal_runs_are_exported_alike(capsys):
+    one = outcome(capsys, "export", "--format", "otlp")[1]
+    assert outcome(capsys, "export", "--format", "otlp")[1] == one
+
+
+def test_graphs_pool_the_attempts_of_a_run(capsys):
+    outcome(capsys, "export", "--format", "graphml", "--output", "g.graphml")
+    graph = nx.read_graphml("g.graphml")
+    assert {(a, b, data["count"], data["traces"]) for a, b, data in graph.edges(data=True)} == {
+        ("boss", "aide", 2, 2), ("aide", "boss", 2, 2),
+    }  # fmt: skip
+    assert json.loads(graph["boss"]["aide"]["types"]) == {"task_request": 2}
+    code, out, _ = outcome(capsys, "export", "--format", "dot", "--graph", "tools")
+    assert code == 0
+    assert 'label="look"' in out
+    lines = [
+        json.loads(line) for line in outcome(capsys, "export", "--format", "edges-jsonl")[1].splitlines()
+    ]
+    assert {(line["case"], line["repeat"]) for line in lines} == {("a", 0), ("a", 1)}
+
+
+def test_a_run_is_sent_to_an_endpoint(capsys, endpoint):
+    code, _, err = outcome(capsys, "export", "--to", endpoint.url)
+    assert (code, err.strip()) == (0, f"sent 8 spans to {endpoint.url}")
+    assert outcome(capsys, "export", "--to", "http://127.0.0.1:9/")[0] == 2
+
+
+@pytest.mark.parametrize("arguments", [("--what", "attempts"), ("--stable",)])
+def test_options_of_tables_go_with_tables_alone(capsys, arguments):
+    code, _, err = outcome(capsys, "export", "--format", "otlp", *arguments)
+    assert code == 2
+    assert f"{arguments[0]}: goes with jsonl, csv, parquet alone" in err
+
+
+def test_files_of_traces_are_exported_too(capsys, endpoint):
+    Path("trace.json").write_bytes(msgspec.json.encode(Trace(spans=SPANS, trace_id="T")))
+    outcome(capsys, "traces", "export", "trace.json", "-o", "spans.json")
+    ((back,), native) = (read_path("spans.json")[1], read_path("trace.json")[1][0])
+    assert (back.trace_id, back.spans, back.messages) == ("T", native.spans, native.messages)
+    code, out, _ = outcome(
+        capsys, "traces", "export", "trace.json", "--format", "edges-jsonl", "--from", "native"
+    )
+    assert code == 0
+    assert {"trace": "T", "graph": "agents", "node": "aide"} in map(json.loads, out.splitlines())
+    assert outcome(capsys, "traces", "export", "trace.json", "--to", endpoint.url)[0] == 0
+    assert len(endpoint.got) == 1
+
+
+def test_a_file_that_cannot_be_written_is_told(capsys):
+    code, _, err = outcome(capsys, "export", "--format", "otlp", "--output", "no/where")
+    assert code == 2
+    assert "no/where: cannot be written" in err
+
+
+def test_attempts_are_read_as_they_are_written():
+    """Of many attempts few are at hand: the next is not read before the last one went."""
+    with Store(".trivium/store.db") as store:
+        told = told_of_run(store, store.run())
+        assert next(told).attributes["trivium.case.id"] == "a"
+        told.close()
+
+
+def test_a_score_in_error_says_so_and_its_method_goes_along():
+    from trivium.store.export.told import results
+
+    scores = {
+        "one": Score(name="one", tier="judge", status="error", reason="no model"),
+        "two": Score(name="two", tier="judge", status="fallback", value=0.5, method="cosine"),
+    }
+    one, two, *_ = results(evaluation(Attempt(case=Case(id="c", input=None).id), scores, Settings()))
+    assert (one["error.type"], one["gen_ai.evaluation.explanation"]) == ("_OTHER", "no model")
+    assert "gen_ai.evaluation.score.value" not in one
+    assert (two["trivium.score.method"], two["gen_ai.evaluation.score.label"]) == ("cosine", "fallback")

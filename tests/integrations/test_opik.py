@@ -1,0 +1,213 @@
+"""Opik: its evaluate runs metrics of Trivium, and its server gets runs with their scores."""
+
+import logging
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+import pytest
+
+import trivium as tv
+from tests.integrations.opik_server import OpikServer
+from trivium.cli.main import run_command
+from trivium.errors import InputError, MissingExtra, SuiteError
+from trivium.integrations import opik as ours
+from trivium.integrations.opik import push, trivium_metric
+from trivium.traces.trace import Message, Span, SpanUsage, Trace
+
+import opik  # isort: skip
+from opik.id_helpers import is_valid_uuid_v7  # isort: skip
+
+# Of httpx, where the environment names a file of certificates.
+pytestmark = pytest.mark.filterwarnings("ignore:`verify=<str>`:DeprecationWarning")
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    monkeypatch.setenv("OPIK_CONFIG_PATH", str(tmp_path / "none"))
+    logging.getLogger("opik").setLevel(logging.CRITICAL)
+    with OpikServer() as started:
+        monkeypatch.setenv("OPIK_URL_OVERRIDE", started.url)
+        yield started
+
+
+def spans():
+    return (
+        Span(id="1", kind="agent", name="boss", start=0.0, end=4.0, input="find"),
+        Span(id="2", kind="tool", name="look", parent="1", start=1.0, end=2.0, ok=False, input={"q": [1]},
+             attributes={"error": "404"}),
+        Span(id="3", kind="llm", name="gpt-4o", parent="1", start=2.0, end=3.0, output="found",
+             usage=SpanUsage(input_tokens=7, output_tokens=2, cost_usd=0.25)),
+        Span(id="4", kind="other", name="GET", parent="3", start=2.5),
+    )  # fmt: skip
+
+
+STARTED = "2026-01-02T03:04:05+00:00"
+
+
+def attempts():
+    yield tv.Attempt(case="a", output="x y", trace=Trace(spans=spans(), metadata={"started": STARTED}))
+    yield tv.Attempt(case="a", repeat=1, output="z", seconds=2.0)
+    yield tv.Attempt(case="b", error="it broke", trace=Trace(messages=(Message(sender="a", receiver="b"),)))
+
+
+@pytest.fixture
+def run(tmp_path):
+    suite = tv.Suite.from_dict(
+        {
+            "name": "small",
+            "repeats": 2,
+            "metrics": ["jaccard", "tool_success", "success"],
+            "cases": [{"id": "a", "input": {"q": 1}, "references": ["x"]}, {"id": "b", "input": "?"}],
+        }
+    )
+    lines = [msgspec.json.encode(attempt) + b"\n" for attempt in attempts()]
+    (tmp_path / "outputs.jsonl").write_bytes(b"".join(lines))
+    return tv.evaluate(suite, outputs=tmp_path / "outputs.jsonl", store=f"{tmp_path}/s.db")
+
+
+def evaluated(server, task, *metrics):
+    client = opik.Opik()
+    dataset = client.create_dataset("questions")
+    dataset.insert([{"input": "q", "expected_output": "a b c"}])
+    found = opik.evaluate(
+        dataset=dataset, task=task, scoring_metrics=list(metrics), verbose=0, task_threads=1, project_name="p"
+    )
+    client.end()
+    (result,) = found.test_results
+    return {each.name: each for each in result.score_results}
+
+
+def test_opiks_evaluate_runs_metrics_of_trivium(server):
+    trace = {"spans": [{"id": "1", "kind": "tool", "name": "look", "start": 0.0, "end": 1.0, "ok": False}]}
+    scores = evaluated(
+        server,
+        lambda item: {"output": "a b d", "trace": trace},
+        trivium_metric("jaccard"),
+        trivium_metric("tool_success"),
+    )
+    assert {name: (each.value, each.scoring_failed) for name, each in scores.items()} == {
+        "jaccard": (0.5, False), "tool_success": (0.0, False),
+    }  # fmt: skip
+    assert [path for _, path, _ in server.requests].count("/v1/private/experiments") == 1
+
+
+def test_a_metric_that_does_not_apply_is_left_out_of_opiks_means(server):
+    scores = evaluated(server, lambda item: {"output": "a"}, trivium_metric("tool_success"))
+    assert scores["tool_success"].scoring_failed
+    assert "trace" in scores["tool_success"].reason
+
+
+def test_settings_of_a_suite_reach_the_metric():
+    exact = trivium_metric("success", success={"exact": True})
+    assert exact.score(output="a", reference=["a", "b"]).value == 1.0
+    assert exact.score(output="a b", reference=["a", "b"]).value == 0.0
+    assert exact.score(output="a", expected_output="a", context=["one", "two"], unknown=1).value == 1.0
+
+
+def test_a_metric_that_there_is_not_is_refused_at_once():
+    with pytest.raises(SuiteError, match='Did you mean "jaccard"'):
+        trivium_metric("jacard")
+
+
+def test_a_run_goes_to_opik_whole(server, run):
+    pushed = push(run, project="p")
+    assert str(pushed) == f"sent 3 traces, 4 spans and {pushed.scores} scores to {server.url}"
+    traces, spans_ = server.kept["traces"], server.kept["spans"]
+    by_name = {(each["name"], each["metadata"]["trivium.repeat"]): each for each in traces.values()}
+    assert set(by_name) == {("attempt a", 0), ("attempt a", 1), ("attempt b", 0)}
+    first, second, broken = (by_name[key] for key in (("attempt a", 0), ("attempt a", 1), ("attempt b", 0)))
+    assert (first["input"], first["output"]) == ({"input": {"q": 1}}, {"output": "x y"})
+    assert datetime.fromisoformat(first["start_time"]) == datetime.fromisoformat(STARTED)
+    ended = datetime.fromisoformat(second["end_time"]) - datetime.fromisoformat(second["start_time"])
+    assert ended.total_seconds() == 2.0
+    assert broken["error_info"]["message"] == "it broke"
+    assert {
+        each["project_name"] for each in (*traces.values(), *spans_.values(), *server.scores.values())
+    } == {"p"}
+
+    agent, tool, model, other = sorted(
+        spans_.values(), key=lambda span: datetime.fromisoformat(span["start_time"])
+    )
+    assert [each["type"] for each in (agent, tool, model, other)] == ["general", "tool", "llm", "general"]
+    assert {each["trace_id"] for each in spans_.values()} == {first["id"]}
+    assert agent["parent_span_id"] is None
+    assert [each["parent_span_id"] for each in (tool, model, other)] == [
+        agent["id"],
+        agent["id"],
+        model["id"],
+    ]
+    assert model["usage"] == {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    assert (model["model"], model["total_estimated_cost"]) == ("gpt-4o", 0.25)
+    assert tool["error_info"]["message"] == "404"
+    assert other["end_time"] is None
+    for record in (*traces.values(), *spans_.values()):
+        assert is_valid_uuid_v7(record["id"])
+        moment = datetime.fromisoformat(record["start_time"]).timestamp()
+        assert UUID(record["id"]).int >> 80 == int(moment * 1000)
+
+
+def test_scores_are_feedback_with_their_reasons(server, run):
+    push(run)
+    (first,) = [each["id"] for each in server.kept["traces"].values() if each["output"] == {"output": "x y"}]
+    (broken,) = [each["id"] for each in server.kept["traces"].values() if each["name"] == "attempt b"]
+    by_key = {each.case + str(each.repeat): each for each in run.evaluations()}
+    values = {name: each["value"] for (trace, name), each in server.scores.items() if trace == first}
+    expected = {name: each.value for name, each in by_key["a0"].scores.items() if each.value is not None}
+    assert {name: values[name] for name in expected} == expected
+    assert values["composite"] == by_key["a0"].composite.value
+    assert set(values) - set(expected) <= {"composite", "passed"}
+    failed = server.scores[broken, "success"]
+    assert (failed["value"], failed["reason"]) == (0.0, "the attempt failed: it broke")
+    assert (broken, "jaccard") not in server.scores
+
+
+def test_a_run_that_is_pushed_twice_is_there_once(server, run):
+    push(run)
+    before = {kind: dict(kept) for kind, kept in server.kept.items()} | {"scores": dict(server.scores)}
+    push(run)
+    assert {kind: dict(kept) for kind, kept in server.kept.items()} | {
+        "scores": dict(server.scores)
+    } == before
+
+
+def test_requests_are_bounded_and_traces_come_before_what_is_of_them(server, run, monkeypatch):
+    monkeypatch.setattr(ours, "MOST_RECORDS", 2)
+    push(run)
+    known = set()
+    for _, path, body in server.requests:
+        records = [record for value in body.values() if isinstance(value, list) for record in value]
+        assert len(records) <= 2
+        if path.startswith("/v1/private/traces") and "feedback" not in path:
+            known |= {record["id"] for record in records}
+        elif path.startswith("/v1/private/spans"):
+            assert {record["trace_id"] for record in records} <= known
+        elif "feedback" in path:
+            assert {record["id"] for record in records} <= known
+    requests = len(server.requests)
+    monkeypatch.setattr(ours, "MOST_BYTES", 1)
+    push(run)
+    assert len(server.requests) > 2 * requests
+
+
+def test_what_the_server_refuses_is_told(server, run):
+    server.refuse = {"spans": (400, "no such workspace")}
+    with pytest.raises(InputError, match=r"answered 400: .*no such workspace"):
+        push(run)
+
+
+def test_the_command_pushes_a_run(server, run, tmp_path, capsys):
+    code = run_command(["export", run.id, "--to", "opik", "--project", "p", "--store", f"{tmp_path}/s.db"])
+    assert (code, len(server.kept["traces"])) == (0, 3)
+    assert "sent 3 traces, 4 spans" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [lambda: trivium_metric("jaccard"), lambda: push(None)])
+def test_without_the_package_one_line_says_what_to_install(monkeypatch, make):
+    import sys
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "opik"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opik", None)
+    with pytest.raises(MissingExtra, match=r'pip install "trivium\[opik\]"'):
+        make()

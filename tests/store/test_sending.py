@@ -1,0 +1,133 @@
+"""Sending: an OTLP endpoint on loopback gets every span once, and what it answers is told."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from trivium.errors import InputError
+from trivium.store.export.sending import MOST_SPANS, TRIES, send
+from trivium.traces.trace import Span, Trace
+from trivium.traces.writers.otlp import resource_spans
+from trivium.traces.writers.told import told_of_traces
+
+
+@pytest.fixture
+def endpoint():
+    """An endpoint that keeps what it gets, and answers as told: status, headers, body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            server.got.append((self.path, self.headers, Parse(body, ExportTraceServiceRequest())))
+            status, headers, content = server.answers.pop(0) if server.answers else (200, {}, b"{}")
+            self.send_response(status)
+            for key, value in ({"content-type": "application/json"} | headers).items():
+                self.send_header(key, value)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.got, server.answers = [], []
+    server.url = f"http://127.0.0.1:{server.server_port}/v1/traces"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def spans(number):
+    made = tuple(
+        Span(id=str(at), kind="tool", name=f"t{at}", start=float(at), end=at + 1.0) for at in range(number)
+    )
+    return Trace(spans=made)
+
+
+def sent(url, *traces):
+    return send(resource_spans(told_of_traces(traces)), url, first_wait_seconds=0.0)
+
+
+def names(endpoint):
+    requests = [got for *_, got in endpoint.got]
+    return [
+        [span.name for r in got.resource_spans for scope in r.scope_spans for span in scope.spans]
+        for got in requests
+    ]
+
+
+def test_every_span_arrives_once_and_no_request_is_large(endpoint):
+    assert sent(endpoint.url, spans(3), spans(2 * MOST_SPANS + 1), spans(2)) == 2 * MOST_SPANS + 6
+    arrived = names(endpoint)
+    assert max(map(len, arrived)) <= MOST_SPANS
+    assert sorted(name for request in arrived for name in request) == sorted(
+        f"execute_tool t{at}" for number in (3, 2 * MOST_SPANS + 1, 2) for at in range(number)
+    )
+    assert {path for path, *_ in endpoint.got} == {"/v1/traces"}
+
+
+def test_headers_come_from_the_variable_of_opentelemetry(endpoint, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, other=1")
+    sent(endpoint.url, spans(1))
+    (headers,) = [headers for _, headers, _ in endpoint.got]
+    assert (headers["x-key"], headers["other"]) == ("a b", "1")
+
+
+def test_what_cannot_be_taken_now_is_sent_again(endpoint):
+    endpoint.answers = [(503, {}, b""), (429, {"retry-after": "0"}, b""), (200, {}, b"{}")]
+    assert sent(endpoint.url, spans(1)) == 1
+    assert len(endpoint.got) == 3
+
+
+def test_an_endpoint_that_never_takes_it_is_an_error(endpoint):
+    endpoint.answers = [(503, {"retry-after": "0"}, b"busy")] * 9
+    with pytest.raises(InputError, match="answered 503: busy"):
+        sent(endpoint.url, spans(1))
+    assert len(endpoint.got) == TRIES
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((400, {}, b"bad span"), "answered 400: bad span"),
+        ((404, {}, b""), "answered 404$"),
+        ((200, {}, b'{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "x"}}'), "refused 2 spans: x"),
+    ],
+)  # fmt: skip
+def test_what_an_endpoint_refuses_is_told(endpoint, answer, told):
+    endpoint.answers = [answer]
+    with pytest.raises(InputError, match=told):
+        sent(endpoint.url, spans(2))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [({"content-type": "text/plain"}, b"ok"), ({}, b"{"), ({}, b"[]"), ({}, b'{"partialSuccess": {}}')],
+)
+def test_other_answers_of_success_are_success(endpoint, headers, body):
+    endpoint.answers = [(200, headers, body)]
+    assert sent(endpoint.url, spans(1)) == 1
+
+
+def test_the_error_says_how_much_had_been_sent(endpoint):
+    endpoint.answers = [(200, {}, b"{}"), (500, {}, b"")]
+    with pytest.raises(InputError, match=r"answered 500 \(1,000 spans had been sent\)"):
+        sent(endpoint.url, spans(MOST_SPANS + 1))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1/traces", "ftp://127.0.0.1/", "http://[", "nonsense"])
+def test_an_address_that_leads_nowhere_is_told(url):
+    with pytest.raises(InputError, match="cannot be reached"):
+        sent(url, spans(1))
+
+
+def test_nothing_is_sent_of_nothing(endpoint):
+    assert sent(endpoint.url) == 0
+    assert endpoint.got == []
