@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+import trivium as tv
 from tests.agents.asked import asked
 from tests.goldens import data
 from trivium.agents.adapters.genai_spans import trace_from_spans, usage_of
@@ -14,6 +15,7 @@ from trivium.agents.loading import load_agent
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
+from trivium.traces.recording import configuring
 
 pytest.importorskip("opentelemetry.sdk")
 pydantic_ai = pytest.importorskip("pydantic_ai")
@@ -322,3 +324,18 @@ def test_the_counts_of_a_stored_run_are_those_worked_out_by_hand(name):
         "agent_to_agent": sorted([*pair, count] for pair, count in requests.items()),
         "orphans": sum(problem.kind == "orphan" for problem in trace.problems),
     } == {key: value for key, value in expected.items() if key not in {"traces", "max_depth"}}
+
+
+def test_what_is_decorated_in_a_tool_is_written_to_no_file(tmp_path, monkeypatch):
+    settings = configuring.Recording(folder=tmp_path / "traces")
+    monkeypatch.setattr(configuring._Now, "recording", settings)
+    agent = Agent(TestModel(), name="a")
+
+    @agent.tool_plain
+    @tv.trace.tool
+    def look() -> str:
+        return "seen"
+
+    attempt = asked(agent)
+    assert [call.name for call in attempt.trace.tool_calls] == ["look"]
+    assert not (tmp_path / "traces").exists()

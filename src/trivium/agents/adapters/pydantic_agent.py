@@ -58,9 +58,11 @@ class PydanticAgent:
 
         from trivium.agents.adapters.genai_spans import usage_of
         from trivium.agents.adapters.recording import recording
+        from trivium.traces.recording import recorded
 
         asked = request.case.input
-        with recording() as spans:
+        # What listens besides, or is decorated in a tool, is of this attempt and not for files.
+        with recorded(), recording() as spans:
             try:
                 result = await self._agent.run(
                     asked if isinstance(asked, str) else msgspec.json.encode(asked).decode(),
