@@ -9,6 +9,7 @@ import pytest
 
 import trivium as tv
 from tests.integrations.opik_server import OpikServer
+from tests.judge_server.server import JudgeServer
 from trivium.cli.main import run_command
 from trivium.errors import InputError, MissingExtra, SuiteError
 from trivium.integrations import opik as ours
@@ -211,3 +212,13 @@ def test_without_the_package_one_line_says_what_to_install(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "opik", None)
     with pytest.raises(MissingExtra, match=r'pip install "trivium\[opik\]"'):
         make()
+
+
+def test_a_judge_of_trivium_is_a_metric_of_opik(monkeypatch):
+    with JudgeServer() as judge:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.openai_url)
+        metric = trivium_metric("technical_accuracy", judge={"models": ["openai:judge"]})
+        found = metric.score(output="The method is sound.", input="Review it.", context="A paper.")
+    assert (found.name, found.scoring_failed, found.metadata["status"]) == ("technical_accuracy", False, "ok")
+    assert 0 <= found.value <= 1
