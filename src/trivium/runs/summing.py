@@ -32,7 +32,7 @@ from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
 
 _FAILURES_SHOWN = 100
-_EVALUATIONS_AT_ONCE = 500
+_EVALUATIONS_AT_ONCE = 100
 
 
 class _Gathering:
@@ -50,7 +50,7 @@ class _Gathering:
         self.tallies = array("q")
         """(verdicts, passes) of every case, flat."""
         self.case_clusters = array("q")
-        self.failures: list[tuple[float, int, Failure]] = []
+        self._worst: list[tuple[float, int, Outline]] = []
         self.failures_seen = 0
         self.passed = 0
         self.failed = 0
@@ -134,12 +134,17 @@ class _Gathering:
         self.failed += 1
         self.failures_seen += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        failure = Failure(
-            case=evaluation.case, repeat=evaluation.repeat, why=why_not_passed(evaluation, self.settings)
+        self._worst.append((value, self.failures_seen, evaluation))
+        if len(self._worst) > 4 * _FAILURES_SHOWN:
+            self._worst = sorted(self._worst)[:_FAILURES_SHOWN]
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The attempts that did not pass, worst first, as many as are shown."""
+        return tuple(
+            Failure(case=each.case, repeat=each.repeat, why=why_not_passed(each, self.settings))
+            for _, _, each in sorted(self._worst)[:_FAILURES_SHOWN]
         )
-        self.failures.append((value, self.failures_seen, failure))
-        if len(self.failures) > 4 * _FAILURES_SHOWN:
-            self.failures = sorted(self.failures)[:_FAILURES_SHOWN]
 
 
 def summarise(store: Store, run: RunRecord) -> Summary:
@@ -194,7 +199,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         },
         composite=composite,
         human_ceiling=ceiling,
-        failures=tuple(failure for _, _, failure in sorted(gathered.failures)[:_FAILURES_SHOWN]),
+        failures=gathered.failures,
         failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
         gates=(),
         warnings=(),

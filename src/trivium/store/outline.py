@@ -16,7 +16,7 @@ class CaseOutline(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
 
 
-class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A score without its name, which is its key, and without its detail. Fields are those of a Score."""
 
     tier: Tier
@@ -27,7 +27,7 @@ class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
 
 
-class Outline(msgspec.Struct, frozen=True, kw_only=True):
+class Outline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An evaluation without details. Fields are those of an Evaluation."""
 
     case: str

@@ -110,8 +110,9 @@ def lines_of(
             what = f"is longer than {LONGEST_LINE:,} bytes: one record a line"
             raise error(source, Problem(f"line {number}", what))
         mark = len(_BOM) if not start and line.startswith(_BOM) else 0
-        if line[mark:].strip():
-            yield number, start + mark, line[mark:]
+        text = line[mark:]
+        if text and not text.isspace():
+            yield number, start + mark, text
         start += len(line)
 
 

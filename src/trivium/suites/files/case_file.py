@@ -132,8 +132,9 @@ class CaseFile(Sequence[Case]):
                 where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
                 raise SuiteError(str(self.path), where)
             mark = len(_BOM) if not start and line.startswith(_BOM) else 0
-            if line[mark:].strip():
-                yield number, start + mark, line[mark:]
+            text = line[mark:]
+            if text and not text.isspace():
+                yield number, start + mark, text
             start += len(line)
 
     def _index(self, hashes: "array[int]") -> None:
