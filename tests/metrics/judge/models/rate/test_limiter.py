@@ -86,3 +86,9 @@ def test_a_provider_that_is_closed_for_a_while_is_asked_now_and_then():
     day = spend_a_day(Weather(rate=25 / 30, window=30, fixed=True), judgements=60)
     assert day.seconds < 1.2 * 60 + 8
     assert day.requests < 60 + 60
+
+
+@pytest.mark.parametrize("refused", [0.1, 0.3])
+def test_a_limit_with_refusals_at_random_besides_does_not_bring_judging_to_a_halt(refused):
+    days = [spend_a_day(Weather(rate=25, refused=refused), seed=seed) for seed in range(5)]
+    assert median(day.seconds for day in days) < 2 * 20 / (1 - refused)

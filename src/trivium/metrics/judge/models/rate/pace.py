@@ -47,8 +47,8 @@ CUT = 0.7
 TRIED = 2.5
 """Evidence (log-odds) on which a trial ends."""
 
-LONGEST_TRIAL = 30
-"""Requests after which a trial ends in any case."""
+FEW, LONGEST_TRIAL = 20, 30
+"""Requests that tell little of a small share, and those after which a trial ends in any case."""
 
 MOST_RANDOM = 0.9
 """Largest share of refusals that may be taken for chance."""
@@ -65,8 +65,9 @@ CALM, CALM_DOUBLES, MOST_UP = 40, 6, 0.03
 CLIMB, CLIMBED = 0.03, 2.0
 """Share that a request let through adds until the first refusal, and how far at most."""
 
-SINKING = 0.8
-"""Of the rate that was found, what it may sink to by single refusals before it is found anew."""
+SINKING, SUNK = 0.8, 0.9
+"""Of the rate that was found, what it may sink to by single refusals before it is found anew, and from where
+on as many refusals as before mean that they strike at random."""
 
 CLIMB_A_SECOND, MOST_A_SECOND = 0.5, 1.0
 """Share that the rate rises by in a second: limits may be counted over as long."""
@@ -282,7 +283,8 @@ class Pace:
         if abs(odds) < TRIED:  # neither: they became fewer or they did not
             odds = found - (share - 1.5 * math.sqrt(share * (1 - share) / n))
         if odds < 0:
-            self.background = found if n >= 20 or self._refused > 2 else 0.0
+            few = n < FEW and self._refused < 3
+            self.background = min(self.background, found + 0.1) if few else found
             self._keep(0.95 * (1 - share) / (1 - found) * rate, now)
             return
         n += through + refused
@@ -333,8 +335,11 @@ class Pace:
             self._was, self._closings = self._found, 0
             self._put_to_trial(self.rate, now)
         elif n >= SLOW_WEIGHED:
-            # What is taken for chance may be a limit in part: a little less of it is, each time.
-            self.background = 0.95 * min(self.background, self._refused / n)
+            share = self._refused / n
+            if 0 < self.background < share and self.rate < SUNK * self._found:
+                self.background, self.rate = share, self._found  # to send less has not helped
+            else:
+                self.background = min(self.background, share + 0.5 * math.sqrt(share * (1 - share) / n))
             self._found = self.rate
             self._through = self._refused = 0
 
