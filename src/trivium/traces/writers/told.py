@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -53,6 +54,4 @@ def told_of_traces(traces: Iterable[Trace]) -> Iterator[Told]:
 
 def resource(**further: Any) -> dict[str, Any]:
     """Who tells a trace."""
-    from trivium import __version__
-
-    return {"service.name": "trivium", "service.version": __version__, **further}
+    return {"service.name": "trivium", "service.version": version("trivium"), **further}
