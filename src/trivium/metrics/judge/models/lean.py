@@ -38,16 +38,10 @@ def lean_client(name: str, model: "Model") -> "LeanClient | None":
         model: It, opened.
     """
     from pydantic_ai.models import infer_model
-    from pydantic_ai.models.anthropic import AnthropicModel
-    from pydantic_ai.models.ollama import OllamaModel
-    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers import infer_provider_class
 
-    if name.partition(":")[0] not in SPOKEN or type(model) not in (
-        OpenAIChatModel,
-        OllamaModel,
-        AnthropicModel,
-    ):
+    prefix = name.partition(":")[0]
+    if prefix not in SPOKEN or type(model) not in _shaped(prefix):
         return None
     proxy = proxy_of(str(model.base_url))
     if proxy is not None and not proxy.startswith(("http://", "https://")):
@@ -61,8 +55,20 @@ def lean_client(name: str, model: "Model") -> "LeanClient | None":
         return made
 
     spare = infer_model(full, tapped)
-    read = message_reply if isinstance(model, AnthropicModel) else chat_reply
+    read = message_reply if prefix == "anthropic" else chat_reply
     return LeanClient(UsualClient(model), Shaping(spare, tap), model, read, proxy)
+
+
+def _shaped(prefix: str) -> "tuple[type[Model], ...]":
+    """Classes of models whose requests can be shaped; the SDK of another provider takes seconds to import."""
+    if prefix == "anthropic":
+        from pydantic_ai.models.anthropic import AnthropicModel
+
+        return (AnthropicModel,)
+    from pydantic_ai.models.ollama import OllamaModel
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    return OpenAIChatModel, OllamaModel
 
 
 class LeanClient:
