@@ -2,10 +2,12 @@
 
 import ipaddress
 import os
+import signal
 import socket
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.encoders import minilm_folder, minilm_onnx_folder, tiny_folder, tiny_onnx_folder
 
@@ -13,7 +15,10 @@ __all__ = ["minilm_folder", "minilm_onnx_folder", "tiny_folder", "tiny_onnx_fold
 
 # A pytest that a test starts itself does without these plugins too: they call home, and take 20 s to import.
 os.environ.setdefault("PYTEST_ADDOPTS", "-p no:deepeval -p no:opik")
-from hypothesis import HealthCheck, settings
+
+# A shell has what it starts in the background ignore Ctrl-C, and so do all that this starts in turn.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Under CI every run tries the same examples, so that a failure there belongs to the change; elsewhere each
 # run looks for new ones.
