@@ -4,6 +4,8 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +31,17 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("trivium")
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports out of a temporary folder is not there for the next, which may use its name."""
+    before = set(sys.modules)
+    yield
+    temporary = str(tmp_path_factory.getbasetemp())
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(temporary):
+            del sys.modules[name]
 
 
 def _is_loopback(address: Any) -> bool:

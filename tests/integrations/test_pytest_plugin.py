@@ -63,7 +63,7 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
     for name in ("AGENT", "STORE", "COMPARE", "INCONCLUSIVE", "RESUME"):
         monkeypatch.delenv(f"TRIVIUM_{name}", raising=False)
     pytester.path.joinpath("capitals.yaml").write_text(SUITE)
-    pytester.makepyfile(agents=AGENT)
+    pytester.makepyfile(capital_agents=AGENT)
     return pytester
 
 
@@ -72,7 +72,7 @@ def session(folder: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def write_tests(folder: pytest.Pytester, body: str, mark: str = '"capitals.yaml", agent=agent') -> None:
-    head = f"import pytest\nfrom agents import agent\npytestmark = pytest.mark.trivium({mark})\n"
+    head = f"import pytest\nfrom capital_agents import agent\npytestmark = pytest.mark.trivium({mark})\n"
     folder.path.joinpath("test_capitals.py").write_text(head + body)
 
 
@@ -136,7 +136,7 @@ def test_an_agent_that_fails_fails_its_test_whatever_the_test_looks_at(folder: p
     result = session(folder)
 
     result.assert_outcomes(passed=3, failed=1)
-    assert "agents.py" not in result.stdout.str()  # the reason, and no traceback
+    assert "capital_agents.py" not in result.stdout.str()  # the reason, and no traceback
 
 
 def test_a_score_that_misses_its_bar_shows_output_and_reference(folder: pytest.Pytester) -> None:
@@ -314,13 +314,13 @@ def test_all(trivium_run):
 def test_an_agent_that_is_named_on_the_command_line_is_asked(folder: pytest.Pytester) -> None:
     write_tests(folder, ASSERTING_ALL, mark='"capitals.yaml"')
 
-    session(folder, "--trivium-agent", "agents:agent").assert_outcomes(passed=1)
+    session(folder, "--trivium-agent", "capital_agents:agent").assert_outcomes(passed=1)
     nobody = session(folder)
-    unknown = session(folder, "--trivium-agent", "agents:agnet")
+    unknown = session(folder, "--trivium-agent", "capital_agents:agnet")
 
     assert sum(asked(folder).values()) == 4
     nobody.stdout.fnmatch_lines(["*nobody is there to be asked*"])
-    unknown.stdout.fnmatch_lines(['*agents:agnet: *Did you mean "agent"*'])
+    unknown.stdout.fnmatch_lines(['*capital_agents:agnet: *Did you mean "agent"*'])
 
 
 def test_mistakes_of_a_suite_are_told_without_a_traceback(folder: pytest.Pytester) -> None:
@@ -429,7 +429,7 @@ def test_a_wrong_option_is_refused_before_anybody_is_asked(
 
 
 def test_control_c_keeps_what_is_there_and_says_how_to_go_on(folder: pytest.Pytester) -> None:
-    folder.path.joinpath("agents.py").write_text("""
+    folder.path.joinpath("capital_agents.py").write_text("""
 import _thread, asyncio, pathlib
 async def agent(country):
     with open("asked.txt", "a") as file:
@@ -487,7 +487,7 @@ def test_workers_gather_one_run_and_ask_nothing_twice(
 
 
 def test_when_a_worker_dies_another_goes_on_where_it_was(folder: pytest.Pytester) -> None:
-    folder.path.joinpath("agents.py").write_text("""
+    folder.path.joinpath("capital_agents.py").write_text("""
 import os, pathlib
 def agent(country):
     if country == "Laos" and not pathlib.Path("again").exists():
