@@ -5,7 +5,7 @@ met, so values of one group never count as so many independent ones, and one gro
 """
 
 from collections.abc import Callable
-from math import ceil, inf, log, log1p, sqrt
+from math import ceil, inf, isfinite, log, log1p, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -38,9 +38,9 @@ def mean_interval(
     In ``benchmarks/coverage.py`` that keeps its promise with correlated values and near an end of
     the range, where m ± t · SE covers too little.
 
-    Where all values (or all groups) are equal there is no spread to go by: with a share p of unseen groups,
-    G equal ones are met with probability (1 - p)^G, so p is at most 1 - (1 - level)^(1/G), about 3/G for
-    95 %, and the mean can lie that share of the way to either end of the range.
+    Where all values (or all groups) are equal up to rounding there is no spread to go by: with a share p of
+    unseen groups, G equal ones are met with probability (1 - p)^G, so p is at most 1 - (1 - level)^(1/G),
+    about 3/G for 95 %, and the mean can lie that share of the way to either end of the range.
 
     Args:
         values: Shape (n,), finite.
@@ -66,17 +66,19 @@ def mean_interval(
     point = float(np.clip(y.mean(), y.min(), y.max()))
     error = sqrt(_variance_of_mean(y, codes, count))
     t = float(stdtrit(count - 1, (1 + level) / 2))
-    if error > 1e-12 * np.abs(y).max():
+    width = ceiling - floor
+    closed = isfinite(width)
+    if error > 1e-12 * max(np.abs(y).max(), width if closed else 0.0):
         ends = max(floor, point - t * error), min(ceiling, point + t * error)
         method = "cluster t (G-1)"
-        if low is not None and high is not None and (count < y.size or low in ends or high in ends):
-            width, place = high - low, (point - low) / (high - low)
+        if closed and (count < y.size or floor in ends or ceiling in ends):
+            place = (point - floor) / width
             shares = _score_ends(place, place * (1 - place) * (width / error) ** 2, t)
-            ends = low + width * shares[0], low + width * shares[1]
+            ends = floor + width * shares[0], floor + width * shares[1]
             method = "cluster t (G-1), score"
-    elif low is not None and high is not None:
+    elif closed:
         unseen = 1 - (1 - level) ** (1 / count)
-        ends = point - unseen * (point - low), point + unseen * (high - point)
+        ends = point - unseen * (point - floor), point + unseen * (ceiling - point)
         error, method = 0.0, "rule of three"
     else:
         return None
