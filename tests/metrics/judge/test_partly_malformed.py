@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from tests.judge_server import JudgeServer
+from tests.judge_server.answer import Answer
+from tests.judge_server.faults import TRUNCATED, at, failure
 from tests.judge_server.fill import fill
 from tests.metrics.judge.asked import ATTEMPT, CASE, CLAUDE, GPT, judged, served
 from trivium.suites.case import Expect
@@ -25,6 +27,11 @@ def judged_by(monkeypatch, answers, **judge):
     with served(JudgeServer(answer=answers), monkeypatch) as server:
         (scores,) = judged(("agent",), pairs=[PAIR], **judge)
     return scores, server
+
+
+def fields(question):
+    """The dimensions that are asked about."""
+    return set(question.schema["properties"])
 
 
 def again(question):
@@ -93,3 +100,91 @@ def test_a_judge_of_a_panel_is_missing_in_that_dimension_alone(monkeypatch, all_
         (failed,) = panel["failed"]
         assert failed["model"] == GPT
         assert "never as asked" in failed["reason"]
+
+
+def wrong_in_completeness(question, *, model="gpt-4o"):
+    """An answer with too few aspects of that model's, a right one of any other."""
+    filled = answer(question) if "completeness" in fields(question) else fill(question.schema, seed=7)
+    if question.model.startswith(model) and "completeness" in filled:
+        filled["completeness"]["aspects"] = filled["completeness"]["aspects"][:2]
+    return filled
+
+
+def test_the_next_model_is_asked_for_that_dimension_alone(monkeypatch):
+    scores, server = judged_by(monkeypatch, wrong_in_completeness, models=(GPT, CLAUDE))
+    assert [(question.model, len(fields(question))) for question in server.requests] == [
+        ("gpt-4o", 4),
+        ("gpt-4o", 4),
+        ("claude-haiku-4-5", 1),
+    ]
+    completeness, others = scores["completeness"], [scores[name] for name in OTHERS]
+    assert (completeness.status, completeness.value) == ("ok", 1.0)
+    assert completeness.detail["model"] == CLAUDE
+    assert completeness.detail["shared_by"] == 1
+    (passed_over,) = completeness.detail["passed_over"]
+    assert "answered twice, never as asked: completeness.aspects is a list of 2" in passed_over
+    assert {each.detail["model"] for each in others} == {GPT}
+    assert not any("passed_over" in each.detail for each in others)
+
+
+def test_the_policy_decides_after_the_last_model_and_says_why_of_each(monkeypatch):
+    def wrong_in_all(question):
+        return wrong_in_completeness(question, model="")
+
+    scores, server = judged_by(monkeypatch, wrong_in_all, models=(GPT, CLAUDE), on_failure="fail")
+    assert [len(fields(question)) for question in server.requests] == [4, 4, 1, 1]
+    assert scores["completeness"].status == "error"
+    assert scores["completeness"].reason.count("answered twice, never as asked") == 2
+    assert "gpt-4o answered" in scores["completeness"].reason
+    assert "claude-haiku-4-5 answered" in scores["completeness"].reason
+
+
+@pytest.mark.parametrize("panel", [False, True])
+def test_why_nobody_judged_a_dimension_names_every_model(monkeypatch, panel):
+    def wrong_in_all(question):
+        return wrong_in_completeness(question, model="")
+
+    scores, _ = judged_by(
+        monkeypatch, wrong_in_all, models=(GPT, CLAUDE, "nobody:x"), panel=panel, on_failure="skip"
+    )
+    assert scores["source_quality"].status in {"ok", "abstained"}
+    assert "gpt-4o answered twice" in scores["completeness"].reason
+    assert "claude-haiku-4-5 answered twice" in scores["completeness"].reason
+    assert 'no provider is called "nobody"' in scores["completeness"].reason
+
+
+def test_a_budget_that_ends_before_asking_again_leaves_the_others_their_answers(monkeypatch):
+    def costs_all_that_is_left(question):
+        return Answer(output=answer(question, aspects=2), usage=(1_000, 90_000))
+
+    scores, server = judged_by(
+        monkeypatch, costs_all_that_is_left, budget_tokens=100_000, on_failure="skip", models=(GPT, CLAUDE)
+    )
+    assert len(server.requests) == 1
+    assert {scores[name].status for name in OTHERS} <= {"ok", "abstained"}
+    assert "answered once, not as asked (completeness.aspects is a list of 2" in scores["completeness"].reason
+    assert "budget of 100,000 tokens" in scores["completeness"].reason
+
+
+def test_a_provider_that_fails_when_asked_again_leaves_the_others_their_answers(monkeypatch):
+    plan = at({1: failure(400, message="{no} more")})
+    with served(JudgeServer(answer=lambda _: answer(_, aspects=2), plan=plan), monkeypatch) as server:
+        (scores,) = judged(("agent",), pairs=[PAIR], on_failure="skip")
+    assert len(server.requests) == 2
+    assert {scores[name].status for name in OTHERS} <= {"ok", "abstained"}
+    assert "and no more: gpt-4o" in scores["completeness"].reason
+    assert "{no} more" in scores["completeness"].reason
+
+
+def test_an_answer_that_was_cut_off_says_so_and_names_the_setting(monkeypatch):
+    with served(JudgeServer(plan=lambda _: TRUNCATED), monkeypatch) as server:
+        (scores,) = judged(("agent",), pairs=[PAIR], on_failure="skip", max_tokens=300)
+    assert "cut off at 300 tokens, judge.max_tokens" in scores["source_quality"].reason
+    assert "be brief" in server.requests[1].prompt
+
+
+def test_a_malformed_answer_is_sent_back_in_bounded_length(monkeypatch):
+    scores, server = judged_by(monkeypatch, lambda _: "x" * 100_000, on_failure="skip")
+    assert scores["source_quality"].status == "skipped"
+    first, second = server.requests
+    assert len(second.prompt) < len(first.prompt) + 30_000

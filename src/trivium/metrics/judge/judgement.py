@@ -58,9 +58,7 @@ def judgement_of(
     told = [sample.wrong[dimension.name] for sample in samples if dimension.name in sample.wrong]
     samples = [sample for sample in samples if dimension.name in sample.answer]
     if not samples:
-        return Judgement(
-            status="failed", reason=f"{facts['model']} answered twice, never as asked: {told[0]}"
-        )
+        return Judgement(status="failed", reason=f"{facts['model']} {told[0]}")
     values = [value_of(sample.answer[dimension.name], dimension, scale=scale) for sample in samples]
     value = modal(values)
     sample = samples[values.index(value)]

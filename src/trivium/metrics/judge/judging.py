@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
 
+import msgspec
+
 from trivium.metrics.judge.judgement import Judgement, judgement_of, taken
 from trivium.metrics.judge.models.asking import Answered, Question, ask
 from trivium.metrics.judge.models.bench import Bench, Model
@@ -94,49 +96,58 @@ class Judge:
                 due.append(dimension)
         if due:
             requests = prepare(self.rubric, due, subject.case, texts, self.settings)
-            judged = [self._judge_due(subject, asked) for asked in requests]
+            judged = [self._judge_due(subject, texts, asked) for asked in requests]
             for judgements in await asyncio.gather(*judged):
                 found |= judgements
         return found
 
-    async def _judge_due(self, subject: Subject, asked: Prepared) -> Judgements:
+    async def _judge_due(self, subject: Subject, texts: Mapping[str, str], asked: Prepared) -> Judgements:
         """Judge with every model of a panel, or with the first that answers."""
-        names = self._models_for(subject)
+        models = self._models_for(subject)
+        if self.settings.panel:
+            return await self._by_panel(models, subject, asked)
+        return await self._by_first(models, subject, texts, asked)
+
+    async def _by_panel(self, models: Sequence[str], subject: Subject, asked: Prepared) -> Judgements:
         missing: list[Missing] = []
         votes: list[tuple[str, Judgements]] = []
-        if self.settings.panel:
-            asking = [self._vote(name, subject, asked) for name in names]
-            for name, found in zip(names, await asyncio.gather(*asking), strict=True):
-                if isinstance(found, Spent):
-                    missing.append(Missing(model=name, reason=str(found)))
-                elif isinstance(found, Missing):
-                    missing.append(found)
-                else:
-                    votes.append((name, found))
-            if votes:
-                return await self._worked_out(partial(self._combined_all, votes, missing, asked))
-        else:
-            for name in names:
-                found = await self._vote(name, subject, asked, passed_over=missing)
-                if isinstance(found, Spent):
-                    missing.append(Missing(model=name, reason=str(found)))
-                    break  # another model would cost money too
-                if not isinstance(found, Missing):
-                    return found
-                missing.append(found)
-        why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
-        return {
-            each.name: Judgement(status="failed", reason=f"no judge: {why_not}") for each in asked.dimensions
-        }
+        asking = [self._vote(name, subject, asked) for name in models]
+        for name, found in zip(models, await asyncio.gather(*asking), strict=True):
+            if isinstance(found, Spent | Missing):
+                missing.append(Missing(model=name, reason=str(found)))
+            else:
+                votes.append((name, found))
+        if not votes:
+            return {each.name: _nobody(missing) for each in asked.dimensions}
+        return await self._worked_out(partial(self._combined_all, votes, missing, asked))
 
-    async def _vote(
-        self,
-        name: str,
-        subject: Subject,
-        asked: Prepared,
-        *,
-        passed_over: Sequence[Missing] = (),
-    ) -> Judgements | Missing | Spent:
+    async def _by_first(
+        self, models: Sequence[str], subject: Subject, texts: Mapping[str, str], asked: Prepared
+    ) -> Judgements:
+        """Of each dimension what the first model says that answers it (spec: metrics, T2.6).
+
+        One that a model answers wrongly twice goes to the next model by itself; the others stay as they are.
+        """
+        judged: Judgements = {}
+        missing: dict[str, list[Missing]] = {each.name: [] for each in asked.dimensions}
+        left = asked.dimensions
+        for name in models:
+            if len(left) < len(asked.dimensions):
+                (asked,) = prepare(self.rubric, left, subject.case, texts, self.settings)
+            found = await self._vote(name, subject, asked)
+            for each in left:
+                if isinstance(found, Spent | Missing):
+                    missing[each.name].append(Missing(model=name, reason=str(found)))
+                elif found[each.name].status == "failed":
+                    missing[each.name].append(Missing(model=name, reason=found[each.name].reason))
+                else:
+                    judged[each.name] = _passed_over(missing[each.name], found[each.name])
+            left = tuple(each for each in left if each.name not in judged)
+            if not left or isinstance(found, Spent):
+                break  # of those that are left another model would cost money too
+        return judged | {each.name: _nobody(missing[each.name]) for each in left}
+
+    async def _vote(self, name: str, subject: Subject, asked: Prepared) -> Judgements | Missing | Spent:
         """What one model says of every dimension, or why it says nothing."""
         try:
             samples = await self._samples(await self.bench.model(name), asked)
@@ -150,8 +161,6 @@ class Judge:
             self._tell_once(str(spent))
             return spent
         facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
-        if passed_over:
-            facts["passed_over"] = [each.reason for each in passed_over]
         return await self._worked_out(partial(self._read, samples, asked, facts))
 
     async def _worked_out(self, work: Callable[[], Judgements]) -> Judgements:
@@ -187,11 +196,11 @@ class Judge:
         name = dimension.name
         there = [(model, found[name]) for model, found in votes]
         voted = [Vote(model=model, judgement=each) for model, each in there if each.status != "failed"]
-        if not voted:
-            return there[0][1]
         unusable = [
             Missing(model=model, reason=each.reason) for model, each in there if each.status == "failed"
         ]
+        if not voted:
+            return _nobody([*missing, *unusable])
         return combined(
             dimension,
             voted,
@@ -223,11 +232,26 @@ class Judge:
 
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, Answered)]
-        if not answered:
-            raise next(result for result in results if isinstance(result, BaseException))
+        failed = [result for result in results if isinstance(result, BaseException)]
+        unforeseen = [each for each in failed if not isinstance(each, GivenUp | Spent)]
+        if unforeseen or not answered:
+            raise (unforeseen or failed)[0]
         return answered
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
             log.warning(line)
+
+
+def _passed_over(missing: Sequence[Missing], judgement: Judgement) -> Judgement:
+    """A judgement that says why it is not one of the models before."""
+    if not missing:
+        return judgement
+    why_not = {"passed_over": [each.reason for each in missing]}
+    return msgspec.structs.replace(judgement, detail=judgement.detail | why_not)
+
+
+def _nobody(missing: Sequence[Missing]) -> Judgement:
+    why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
+    return Judgement(status="failed", reason=f"no judge: {why_not}")

@@ -10,10 +10,16 @@ from trivium.metrics.judge.models.bench import Bench, Model
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.trouble import GivenUp
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema
+from trivium.metrics.judge.spending.purse import Spent
 
 log = logging.getLogger(__name__)
 
 TOP_LOGPROBS = 5
+
+TWICE = "answered twice, never as asked: "
+
+MOST_SENT_BACK = 20_000
+"""Characters of a malformed answer that are sent back with what is wrong with it."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +51,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         answer: As it was understood, by dimension.
-        wrong: What was wrong with the dimensions that ``answer`` lacks, twice.
+        wrong: What was wrong with the dimensions that ``answer`` lacks.
         text: As it came.
         logprobs: Of its tokens, as the provider gives them, or None.
         input_tokens: Of all requests that were answered.
@@ -71,7 +77,8 @@ async def ask(
 ) -> Answered:
     """Ask a model, and once more if its answer cannot be used.
 
-    Where both answers can be used in part, the one that can be used for more dimensions counts.
+    Where both answers can be used in part, the one that can be used for more dimensions counts. What came of
+    asking again is then forgotten: a dimension that failed is asked for anew by a later run.
 
     Args:
         bench: Where it is asked.
@@ -89,27 +96,42 @@ async def ask(
     replies: list[Reply] = []
     found: list[tuple[Answers, dict[str, str], Reply]] = []
     turns: tuple[str, ...] = (question.text,)
+    before, after = TWICE, ""
     for again in (False, True):
         calls.append(_call(model, question, turns))
-        asked = await bench.ask(model.line, calls[-1], about=question.about)
+        try:
+            asked = await bench.ask(model.line, calls[-1], about=question.about)
+        except (GivenUp, Spent) as nothing:
+            if not found:
+                raise
+            # What the first answer has right is not lost with the second.
+            before, after = "answered once, not as asked (", f"), and no more: {nothing}"
+            break
         reply, requests = asked.reply, requests + asked.requests
         replies.append(reply)
         try:
             found.append((understand(reply.text), {}, reply))
             break
         except MalformedAnswer as wrong:
+            cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
+            cut = cut if reply.finish == "length" else ""
             if isinstance(wrong, PartlyMalformed) and wrong.usable:
-                found.append((wrong.usable, wrong.wrong, reply))
+                found.append((wrong.usable, {name: why + cut for name, why in wrong.wrong.items()}, reply))
             if again or reply.finish == "content_filter":
                 if found:
                     break
                 bench.drop(calls)
-                why = f"answered twice, never as asked: {wrong}" if again else "refused to answer"
+                why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
                 raise GivenUp(f"{model.model} {why}") from None
-            log.info("%s: malformed answer, asked once more: %s", model.model, wrong)
+            log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
             told = f"That answer cannot be used: {wrong.wanted}. Give the whole answer again, as JSON."
-            turns = (question.text, reply.text, told)
-    answer, missing, reply = min(reversed(found), key=lambda each: len(each[1]))
+            if cut:
+                told += " It was cut off at its end: be brief."
+            turns = (question.text, reply.text[:MOST_SENT_BACK], told)
+    answer, missing, reply = min(found, key=lambda each: len(each[1]))
+    missing = {name: f"{before}{why}{after}" for name, why in missing.items()}
+    if missing:
+        bench.drop(calls[1:])
     costs = [each.cost_usd for each in replies if each.cost_usd is not None]
     return Answered(
         answer=answer,

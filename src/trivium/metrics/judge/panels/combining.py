@@ -36,7 +36,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A judge of a panel that gave no vote.
+    """A model that said nothing of use.
 
     Attributes:
         model: Who.
@@ -45,6 +45,9 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     reason: str
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 def combined(
