@@ -159,3 +159,10 @@ def test_what_makes_no_sense_is_refused(changes, says):
 def test_measurements_are_no_grades():
     with pytest.raises(TrustError, match="for grades"):
         agreement(np.arange(501), np.arange(501), range(501))
+
+
+def test_without_resamples_there_are_figures_and_no_resampled_intervals():
+    figures = agreement([1, 2, 3, 1], [1, 2, 3, 3], range(4), resamples=0).figures
+    assert figures["exact"].interval is not None
+    assert figures["kappa"].value == pytest.approx(1 - (1 / 4) / (1 - 5 / 16))
+    assert (figures["kappa"].interval, figures["kappa"].reason) == (None, "fewer than two resamples")

@@ -101,3 +101,12 @@ def test_too_few_resamples_give_no_interval_but_the_point():
 def test_bca_without_the_figures_left_out_is_refused():
     with pytest.raises(ValueError, match="each group left out"):
         estimate(0.5, np.array([0.4, 0.6]), groups=3, n=3, method="bca")
+
+
+def test_bca_of_a_figure_beyond_every_resample_says_that_it_has_none():
+    # Leaving a group out always lowers the sum over the groups that were met, as scipy's NaN here tells too.
+    worth = np.arange(1, 21) ** 2.0
+    found = bootstrap(lambda w: (w > 0) @ worth, range(20), resamples=200, method="bca")
+    assert found.point == worth.sum() > found.replicates.max()
+    assert found.interval is None
+    assert found.why_none == "beyond every resample, so its bias cannot be told"

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from trivium.trust.differences import holm, minimum_detectable_effect, signs, tally
+from trivium.trust.differences import holm, minimum_detectable_effect, sign_test, signs, tally
 
 
 def test_holm_by_hand():
@@ -41,3 +42,11 @@ def test_a_tally_counts_the_right_sides_wins():
 
 def test_the_minimum_detectable_effect_is_two_point_eight_errors():
     assert minimum_detectable_effect(0.1) == pytest.approx(0.28, abs=0.0005)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_sign_test_is_the_binomial_test(wins, losses):
+    if wins + losses:
+        assert sign_test(wins, losses) == pytest.approx(binomtest(wins, wins + losses).pvalue)
+    else:
+        assert sign_test(0, 0) is None

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trivium.trust.intervals import mean_interval
+from trivium.trust.interval import Interval
+from trivium.trust.intervals import gate_answer, mean_interval, needs_groups, probability_of_change, wilson
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 0.0), (-1.0, 1.0), (0.0, 1e6)])
@@ -19,3 +22,53 @@ def test_a_spread_of_rounding_only_leaves_the_room_that_no_spread_leaves(low, hi
 def test_a_small_spread_is_one_where_the_range_has_no_end():
     found = mean_interval(np.array([1.0, 2.0, 3.0]) * 1e-157, [0, 1, 2], low=0.0, high=None)
     assert found.std_error == pytest.approx(1e-157 / np.sqrt(3))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_a_value_on_either_side_of_the_range_is_refused(value):
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        mean_interval([0.5, value, 0.5], [0, 1, 2])
+
+
+@given(st.floats(-20, -0.1), st.floats(0, 4))
+def test_rounding_takes_no_rate_out_of_its_range(tiny, many):
+    rate, n = 10**tiny, 10**many
+    for low, high in (wilson(rate, n), wilson(1 - rate, n)):
+        assert 0 <= low < high <= 1
+
+
+ONE_SIDE = Interval(low=0.5, high=0.7, level=0.95, method="", n=20, groups=20, std_error=0.05)
+
+
+@pytest.mark.parametrize("gate", [{"at_least": 0.7}, {"at_most": 0.5}])
+def test_an_interval_that_ends_at_the_limit_might_still_be_good(gate):
+    assert gate_answer(ONE_SIDE, 0.6, **gate) == "inconclusive"
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.7])
+def test_a_limit_at_the_end_of_an_interval_is_not_settled(limit):
+    assert needs_groups(ONE_SIDE, 0.6, limit) > 0
+
+
+def test_no_resample_changes_a_class_that_all_share_and_all_leave_one_that_none_shares():
+    values, groups, rng = [0.0, 0.0, 1.0], [0, 1, 2], np.random.default_rng(1)
+    assert probability_of_change(values, groups, np.zeros_like, rng=rng) == 0.0
+    first = iter([["here"]])
+    changed = probability_of_change(
+        values, groups, lambda means: np.array(next(first, ["there"] * len(means))), rng=rng, resamples=7
+    )
+    assert changed == 1.0
+
+
+@pytest.mark.parametrize("count", [3, 900, 1_100])
+@pytest.mark.parametrize("resamples", [1, 2_500])
+def test_each_resample_is_classified_once(count, resamples):
+    met = []
+
+    def classify(means):
+        met.append(means.size)
+        return means > 0.5
+
+    rng = np.random.default_rng(1)
+    probability_of_change(rng.random(count), np.arange(count), classify, rng=rng, resamples=resamples)
+    assert (met[0], sum(met[1:])) == (1, resamples)

@@ -121,6 +121,8 @@ def agreement(
         at_once=max(1, min(1024, _CELLS_AT_ONCE // labels.size**2)),
         threads=1,
     )
+    if not resamples:
+        replicates = np.empty((len(RANKED), 0))
     for name, point, drawn in zip(RANKED, points, replicates, strict=True):
         known = None if np.isnan(point) else float(point)
         found = estimate(known, drawn, groups=clusters.count, n=first.size, level=level)

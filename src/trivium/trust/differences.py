@@ -73,7 +73,7 @@ def holm(p: Sequence[float]) -> list[float]:
         Adjusted p-values in the same order, each in [0, 1].
     """
     values = np.asarray(p, np.float64)
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     stepped = values[order] * np.arange(values.size, 0, -1)
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(stepped))

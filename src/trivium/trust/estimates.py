@@ -71,7 +71,7 @@ def estimate(
         elif point is not None:
             ends = point, point
     else:
-        why = _why_none(point, known, drop_rate, groups)
+        why = _why_none(point, known, drop_rate, groups, method)
         if why is None:
             lower, upper = _shares(point or 0.0, known, groups, level, method, left_out)
             ends = _quantiles(known, lower, upper)
@@ -90,7 +90,9 @@ def estimate(
     )
 
 
-def _why_none(point: float | None, known: Floats, drop_rate: float, groups: int) -> str | None:
+def _why_none(
+    point: float | None, known: Floats, drop_rate: float, groups: int, method: Method
+) -> str | None:
     """Why there is no interval, or None."""
     reasons = {
         "undefined": point is None,
@@ -98,6 +100,10 @@ def _why_none(point: float | None, known: Floats, drop_rate: float, groups: int)
         "fewer than two resamples": known.size < 2,
         "undefined in more than half of the resamples": drop_rate > 0.5,
         "the same in every resample": known.size > 0 and known.min() == known.max(),
+        "beyond every resample, so its bias cannot be told": method == "bca"
+        and point is not None
+        and known.size > 0
+        and not known.min() <= point <= known.max(),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

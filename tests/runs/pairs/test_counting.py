@@ -3,11 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from trivium.runs.pairs.counting import figure, of_both_orders
 from trivium.runs.pairs.judged import JudgedPair, OrderVerdict
-from trivium.trust import sign_test
 
 SAID = st.sampled_from(["win", "loss", "tie", None])
 
@@ -46,11 +44,3 @@ def test_swapping_the_runs_mirrors_everything(said):
     assert one.p == other.p
     if one.win_rate is not None:
         assert one.win_rate == pytest.approx(1 - other.win_rate)
-
-
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_the_sign_test_is_the_binomial_test(wins, losses):
-    if wins + losses:
-        assert sign_test(wins, losses) == pytest.approx(binomtest(wins, wins + losses).pvalue)
-    else:
-        assert sign_test(0, 0) is None
