@@ -1,11 +1,13 @@
 """The public names of the room."""
 
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 import trivium.trust as trust
+from trivium.trust.paired import paired_means
 
 
 def test_every_public_name_is_there_and_lazy():
@@ -19,3 +21,9 @@ def test_every_public_name_is_there_and_lazy():
 def test_a_name_that_is_not_there_says_so():
     with pytest.raises(AttributeError, match="no attribute 'aurk'"):
         _ = trust.aurk
+
+
+@pytest.mark.parametrize("resampling", [trust.bootstrap, trust.agreement, trust.Plan, paired_means])
+def test_who_asks_for_nothing_else_gets_ten_thousand_resamples_of_seed_42_at_95_percent(resampling):
+    defaults = {name: told.default for name, told in inspect.signature(resampling).parameters.items()}
+    assert (defaults["resamples"], defaults["seed"], defaults["level"]) == (10_000, 42, 0.95)

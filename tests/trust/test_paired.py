@@ -217,3 +217,22 @@ def test_the_worst_answer_is_the_whole():
     assert overall(["pass", "inconclusive"]) == "inconclusive"
     assert overall(["pass", "pass"]) == "pass"
     assert overall([]) == "inconclusive"
+
+
+def test_a_pair_without_a_value_weighs_nothing_in_the_resamples():
+    # Two groups of which the first has one pair of 0.5 and the second one of -0.25: of the resampled means
+    # 0.5, 0.125 and -0.25 with 1/4, 1/2 and 1/4, three quarters lie above 0.
+    found = compared([0.0, 0.1, 0.25, np.nan], [0.5, np.nan, 0.0, 0.9], [0, 0, 1, 1])
+    assert found.signs.share_positive == pytest.approx(3 / 4, abs=4 * 0.44 / 100)
+
+
+def test_a_stricter_level_needs_a_larger_effect():
+    left, right = np.random.default_rng(5).uniform(size=(2, 50))
+    found = compared(left, right, level=0.99)
+    power = stats.norm.sf(stats.norm.ppf(0.995) - found.mde / stats.sem(right - left))
+    assert power == pytest.approx(0.8, abs=1e-6)
+
+
+def test_figures_without_a_single_pair_have_no_answer_each():
+    found = paired_means(np.empty((2, 0)), np.empty((2, 0)), np.empty(0, int), resamples=9)
+    assert [(each.delta, each.interval, each.signs) for each in found] == [(None, None, None)] * 2

@@ -93,9 +93,9 @@ def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level:
 
 def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
     """Mean of each figure in each resample, shape (figures, resamples); NaN where no pair was drawn."""
-    figures, count = len(deltas), int(groups.max(initial=-1)) + 1
-    if not figures or not count:
-        return np.full((figures, resamples), np.nan)
+    if not len(deltas):
+        return np.empty((0, resamples))
+    count = int(groups.max(initial=0)) + 1
     if count > MANY_GROUPS:
         return _normal_limit(deltas, groups, resamples=resamples, seed=seed)
     there = ~np.isnan(deltas)
