@@ -1,49 +1,21 @@
-"""Logs of Inspect: samples become cases, epochs repeats, events traces; hostile archives are refused."""
+"""Logs of Inspect: samples become cases, epochs repeats, events traces; what is none is named."""
 
-import json
-import struct
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trivium as tv
+from tests.inspect_logs.packed import HEADER, attempts, log_of, pack, sample
 from trivium.agents.recorded.sources import open_recorded
-from trivium.errors import InputError, ItemsError, MissingExtra, OutputsError, SuiteError, TraceError
-from trivium.inspect_logs import archive
+from trivium.errors import InputError, ItemsError, OutputsError, SuiteError
 from trivium.inspect_logs.log import Log
 from trivium.runs.items.reading import read_items
 from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path
 from trivium.traces.readers.inspect_logs.sample import trace_of_sample
-
-HEADER = {"version": 2, "status": "success", "eval": {"task": "t", "model": "m", "created": "2026-01-01"}}
-
-
-def sample(**fields):
-    return {"id": "a", "epoch": 1, "input": "?", "target": "x"} | fields
-
-
-def pack(path, members, compression=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", compression) as packed:
-        for name, value in members.items():
-            packed.writestr(name, value if isinstance(value, bytes) else json.dumps(value))
-    return path
-
-
-def log_of(path, *samples, **header):
-    return pack(
-        path, {"header.json": HEADER | header} | {f"samples/{n}.json": s for n, s in enumerate(samples)}
-    )
-
-
-def attempts(path):
-    suite = tv.Suite.load(f"inspect:{path}")
-    return suite, [attempt for _, attempt in open_recorded(f"inspect:{path}", suite)]
 
 
 def test_samples_are_cases_and_epochs_repeats(logs):
@@ -277,138 +249,6 @@ def test_samples_that_the_suite_lacks_are_named(tmp_path):
         open_recorded(f"inspect:{path}", suite)
 
 
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"PK\x03\x04", "no zip file"),
-        (b"PK\x03\x04" + b"\0" * 500, "no zip file"),
-        (b"", "no JSON"),
-        (b"[]", "no log"),
-        (b'{"eval": 1}', "no log"),
-        (b"\xff", "no JSON"),
-    ],
-)
-def test_what_is_no_log_is_refused(tmp_path, content, what):
-    path = tmp_path / "x.eval"
-    path.write_bytes(content)
-    with pytest.raises(TraceError, match=what):
-        Log(path)
-    with pytest.raises(SuiteError):
-        tv.Suite.load(f"inspect:{path}")
-
-
-def test_a_zip_of_something_else_is_refused(tmp_path):
-    with pytest.raises(TraceError, match=r"header\.json"):
-        Log(pack(tmp_path / "x.eval", {"a.txt": b"hello"}))
-    with pytest.raises(TraceError, match="no such file"):
-        Log(tmp_path / "missing.eval")
-    with pytest.raises(TraceError, match="no file"):
-        Log(tmp_path)
-
-
-def test_a_member_outside_its_folder_is_never_looked_at(tmp_path):
-    members = {
-        "header.json": HEADER,
-        "../evil.json": b"x",
-        "/samples/a.json": b"x",
-        "samples/../b.json": b"x",
-    }
-    assert list(Log(pack(tmp_path / "x.eval", members)).samples()) == []
-    assert [path.name for path in tmp_path.iterdir()] == ["x.eval"]
-
-
-@pytest.mark.parametrize(
-    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
-)
-def test_every_compression_of_zip_files_is_read(tmp_path, compression):
-    path = pack(tmp_path / "x.eval", {"header.json": HEADER, "samples/a.json": sample()}, compression)
-    assert [found.id for found in Log(path).samples()] == ["a"]
-
-
-def zstandard_zip(path, name, packed, said):
-    """A zip of one member, compressed with Zstandard and lying about its size."""
-    head = (
-        struct.pack("<4sHHHHHIIIHH", b"PK\x03\x04", 63, 0, 93, 0, 0, 0, len(packed), said, len(name), 0)
-        + name
-    )
-    entry = struct.pack(
-        "<4sHHHHHHIIIHHHHHII",
-        b"PK\x01\x02",
-        63,
-        63,
-        0,
-        93,
-        0,
-        0,
-        0,
-        len(packed),
-        said,
-        len(name),
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-    )
-    end = struct.pack(
-        "<4sHHHHIIH", b"PK\x05\x06", 0, 0, 1, 1, len(entry) + len(name), len(head) + len(packed), 0
-    )
-    path.write_bytes(head + packed + entry + name + end)
-    return path
-
-
-def test_zstandard_in_several_frames_is_read(tmp_path):
-    content = json.dumps(HEADER).encode()
-    pack_ = zstandard.ZstdCompressor().compress
-    path = zstandard_zip(
-        tmp_path / "x.eval", b"header.json", pack_(content[:20]) + pack_(content[20:]), len(content)
-    )
-    assert Log(path).task == "t"
-
-
-def test_without_zstandard_one_line_says_what_to_install(tmp_path, monkeypatch):
-    path = zstandard_zip(tmp_path / "x.eval", b"header.json", zstandard.ZstdCompressor().compress(b"{}"), 2)
-    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
-    with pytest.raises(MissingExtra, match=r'pip install "trivium\[inspect\]"'):
-        Log(path)
-
-
-@pytest.mark.parametrize("zstd", [True, False])
-def test_a_bomb_is_stopped_by_what_it_unpacks_to(tmp_path, monkeypatch, zstd):
-    monkeypatch.setattr(archive, "MAX_MEMBER_BYTES", 10_000)
-    zeros = b"0" * 5_000_000
-    path = tmp_path / "x.eval"
-    if zstd:
-        zstandard_zip(path, b"header.json", zstandard.ZstdCompressor().compress(zeros), 5)
-    else:
-        pack(path, {"header.json": zeros})
-    with pytest.raises(TraceError, match="more than 10,000 bytes"):
-        Log(path)
-
-
-def test_a_file_of_many_large_members_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MAX_TOTAL_BYTES", 50_000)
-    path = log_of(tmp_path / "x.eval", *(sample(input="x" * 10_000, id=n) for n in range(10)))
-    with pytest.raises(TraceError, match="more than"):
-        list(Log(path).samples())
-
-
-def test_limits_of_files_and_members_hold(tmp_path, monkeypatch):
-    path = log_of(tmp_path / "x.eval", sample())
-    monkeypatch.setattr(archive, "MAX_MEMBERS", 1)
-    with pytest.raises(TraceError, match="2 members"):
-        Log(path)
-    monkeypatch.setattr(archive, "MAX_FILE_BYTES", 10)
-    with pytest.raises(TraceError, match="at most 10"):
-        Log(path)
-    whole = tmp_path / "x.json"
-    whole.write_text(json.dumps(HEADER), encoding="utf-8")
-    monkeypatch.setattr("trivium.inspect_logs.log.MAX_JSON_BYTES", 10)
-    with pytest.raises(TraceError, match="more than 10 bytes"):
-        Log(whole)
-
-
 @pytest.mark.parametrize("name", ["agents.eval", "agents.json"])
 def test_a_log_cut_at_every_kilobyte_is_read_or_refused(logs, tmp_path, name):
     content = (logs / name).read_bytes()
@@ -435,8 +275,12 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
+
+
 KEYS = """event id parent_id span_id uuid name type function timestamp completed output action arguments
 events model"""
+
+
 event = st.dictionaries(
     st.sampled_from(KEYS.split()),
     values

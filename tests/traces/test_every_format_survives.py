@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tests.traces.readers.claude_events as claude
 import tests.traces.readers.test_agentneo as agentneo
-import tests.traces.readers.test_claude_code as claude
 import tests.traces.readers.test_pydantic_ai as pydantic_ai
 import tests.traces.readers.test_tau_bench as tau
-from tests.inspect_logs.test_logs import HEADER, log_of, sample
+from tests.inspect_logs.packed import HEADER, log_of, sample
 from tests.traces.opentelemetry.spans import agent, request, tool
 from tests.traces.readers.otlp.test_encodings import protobuf
 from tests.traces.readers.test_agentneo_database import at, database

@@ -13,8 +13,7 @@ LEGACY = ("--confidence", "all", "--rng", "legacy", "--bootstrap-resamples", "10
 
 
 @pytest.fixture(autouse=True)
-def _beside_the_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def _beside_the_run(tmp_path):
     shutil.copy(data("phq8_run.json"), tmp_path)
 
 

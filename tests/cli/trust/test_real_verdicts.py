@@ -11,11 +11,6 @@ from trivium.cli.main import run_command
 LEGACY = ("--rng", "legacy", "--bootstrap-resamples", "1000", "--seed", "42", "--range", "0:1", "--json")
 
 
-@pytest.fixture(autouse=True)
-def _alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def items(model: str, prompt: str, name: str = "items.jsonl") -> str:
     lines = []
     for line in data("paper_verdicts.jsonl").read_text(encoding="utf-8").splitlines():

@@ -1,83 +1,28 @@
-"""Claude Code: each agent gets its turns, calls and messages; the real streams give their counts."""
+"""Claude Code: each agent gets its turns, calls and messages."""
 
 import json
-import random
-from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.goldens import data
+from tests.traces.readers.claude_events import (
+    STREAM,
+    TRANSCRIPT,
+    assistant,
+    end,
+    result,
+    said,
+    says,
+    spans,
+    stamped,
+    trace_of,
+    use,
+    user,
+    write,
+)
 from trivium.errors import TraceError
 from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.readers.claude_code.reader import read, sniff
-
-RUNS = "traces/agents-eval"
-
-
-def assistant(*blocks, id="m1", parent=None, output=5, **fields):
-    usage = {"input_tokens": 10, "cache_read_input_tokens": 30, "output_tokens": output}
-    message = {"id": id, "model": "claude", "content": list(blocks), "usage": usage}
-    message["stop_reason"] = fields.pop("stop_reason", None)
-    return {"type": "assistant", "message": message, "session_id": "s", "parent_tool_use_id": parent} | fields
-
-
-def user(*blocks, parent=None, **fields):
-    message = {"role": "user", "content": list(blocks)}
-    return {"type": "user", "message": message, "session_id": "s", "parent_tool_use_id": parent} | fields
-
-
-def use(id, tool, /, **input):
-    return {"type": "tool_use", "id": id, "name": tool, "input": input}
-
-
-def result(id, content="done", **fields):
-    return {"type": "tool_result", "tool_use_id": id, "content": content} | fields
-
-
-def says(text):
-    return {"type": "text", "text": text}
-
-
-def end(**fields):
-    return {"type": "result", "subtype": "success", "is_error": False, "session_id": "s"} | fields
-
-
-STREAM = [
-    {"type": "system", "subtype": "init", "session_id": "s", "model": "claude", "claude_code_version": "2.1"},
-    assistant(says("Let me look.")),
-    assistant(use("t1", "Task", subagent_type="Explore", prompt="Find it.")),
-    user(says("Find it."), parent="t1"),
-    assistant(use("t2", "Read", file_path="a"), id="m2", parent="t1"),
-    assistant(use("t3", "Bash", command="ls"), id="m2", parent="t1"),
-    user(result("t3", "denied", is_error=True), parent="t1"),
-    user(result("t2"), parent="t1"),
-    user(result("t1", [says("Found."), says("Twice.")])),
-    assistant(says("Here it is."), id="m3"),
-    end(duration_ms=1500, total_cost_usd=0.5, result="Here it is.",
-        usage={"input_tokens": 4, "cache_creation_input_tokens": 6, "output_tokens": 700},
-        modelUsage={"claude": {"inputTokens": 9, "cacheReadInputTokens": 1, "outputTokens": 900}}),
-]  # fmt: skip
-
-
-def trace_of(*events):
-    (trace,) = read(list(events), "x")
-    return trace
-
-
-def spans(trace, kind):
-    return [span for span in trace.spans if span.kind == kind]
-
-
-def said(trace):
-    return [(m.sender, m.receiver, m.type) for m in trace.messages]
-
-
-def write(path, events):
-    path.write_text("\n".join(json.dumps(event) for event in events) + "\n", encoding="utf-8")
-    return path
 
 
 def test_a_sub_agent_works_below_the_call_that_started_it():
@@ -227,27 +172,6 @@ def test_servers_tools_answer_within_the_turn():
     assert [span.ok for span in spans(trace, "tool")] == [True, False]
 
 
-def stamped(second, event, **fields):
-    return event | {"timestamp": f"2026-03-03T00:00:{second:02}.000Z", "sessionId": "s"} | fields
-
-
-TRANSCRIPT = [
-    {"type": "summary", "summary": "Old talk", "leafUuid": "u0"},
-    {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
-    stamped(0, user(says("<caveat>")), isMeta=True, uuid="u0"),
-    stamped(1, user(says("Do it.")), uuid="u1"),
-    stamped(3, assistant(use("t", "Task", subagent_type="Explore", prompt="Look.")), uuid="u2"),
-    stamped(4, user(says("Look.")), uuid="v1", parentUuid=None, isSidechain=True),
-    stamped(6, assistant(use("r", "Read"), id="n1"), uuid="v2", parentUuid="v1", isSidechain=True),
-    stamped(7, user(result("r")), uuid="v3", parentUuid="v2", isSidechain=True),
-    stamped(9, user(result("t", "Seen.")), uuid="u3", toolUseResult={"agentId": "a9", "totalTokens": 5}),
-    stamped(9, user(result("t", "Seen.")), uuid="u3"),
-    stamped(10, {"type": "system", "subtype": "compact_boundary"}, uuid="u4"),
-    stamped(10, user(says("Summary so far")), isCompactSummary=True, uuid="u5"),
-    stamped(12, assistant(says("Done."), id="m9", output=50, stop_reason="end_turn"), uuid="u6"),
-]  # fmt: skip
-
-
 def test_a_transcript_has_times_and_side_chains():
     trace = trace_of(*TRANSCRIPT)
     lead = trace.spans[0]
@@ -321,120 +245,3 @@ def test_an_empty_stream_is_a_session_in_which_nothing_happened(tmp_path):
     (tmp_path / "other.jsonl").write_bytes(b"")
     with pytest.raises(TraceError):
         read_trace_file(tmp_path / "other.jsonl")
-
-
-def test_a_stream_cut_anywhere_is_read_or_refused(tmp_path):
-    content = "\n".join(json.dumps(event) for event in STREAM * 4).encode()
-    path = tmp_path / "stream.jsonl"
-    read_some = 0
-    for length in range(0, len(content), 101):
-        path.write_bytes(content[:length])
-        try:
-            (trace,) = read_trace_file(path)
-        except TraceError:
-            continue
-        read_some += 1
-        whole = content[:length].rsplit(b"\n", 1)[-1].strip() in (b"", content.split(b"\n")[0])
-        assert whole or length == 0 or trace.problems or content[length - 1 : length] == b"}"
-    assert read_some > 30
-
-
-def test_a_line_broken_amid_others_is_named(tmp_path):
-    path = write(tmp_path / "a.jsonl", STREAM)
-    lines = path.read_text(encoding="utf-8").split("\n")
-    lines[3] = lines[3][:20]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(TraceError, match="line 4"):
-        read_trace_file(path)
-
-
-def test_shuffled_events_still_pair_their_calls():
-    events = STREAM[1:]
-    for seed in range(20):
-        mixed = events[:]
-        random.Random(seed).shuffle(mixed)
-        trace = trace_of(*mixed)
-        assert Counter(span.name for span in spans(trace, "tool")) == Counter(["Task", "Read", "Bash"])
-        assert {span.name: span.agent for span in spans(trace, "tool")}["Read"] == "Explore"
-        assert [span.ok for span in spans(trace, "tool") if span.name == "Bash"] == [False]
-
-
-def test_fifty_thousand_events_are_read():
-    events = [
-        event
-        for n in range(25_000)
-        for event in (assistant(use(f"t{n}", "Read"), id=f"m{n}"), user(result(f"t{n}")))
-    ]
-    trace = trace_of(*events)
-    assert len(spans(trace, "tool")) == len(spans(trace, "llm")) == 25_000
-
-
-def test_agents_nested_by_the_thousand_are_read_without_recursion():
-    events = [
-        assistant(use(f"t{n}", "Task", subagent_type=f"a{n}"), id=f"m{n}", parent=f"t{n - 1}" if n else None)
-        for n in range(20_000)
-    ]
-    assert trace_facts([trace_of(*events)]).max_depth == 40_000
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-KEYS = """type message session_id parent_tool_use_id uuid parentUuid isSidechain agentId timestamp usage
-modelUsage subtype tool_use_result toolUseResult content id name input task_id tool_use_id status event
-stop_reason"""
-keys = st.sampled_from(KEYS.split())
-
-
-@given(st.lists(st.tuples(st.integers(0, len(STREAM + TRANSCRIPT) - 1), keys, json_values), max_size=12))
-def test_no_event_breaks_the_reader(changes):
-    events = [json.loads(json.dumps(event)) for event in STREAM + TRANSCRIPT]
-    for place, key, value in changes:
-        target = events[place]
-        if (
-            isinstance(target, dict)
-            and isinstance(target.get("message"), dict)
-            and key in {"content", "id", "usage"}
-        ):
-            target = target["message"]
-        if isinstance(target, dict):
-            target[key] = value
-    for trace in read([*events, *(value for _, _, value in changes)], "x"):
-        trace_facts([trace])
-
-
-def test_the_real_streams_have_their_true_counts():
-    expected = json.loads(data(f"{RUNS}/expected.json").read_text(encoding="utf-8"))
-    for run, truth in expected.items():
-        path = data(f"{RUNS}/{run}") / "stream.jsonl"
-        if not run.startswith("cc/"):
-            continue
-        format, (trace,) = read_path(path)  # noqa: A001
-        facts = trace_facts([trace])
-        assert format == "claude-code"
-        assert facts.kinds.get("llm", 0) == truth["model_calls"]
-        assert facts.tools == truth["tool_uses"]
-        assert facts.failed_tool_spans == truth["failed_tool_results"]
-        assert sum(span.ok is None for span in spans(trace, "tool")) == truth["unanswered_tool_uses"]
-        owners = Counter(
-            "main" if span.parent == "main" else span.parent.removeprefix("agent:")
-            for span in spans(trace, "tool")
-        )
-        assert owners == truth["tool_uses_by_owner"]
-        started = [message.receiver for message in trace.messages if message.type == "task_request"]
-        assert started == truth["agents_started"]
-        sent = [[m.receiver, m.content] for m in trace.messages if m.type == "coordination"]
-        assert [receiver for receiver, _ in sent] == [receiver for receiver, _ in truth["messages_sent"]]
-        at_start = sum(span.attributes.get("output_tokens_at_start", 0) for span in spans(trace, "llm"))
-        assert at_start == truth["output_tokens_by_message_id"]
-        assert facts.llm_output_tokens is None
-        assert trace.metadata.get("results", 0) == truth["result_events"]
-
-
-def test_the_real_result_is_the_count_of_tokens():
-    path = data(f"{RUNS}/cc/20260303T165254_cc_teams_unknown") / "stream.jsonl"
-    (trace,) = read_trace_file(path)
-    assert trace.spans[0].usage.output_tokens == 10_653 + 449
-    assert trace.metadata["usage"]["output_tokens"] == 11_102 + 9_502

@@ -6,44 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import trivium as tv
+from tests.traces.recording.work import add, search, spans_of, stream, words
 from trivium.errors import InputError
-from trivium.traces.recording import configuring
 
-
-@pytest.fixture(autouse=True)
-def _nothing_is_written(monkeypatch):
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=None))
-
-
-def spans_of(work, *arguments):
-    with tv.trace.recorded() as recorded:
-        result = work(*arguments)
-        if asyncio.iscoroutine(result):
-            asyncio.run(result)
-    return {span.name: span for span in recorded.trace.spans}
-
-
-@tv.trace.tool
-def add(a, b=2):
-    return a + b
-
-
-@tv.trace.tool("search")
-async def search(query):
-    await asyncio.sleep(0)
-    return [query.upper()]
-
-
-@tv.trace.tool
-def words(text):
-    yield from text.split()
-
-
-@tv.trace.llm(name="model-1")
-async def stream(prompt):
-    for word in prompt.split():
-        await asyncio.sleep(0)
-        yield word
+pytestmark = pytest.mark.usefixtures("nothing_is_written")
 
 
 def test_a_function_is_a_span_with_its_arguments_and_its_result():
@@ -273,37 +239,6 @@ def test_code_deep_inside_reaches_the_open_span():
     assert (span.ok, span.output, span.attributes["error"]) == (False, "nothing", "the service was down")
 
 
-class _Usage:
-    prompt_tokens = 7
-    completion_tokens = 2
-
-
-class _Answer:
-    usage = _Usage()
-
-    def model_dump(self, mode):
-        return {"text": "yes", "mode": mode}
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        (_Answer(), (7, 2)),
-        ({"usage": {"input_tokens": 7, "output_tokens": 2}}, (7, 2)),
-        ({"usage": {"prompt_tokens": 7, "completion_tokens": None}}, (7, None)),
-        ({"usage": {"input_tokens": "many"}}, None),
-        ("text", None),
-    ],
-)
-def test_the_tokens_of_a_models_answer_are_taken_from_it(answer, expected):
-    usage = spans_of(tv.trace.llm("m")(lambda: answer))["m"].usage
-    assert (usage and (usage.input_tokens, usage.output_tokens)) == expected
-
-
-def test_pydantic_models_are_recorded_by_their_fields():
-    assert spans_of(tv.trace.tool("t")(_Answer))["t"].output == {"text": "yes", "mode": "json"}
-
-
 def test_messages_come_from_the_agent_at_work_or_from_who_is_named():
     @tv.trace.agent
     def lead():
@@ -364,87 +299,6 @@ def test_nothing_recorded_is_no_trace():
     with tv.trace.recorded() as recorded:
         pass
     assert recorded.trace is None
-
-
-def test_off_records_nothing_and_the_code_runs_on():
-    @tv.trace.agent
-    async def agent():
-        tv.trace.message("other", "x")
-        tv.trace.current().note(a=1)
-        tv.trace.current().used(input_tokens=1)
-        tv.trace.current().failed("x")
-        with tv.trace.span("step") as span:
-            span.output = 1
-        list(words("a"))
-        return [await search("q"), [word async for word in stream("s t")], add(1)]
-
-    assert asyncio.run(agent()) == [["Q"], ["s", "t"], 3]
-
-
-def test_values_that_are_no_json_are_told_and_bounded():
-    class Odd:
-        def __repr__(self):
-            return "<odd>"
-
-    class Evil:
-        def __repr__(self):
-            raise RuntimeError("no")
-
-    loop = []
-    loop.append(loop)
-    outputs = {
-        "object": Odd(), "evil": Evil(), "loop": loop, "nan": float("nan"), "long": "x" * 100_000,
-        "many": list(range(100_000)), "half": "a\ud800b",
-    }  # fmt: skip
-    found = {
-        name: spans_of(tv.trace.tool("t")(lambda v=value: v))["t"].output for name, value in outputs.items()
-    }
-    assert found["object"] == "<odd>"
-    assert found["evil"] == "[Evil is not recorded: RuntimeError]"
-    assert "is not recorded" in found["loop"]
-    assert len(found["long"]) < 70_000
-    assert len(found["many"]) < 70_000
-    assert found["half"] == "a\ufffdb"
-
-
-def test_without_content_it_is_told_what_happened_and_nothing_of_what_was_said(monkeypatch):
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=None, content=False))
-
-    @tv.trace.tool
-    def fails(secret):
-        tv.trace.current().note(context="travel", note="private")
-        raise ValueError("private")
-
-    with tv.trace.recorded() as recorded, tv.trace.agent("a"):
-        tv.trace.message("b", "private")
-        with pytest.raises(ValueError, match="private"):
-            fails("private")
-    assert "private" not in repr(recorded.trace)
-    (call,) = recorded.trace.tool_calls
-    assert call.attributes == {"error": "ValueError", "context": "travel"}
-
-
-def test_secrets_and_own_patterns_are_masked_wherever_they_stand(monkeypatch):
-    monkeypatch.setenv("SHOP_API_KEY", "hunter2-hunter2")
-    tv.trace.configure(folder=None, mask=[r"\d{3}-\d{4}"])
-
-    @tv.trace.tool
-    def call(headers, phone):
-        tv.trace.message("b", {"deep": [{"password": "tea", "say": "hunter2-hunter2"}]}, sender="a")
-        raise ValueError("Bearer abcdefghijklmnop12345 for 555-1234")
-
-    with tv.trace.recorded() as recorded, pytest.raises(ValueError, match="Bearer"):
-        call({"Authorization": "Bearer abcdefghijklmnop12345", "n": 1}, phone="call 555-1234")
-    told = repr(recorded.trace)
-    for secret in ("hunter2", "abcdefghijklmnop", "555-1234", "tea"):
-        assert secret not in told
-    assert recorded.trace.spans[0].input["headers"]["n"] == 1
-
-
-@pytest.mark.parametrize(("options", "place"), [({"mask": ["("]}, "mask"), ({"rotate_bytes": 0}, "rotate")])
-def test_wrong_settings_are_told(options, place):
-    with pytest.raises(InputError, match=place):
-        tv.trace.configure(**options)
 
 
 def test_nesting_tells_of_agents_between_whom_nothing_is_said():

@@ -1,0 +1,10 @@
+"""Recording without files."""
+
+import pytest
+
+from trivium.traces.recording import configuring
+
+
+@pytest.fixture
+def nothing_is_written(monkeypatch):
+    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=None))
