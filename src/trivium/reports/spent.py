@@ -29,8 +29,11 @@ def spent_sentence(spent: Spent) -> str:
     parts = [cost, f"{requests(spent)}, {whole(spent.answered)} answered", tokens]
     if spent.from_cache:
         parts.insert(2, f"{whole(spent.from_cache)} from the cache")
-    if spent.unknown or spent.unknown_usd:
-        parts.append(f"up to {dollars(spent.unknown_usd)} more for what came to an unknown end")
+    if spent.unknown or spent.unknown_usd or spent.unknown_tokens:
+        most = [dollars(spent.unknown_usd)] if spent.unknown_usd else []
+        if spent.budget_tokens is not None or not most:
+            most.append(f"{whole(spent.unknown_tokens)} tokens")
+        parts.append(f"up to {' and '.join(most)} more for what came to an unknown end")
     return " · ".join(parts)
 
 

@@ -103,8 +103,10 @@ class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
         output_tokens: Written, likewise.
         cost_usd: Of the replies with a known price; None where no reply has one.
         unpriced: Replies without a known price.
-        unknown: Requests of which nobody can say whether they are billed (a timeout, a lost connection).
+        unknown: Requests of which nobody can say what is billed (a timeout, a lost connection, a reply that
+            does not say what it took).
         unknown_usd: The most that those may cost.
+        unknown_tokens: The most tokens that those may have used.
     """
 
     requests: float
@@ -116,6 +118,7 @@ class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: float
     unknown: float
     unknown_usd: float
+    unknown_tokens: float = 0
 
 
 class Spent(SpentOn, frozen=True, kw_only=True):

@@ -32,12 +32,15 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
             dimensions.setdefault(dimension, []).append((spending, len(about)))
     total = sum(entries.values(), Spending())
     # What was set aside by a process that was killed, and never accounted for.
-    lost = max(0.0, drawn[0] - total.most_usd) if settings.judge.budget_usd is not None else 0.0
-    whole = _on([(total + Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0), 1)])
+    budgets = settings.judge
+    lost = max(0.0, drawn[0] - total.most_usd) if budgets.budget_usd is not None else 0.0
+    lost_tokens = max(0, drawn[1] - total.most_tokens) if budgets.budget_tokens is not None else 0
+    total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
+    whole = _on([(total, 1)])
     return Spent(
         **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},
-        budget_usd=settings.judge.budget_usd,
-        budget_tokens=settings.judge.budget_tokens,
+        budget_usd=budgets.budget_usd,
+        budget_tokens=budgets.budget_tokens,
         models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
         dimensions={name: _on(found) for name, found in dimensions.items()},
     )

@@ -8,6 +8,9 @@ import msgspec
 KEY_VERSION = "1"
 """Changes when the same call would have to be asked anew."""
 
+MOST_TOKENS = 10_000_000
+"""Of one request, several times what any model takes; a provider that counts more miscounts."""
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request: everything that could change its answer, and nothing else.
@@ -59,8 +62,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
             provider does not say.
         model: Who answered, as the provider names it.
         logprobs: Of its tokens, each ``{token, logprob, top_logprobs: [{logprob}]}``, or None.
-        input_tokens: Read, those from the provider's cache included.
-        output_tokens: Written, those of its reasoning included.
+        input_tokens: Read, those from the provider's cache included; 0 where the provider does not say.
+        output_tokens: Written, those of its reasoning included; likewise.
         cost_usd: Or None where no price is known.
         cached_tokens: Of those read, how many the provider had in its own cache and bills less for.
     """

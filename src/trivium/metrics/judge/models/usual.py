@@ -3,10 +3,11 @@
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.call import MOST_TOKENS, Call, Reply
 from trivium.metrics.judge.models.trouble import Kind, Trouble
 
 if TYPE_CHECKING:
+    from pydantic_ai.exceptions import ModelAPIError
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
@@ -17,6 +18,15 @@ REQUEST_TIMEOUT = 24 * 3600.0
 
 TURNED_DOWN = (401, 404)
 """Statuses that say that the key or the model is wrong. (403 may be about one text alone.)"""
+
+NEVER_SENT = ("pool", "connect")
+"""Phases in which a connection fails before anything was sent: refused, no such host, no certificate."""
+
+OF_ANOTHER = frozenset({408, 499, 502, 504, 520, 522, 524, 598, 599})
+"""Statuses by which a gateway says that it waited for a model in vain: what that did, it does not know."""
+
+PASSING = frozenset({408, 409, 425, 499})
+"""Statuses under 500 that another try may not meet."""
 
 
 class Client(Protocol):
@@ -74,17 +84,16 @@ async def respond(model: "Model", call: Call) -> "ModelResponse":
             model_request_parameters=_parameters(call),
         )
     except ModelAPIError as error:
-        why = f"{call.model}: {type(error).__name__}: {error}"
-        kind = _kind(error)
-        # A request that was answered with an error is not billed; of one that was lost, nobody knows.
         raise Trouble(
-            why,
-            kind=kind,
+            f"{call.model}: {type(error).__name__}: {error}",
+            kind=_kind(error),
             retry_after=getattr(error, "retry_after", None),
-            billed=kind == "lost",
+            billed=_may_be_billed(error),
             turned_down=getattr(error, "status_code", None) in TURNED_DOWN,
         ) from None
-    except (AgentRunError, UserError, ValueError, OSError) as error:
+    except UserError as error:  # raised before anything is sent
+        raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final") from None
+    except (AgentRunError, ValueError, OSError) as error:
         raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final", billed=True) from None
 
 
@@ -97,11 +106,16 @@ def reply_of(response: "ModelResponse") -> Reply:
         finish=response.finish_reason,
         model=response.model_name or "",
         logprobs=thinned((response.provider_details or {}).get("logprobs")),
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cache_read_tokens,
+        input_tokens=counted(usage.input_tokens),
+        output_tokens=counted(usage.output_tokens),
+        cached_tokens=counted(usage.cache_read_tokens),
         cost_usd=None,
     )
+
+
+def counted(tokens: int) -> int:
+    """Tokens that a provider says it counted; 0 where that cannot be."""
+    return tokens if 0 <= tokens <= MOST_TOKENS else 0
 
 
 def thinned(logprobs: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
@@ -186,7 +200,7 @@ def _parameters(call: Call) -> "ModelRequestParameters":
     return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
 
 
-def _kind(error: Exception) -> Kind:
+def _kind(error: "ModelAPIError") -> Kind:
     from pydantic_ai import exceptions
 
     if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
@@ -195,5 +209,23 @@ def _kind(error: Exception) -> Kind:
     if isinstance(error, exceptions.ModelRateLimitError) or status in (429, 503, 529):
         quota = isinstance(error, exceptions.ModelQuotaExceededError)
         return "final" if quota else "limited"
+    # Without a status a 200 brought no answer, such as the page of a gateway.
     passing = (exceptions.ModelUnavailableError, exceptions.ModelServerError)
-    return "failing" if isinstance(error, passing) else "final"
+    failing = isinstance(error, passing) or status is None or status in PASSING or status >= 500
+    return "failing" if failing else "final"
+
+
+def _may_be_billed(error: "ModelAPIError") -> bool:
+    """Whether a provider may bill a request that it did not answer.
+
+    An error that it tells of itself is not billed: a request that is turned away (400, 401, 403, 404, 413,
+    422), one too many (429, 503, 529), a failure of its own (500). Nobody knows of a connection that was lost
+    once something had been sent, of a 200 that holds no answer, and of what a gateway tells of a model behind
+    it. A prompt that a filter caught was read, and Azure bills for that.
+    """
+    from pydantic_ai import exceptions
+
+    if isinstance(error, exceptions.ModelConnectionError):
+        return error.phase not in NEVER_SENT
+    status = getattr(error, "status_code", None)
+    return status is None or status in OF_ANOTHER or error.provider_error_code == "content_filter"

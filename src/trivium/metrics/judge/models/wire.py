@@ -1,10 +1,12 @@
 """Wire: the usual answers of the two wire formats, read fast; None for any that is not usual."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from trivium.metrics.judge.models.call import Reply
+from trivium.metrics.judge.models.call import MOST_TOKENS, Reply
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Top(msgspec.Struct):
@@ -43,12 +45,12 @@ class _Choice(msgspec.Struct):
 
 
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _ChatUsage(msgspec.Struct):
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: _Count
+    completion_tokens: _Count
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -65,10 +67,10 @@ class _Block(msgspec.Struct):
 
 
 class _MessageUsage(msgspec.Struct):
-    input_tokens: int
-    output_tokens: int
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: _Count
+    output_tokens: _Count
+    cache_creation_input_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
 
 
 class _MessageBody(msgspec.Struct):

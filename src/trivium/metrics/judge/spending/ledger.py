@@ -20,7 +20,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         output_tokens: Written, likewise.
         cost_usd: Of the replies whose price is known.
         unpriced: Replies whose price is not known.
-        unknown: Requests of which nobody can say whether they are billed (a timeout, a lost connection).
+        unknown: Requests of which nobody can say what is billed (a timeout, a lost connection, a reply that
+            does not say what it took).
         unknown_usd: The most that those may cost.
         unknown_tokens: The most that those may have used.
     """

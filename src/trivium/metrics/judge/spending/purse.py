@@ -62,7 +62,8 @@ class Purse(Protocol):
             hold: What was set aside for it.
             reply: What came back, if anything did.
             billed: Without a reply, whether the provider may have billed it all the same (a timeout, a
-                connection lost after sending): then the most it can cost is charged.
+                connection lost after sending): then the most it can cost is charged, as for a reply of
+                which the provider does not say what it took.
 
         Returns:
             USD that the reply cost, or None where no price is known or nothing came.
@@ -135,7 +136,10 @@ class RunPurse:
     def pay(self, hold: Hold, reply: Reply | None, *, billed: bool) -> float | None:
         """See :meth:`Purse.pay`."""
         cost: float | None = None
-        if reply is not None:
+        if reply is not None and not _told(reply):
+            # Without a count nobody knows what it took: an endless budget is none.
+            more = self._unknown(hold, answered=1)
+        elif reply is not None:
             cost = None if hold.price is None else hold.price.of(reply)
             more = Spending(
                 requests=1,
@@ -147,10 +151,7 @@ class RunPurse:
             )
             self._learn(hold, reply)
         elif billed:
-            usd, tokens = hold.usd, hold.tokens
-            if not self._bounded:
-                usd, tokens = self._most(hold.call, bytes_sent(hold.call), hold.price, hold.entry[0])
-            more = Spending(requests=1, unknown=1, unknown_usd=usd, unknown_tokens=tokens)
+            more = self._unknown(hold)
         else:
             more = Spending(requests=1)
         self._usd += more.most_usd
@@ -178,6 +179,13 @@ class RunPurse:
                 raise Spent(f"no price of {name} is known, and the run has a budget in USD")
             return 0.0, read + written
         return price.most(input_tokens=read, output_tokens=written), read + written
+
+    def _unknown(self, hold: Hold, *, answered: int = 0) -> Spending:
+        """A request of which nobody knows what is billed for it: the most that can be."""
+        usd, tokens = hold.usd, hold.tokens
+        if not self._bounded:
+            usd, tokens = self._most(hold.call, bytes_sent(hold.call), hold.price, hold.entry[0])
+        return Spending(requests=1, answered=answered, unknown=1, unknown_usd=usd, unknown_tokens=tokens)
 
     def _lacking(self, usd: float, tokens: int) -> str | None:
         """What the budget lacks for a request, in words."""
@@ -237,6 +245,11 @@ class RunPurse:
         if hold.sent:
             self._read_ratio = max(self._read_ratio, reply.input_tokens / hold.sent)
             self._written_ratio = max(self._written_ratio, reply.output_tokens / hold.call.max_tokens)
+
+
+def _told(reply: Reply) -> bool:
+    """Whether the provider said how many tokens it counted: no answer is made of nothing read or written."""
+    return reply.input_tokens > 0 and (reply.output_tokens > 0 or not reply.text)
 
 
 def _ahead(needed: float, budget: float | None) -> float:
