@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, ndtri, stdtrit
 
 from trivium.trust.interval import Interval
+from trivium.trust.quantiles import normal_reach, student_reach
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ def mean_interval(
         return None
     point = float(np.clip(y.mean(), y.min(), y.max()))
     error = sqrt(_variance_of_mean(y, codes, count))
-    t = float(stdtrit(count - 1, (1 + level) / 2))
+    t = student_reach(level, count - 1)
     width = ceiling - floor
     closed = isfinite(width)
     if error > 1e-12 * max(np.abs(y).max(), width if closed else 0.0):
@@ -112,14 +112,14 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
         raise ValueError(f"outcomes must be 0 or 1; found {y[~np.isin(y, (0.0, 1.0))][0]:g}")
     if count < 2:
         return None
-    rate, quantile = float(y.mean()), float(ndtri((1 + level) / 2))
+    rate, quantile = float(y.mean()), normal_reach(level)
     if rate in {0.0, 1.0}:
         effective, error = float(count), 0.0
     else:
         clustered, independent = _variance_of_mean(y, codes, count), rate * (1 - rate) / (y.size - 1)
         effective, error = y.size / max(1.0, clustered / independent), sqrt(max(clustered, independent))
         if clustered > independent * (1 + 1e-9):
-            quantile = float(stdtrit(count - 1, (1 + level) / 2))
+            quantile = student_reach(level, count - 1)
     low, high = _score_ends(rate, effective, quantile)
     return Interval(
         low=low, high=high, level=level, method="Wilson on n_eff", n=y.size, groups=count, std_error=error
@@ -128,7 +128,7 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
 
 def wilson(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a rate in [0, 1] of ``n`` > 0 (perhaps effective) independent outcomes."""
-    return _score_ends(rate, n, float(ndtri((1 + level) / 2)))
+    return _score_ends(rate, n, normal_reach(level))
 
 
 def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
@@ -141,6 +141,8 @@ def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, floa
         n: Independent outcomes (perhaps an effective number), above 0.
         level: Nominal coverage, in (0, 1).
     """
+    from scipy.special import betaincinv  # takes long to import, and only this needs it
+
     hits, misses, tail = rate * n + 0.5, (1 - rate) * n + 0.5, (1 - level) / 2
     low = 0.0 if rate == 0 else float(betaincinv(hits, misses, tail))
     high = 1.0 if rate == 1 else float(betaincinv(hits, misses, 1 - tail))
@@ -253,7 +255,7 @@ def needs_groups(interval: Interval | None, point: float | None, limit: float) -
         return max(1, ceil(log(1 - level) / log1p(-distance / span)) - groups)
 
     def settled(total: int) -> bool:
-        t = float(stdtrit(total - 1, (1 + level) / 2))
+        t = student_reach(level, total - 1)
         return t * interval.std_error * sqrt(groups / total) < distance
 
     few, many = groups, 2 * groups
