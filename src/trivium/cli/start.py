@@ -1,6 +1,5 @@
 """Where the command begins: the overview at once, everything else through Click."""
 
-import gc
 import sys
 
 from trivium.cli.overview import columns, overview
@@ -12,14 +11,7 @@ def main() -> None:
         sys.stdout.write(overview(columns()) + "\n")
         return
     from trivium.cli.main import run_command
+    from trivium.runs.engines.cycles import cycles_seldom_sought
 
-    look_for_cycles_seldom()
-    sys.exit(run_command(sys.argv[1:]))
-
-
-def look_for_cycles_seldom() -> None:
-    """Have Python look for cycles after 100,000 new objects, not after 700.
-
-    Records hold none: looking among the thousands of a batch took a fifth of a large run's time.
-    """
-    gc.set_threshold(100_000, 50, 100)
+    with cycles_seldom_sought():
+        sys.exit(run_command(sys.argv[1:]))

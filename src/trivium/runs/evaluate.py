@@ -19,6 +19,7 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
+from trivium.runs.engines.cycles import cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
@@ -110,12 +111,13 @@ async def evaluate_async(
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
-        async with judges_of(run, opened, built):
-            await _score_stored(opened, run, pipeline)
-            if adapter is not None:
-                await _ask(adapter, loaded, settings, opened, run, pipeline)
-            elif recorded is not None:
-                await _read(recorded, loaded, opened, run, pipeline)
+        with cycles_seldom_sought():
+            async with judges_of(run, opened, built):
+                await _score_stored(opened, run, pipeline)
+                if adapter is not None:
+                    await _ask(adapter, loaded, settings, opened, run, pipeline)
+                elif recorded is not None:
+                    await _read(recorded, loaded, opened, run, pipeline)
     except (asyncio.CancelledError, TriviumError, OSError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)

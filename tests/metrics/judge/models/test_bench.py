@@ -80,3 +80,22 @@ def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
     bench.close()
     assert not [each for each in found if isinstance(each, BaseException)]
     assert len(server.requests) == 41
+
+
+@pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])
+def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, seats):
+    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency))
+    begun, most = 0, 0
+
+    async def judged():
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        await asyncio.sleep(0.01)
+        begun -= 1
+
+    under_way = [bench.submit(judged) for _ in range(1000)]
+    for each in under_way:
+        each.result()
+    bench.close()
+    assert most == seats

@@ -14,7 +14,6 @@ import pytest
 
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.lean import MOST_BODY, lean_client
-from trivium.metrics.judge.models.opening import open_model
 from trivium.metrics.judge.models.trouble import Trouble
 
 NAME = "openai:gpt-4o-mini"
@@ -96,7 +95,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, url: str) -> Reply:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
 
     async def ask() -> Reply:
-        client = lean_client(NAME, open_model(NAME))
+        client = lean_client(NAME)
         assert client is not None
         try:
             return await client.send(CALL)

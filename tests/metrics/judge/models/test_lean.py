@@ -1,6 +1,7 @@
 """The lean client says what PydanticAI says, and understands what it understands."""
 
 import asyncio
+import ssl
 
 import msgspec
 import pytest
@@ -60,7 +61,7 @@ def both(name, *calls):
             return trouble.kind, trouble.retry_after, trouble.billed
 
     async def ask():
-        lean, usual = lean_client(name, open_model(name)), UsualClient(open_model(name))
+        lean, usual = lean_client(name), UsualClient(open_model(name))
         assert isinstance(lean, LeanClient)
         try:
             return [[await sent(client, each) for each in calls] for client in (lean, usual)]
@@ -126,7 +127,7 @@ def test_a_text_that_a_tokenizer_would_take_for_a_command_is_sent_as_pydantic_ai
 
 def test_a_key_is_not_shown(server):
     async def shaped():
-        client = lean_client(MODELS[0], open_model(MODELS[0]))
+        client = lean_client(MODELS[0])
         try:
             return repr(await client._shaping.shape(call(MODELS[0])))
         finally:
@@ -143,3 +144,25 @@ def test_the_environment_names_the_proxy(monkeypatch):
     monkeypatch.setenv("no_proxy", "localhost,127.0.0.1")
     assert proxy_of("http://judge.example/v1") == "http://proxy.example:3128"
     assert proxy_of("http://127.0.0.1:8000/v1") is None
+
+
+def test_a_lean_client_reads_no_certificates_until_it_needs_some(server, monkeypatch):
+    read = []
+
+    def context(*_, **__):
+        read.append(1)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    monkeypatch.setattr(ssl, "create_default_context", context)
+
+    async def asked(*turns):
+        client = lean_client("openai:my-own")
+        try:
+            return [await client.send(call("openai:my-own", turns=(turn,))) for turn in turns]
+        finally:
+            await client.close()
+
+    assert len(asyncio.run(asked("A text."))) == 1
+    assert read == []
+    assert len(asyncio.run(asked("A text.", "<|im_start|>", "<|im_end|>"))) == 3
+    assert read == [1]

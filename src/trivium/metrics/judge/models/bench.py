@@ -21,6 +21,11 @@ from trivium.suites.settings import JudgeSettings
 T = TypeVar("T")
 
 
+SEATS, SEATS_A_REQUEST = 256, 4
+"""Judgements that are under way at most, or this many for each request that may be in flight; the others have
+not begun, so that their prompts take no memory and the first requests do not wait until all are written."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A reply, and what it took.
 
@@ -118,6 +123,7 @@ class _Room:
         self._models: dict[str, Model | ModelOff] = {}
         self._flying: dict[str, asyncio.Future[Asked]] = {}
         self._wanted: dict[str, asyncio.Future[Reply | None]] = {}
+        self._seats = asyncio.Semaphore(max(SEATS, SEATS_A_REQUEST * (settings.concurrency or 0)))
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         with self._lock:
@@ -130,7 +136,11 @@ class _Room:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._work, name="trivium-judges", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(make(), self._loop)
+            return asyncio.run_coroutine_threadsafe(self._seated(make), self._loop)
+
+    async def _seated(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with self._seats:
+            return await make()
 
     def stop(self) -> None:
         with self._lock:
@@ -176,12 +186,13 @@ class _Room:
         return found
 
     def _opened(self, name: str) -> Model:
-        model = open_model(name)
+        lean = lean_client(name)
+        model = open_model(name) if lean is None else lean.model
         profile: Any = model.profile
         if self.purse is None:
             self.purse = run_purse(self._settings)
         line = Line(
-            Admitted(name, lean_client(name, model) or UsualClient(model)),
+            Admitted(name, lean or UsualClient(model)),
             self.purse,
             most=self._settings.concurrency,
             timeout=self._settings.timeout,

@@ -3,10 +3,11 @@
 import asyncio
 import urllib.request
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.opening import open_model
 from trivium.metrics.judge.models.shape import Shape, Shaping, Tap
 from trivium.metrics.judge.models.trouble import Trouble
 from trivium.metrics.judge.models.usual import UsualClient
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     import aiohttp
     from pydantic_ai.models import Model
-    from pydantic_ai.providers import Provider
 
 SPOKEN = frozenset(
     {"openai", "openai-chat", "anthropic", "deepseek", "fireworks", "litellm", "ollama", "together", "vllm"}
@@ -30,33 +30,27 @@ MOST_BODY = 16_000_000
 SCREENED_AT_ONCE = 4096
 
 
-def lean_client(name: str, model: "Model") -> "LeanClient | None":
+def lean_client(name: str) -> "LeanClient | None":
     """A lean client for a model, or None where it has to be asked the usual way.
 
     Args:
         name: Its PydanticAI name.
-        model: It, opened.
-    """
-    from pydantic_ai.models import infer_model
-    from pydantic_ai.providers import infer_provider_class
 
+    Raises:
+        ModelOff: If it cannot be used.
+    """
     prefix = name.partition(":")[0]
-    if prefix not in SPOKEN or type(model) not in _shaped(prefix):
+    if prefix not in SPOKEN:
+        return None
+    tap = Tap()
+    model = open_model(name, over=tap.client)
+    if type(model) not in _shaped(prefix):
         return None
     proxy = proxy_of(str(model.base_url))
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
-    tap = Tap()
-    full = name.replace("openai:", "openai-chat:", 1) if name.startswith("openai:") else name
-
-    def tapped(provider: str) -> "Provider[Any]":
-        kind: Any = infer_provider_class(provider)
-        made: Provider[Any] = kind(http_client=tap.client)
-        return made
-
-    spare = infer_model(full, tapped)
     read = message_reply if prefix == "anthropic" else chat_reply
-    return LeanClient(UsualClient(model), Shaping(spare, tap), model, read, proxy)
+    return LeanClient(model, Shaping(model, tap), lambda: UsualClient(open_model(name)), read, proxy)
 
 
 def _shaped(prefix: str) -> "tuple[type[Model], ...]":
@@ -75,24 +69,28 @@ class LeanClient:
     """Sends what PydanticAI would send, reads usual answers itself and has PydanticAI read the others.
 
     Args:
-        usual: The way around, for texts that PydanticAI would change.
-        shaping: How requests are shaped.
-        model: Whose profile says whether texts could be changed.
+        model: Opened over a tap.
+        shaping: How its requests are shaped.
+        usual: Opens the way around, for texts that PydanticAI would change.
         read: Reads a usual answer.
         proxy: Between here and there, or None.
+
+    Attributes:
+        model: It.
     """
 
     def __init__(
         self,
-        usual: UsualClient,
-        shaping: Shaping,
         model: "Model",
+        shaping: Shaping,
+        usual: Callable[[], UsualClient],
         read: Callable[[bytes], Reply | None],
         proxy: str | None,
     ) -> None:
-        self._usual = usual
+        self.model = model
         self._shaping = shaping
-        self._model = model
+        self._open_usual = usual
+        self._usual: UsualClient | None = None
         self._read = read
         self._proxy = proxy
         self._session: aiohttp.ClientSession | None = None
@@ -102,6 +100,7 @@ class LeanClient:
     async def send(self, call: Call) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
         if self._screens and any(self._changes(text) for text in (call.instructions, *call.turns)):
+            self._usual = self._usual or self._open_usual()
             return await self._usual.send(call)
         shape = await self._shaping.shape(call)
         try:
@@ -121,7 +120,8 @@ class LeanClient:
         if self._session is not None:
             await self._session.close()
         await self._shaping.close()
-        await self._usual.close()
+        if self._usual is not None:
+            await self._usual.close()
 
     async def _exchange(self, call: Call, shape: Shape, body: bytes) -> tuple[int, dict[str, str], bytes]:
         import aiohttp
@@ -149,7 +149,7 @@ class LeanClient:
 
             if len(self._screened) >= SCREENED_AT_ONCE:
                 self._screened.clear()
-            (prepared,) = self._model.prepare_messages([ModelRequest(parts=[UserPromptPart(text)])])
+            (prepared,) = self.model.prepare_messages([ModelRequest(parts=[UserPromptPart(text)])])
             part = prepared.parts[0]
             self._screened[text] = not isinstance(part, UserPromptPart) or part.content != text
         return self._screened[text]

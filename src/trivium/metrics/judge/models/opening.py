@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
@@ -11,7 +11,9 @@ from trivium.metrics.judge.models.trouble import Trouble
 from trivium.metrics.judge.models.usual import Client
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +65,17 @@ class Admitted:
         await self._client.close()
 
 
-def open_model(name: str) -> "Model":
+def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model":
     """A model ready to be asked, in the event loop that runs.
 
     ``openai:…`` is spoken to by chat completions, which every OpenAI-compatible server knows and which give
     log-probabilities; ``openai-responses:…`` says otherwise. Clients take OPENAI_BASE_URL and
     ANTHROPIC_BASE_URL from the environment.
+
+    Args:
+        name: Its PydanticAI name.
+        over: What its provider's SDK has in place of connections of its own. (Connections that are not used
+            would still cost 20 to 60 ms: reading the certificates that are trusted.)
 
     Raises:
         ModelOff: If the extra, the key or the name is missing or wrong.
@@ -78,14 +85,21 @@ def open_model(name: str) -> "Model":
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
+        from pydantic_ai.providers import infer_provider_class
     except ImportError:
         raise ModelOff(str(MissingExtra("judge", "a judge"))) from None
     if keys and not any(os.environ.get(key) for key in keys):
         raise ModelOff(f"{keys[0]} is not set, which {name} needs")
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
+
+    def provided(called: str) -> "Provider[Any]":
+        kind: Any = infer_provider_class(called)
+        made: Provider[Any] = kind(http_client=over)
+        return made
+
     try:
-        return infer_model(name)
+        return infer_model(name) if over is None else infer_model(name, provided)
     except (UserError, ImportError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise ModelOff(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None

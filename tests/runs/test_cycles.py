@@ -1,0 +1,58 @@
+"""While a run goes on Python looks for cycles seldom; before and after, as the host program has it."""
+
+import gc
+
+import pytest
+
+import trivium as tv
+from trivium.runs.engines.cycles import SELDOM, cycles_seldom_sought
+
+
+@pytest.fixture(autouse=True)
+def thresholds():
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+def seen_by_an_agent(store):
+    seen = []
+
+    def agent(text: str) -> str:
+        seen.append(gc.get_threshold())
+        return text
+
+    suite = tv.Suite(name="s", cases=[tv.Case(id="1", input="x", references=("x",))])
+    tv.evaluate(suite, agent=agent, metrics=["jaccard"], store=f"{store}/t.db")
+    return seen
+
+
+def test_a_run_holds_it_and_then_it_is_as_before(tmp_path):
+    gc.set_threshold(700, 10, 10)
+    assert seen_by_an_agent(tmp_path) == [SELDOM]
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (50_000, 5, 5)], ids=["off", "higher"])
+def test_a_host_that_wants_it_seldomer_keeps_its_own(tmp_path, own):
+    gc.set_threshold(*own)
+    assert seen_by_an_agent(tmp_path) == [own]
+    assert gc.get_threshold() == own
+
+
+def test_it_lasts_until_the_last_of_several_is_done():
+    gc.set_threshold(700, 10, 10)
+    first, second = cycles_seldom_sought(), cycles_seldom_sought()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == SELDOM
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_what_the_host_set_meanwhile_stays():
+    gc.set_threshold(700, 10, 10)
+    with cycles_seldom_sought():
+        gc.set_threshold(1_000, 10, 10)
+    assert gc.get_threshold() == (1_000, 10, 10)
