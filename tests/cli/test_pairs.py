@@ -43,6 +43,16 @@ def test_the_judge_may_be_told(two, monkeypatch, capsys):
     assert len(server.requests) == 2 * 2 * 2 * 2
 
 
+def test_a_comparison_may_be_given_a_budget_and_tells_what_it_spent(two, monkeypatch, capsys):
+    server = JudgeServer(answer=saying(by_length))
+    with served(server, monkeypatch):
+        assert run_command([*two, "--budget-usd", "0"]) == 3
+        assert server.requests == []
+        assert "$0.00 of $0.00 · 0 requests" in " ".join(capsys.readouterr().out.split())
+        assert run_command([*two, "--budget-usd", "1"]) == 0
+    assert "of $1.00 · 4 requests, 4 answered" in " ".join(capsys.readouterr().out.split())
+
+
 def test_pairs_without_an_answer_end_with_three(two, monkeypatch):
     with served(JudgeServer(plan=lambda _: REFUSAL), monkeypatch):
         assert run_command([*two, "--quiet"]) == 3

@@ -24,6 +24,12 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 @options.option("--samples", type=click.IntRange(min=1), help="Answers asked for each order of a pair.")
 @options.option("--panel", is_flag=True, help="Let all models judge, not the first that answers.")
 @options.option(
+    "--budget-usd",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Most that this comparison may spend, in place of the suite's budget_usd for a run.",
+)
+@options.option(
     "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document a line."
 )
 @options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
@@ -34,7 +40,8 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     """Let a judge say, case by case, whether the outputs of run HEAD are better than those of BASE.
 
     Every pair is shown in both orders; orders that contradict each other make a tie, and tell how much the
-    judge goes by the place. Ends with 3 where pairs got no answer.
+    judge goes by the place. What it costs is told below the table, of a budget that is the comparison's own,
+    whatever the runs spent. Ends with 3 where pairs got no answer.
     """
     import msgspec
 
@@ -72,8 +79,7 @@ def _asked(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettin
         changes |= {"models": tuple(models), "models_by_complexity": {}}
     if given["rubric"]:
         changes["rubric"] = tuple(Rubric.load(each) for each in given["rubric"])
-    if given["samples"] is not None:
-        changes["samples"] = given["samples"]
+    changes |= {name: given[name] for name in ("samples", "budget_usd") if given[name] is not None}
     if given["panel"]:
         changes["panel"] = True
     if judge is None and "models" not in changes:

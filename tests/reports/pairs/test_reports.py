@@ -5,11 +5,29 @@ import re
 import pytest
 
 from tests.reports import samples
+from trivium.metrics.judge.spending.ledger import Spending
 from trivium.reports.as_text import as_text
 from trivium.reports.pairs.markdown import render_markdown
 from trivium.reports.pairs.table import PairTable
+from trivium.runs.judging.spent import spent_in
 from trivium.runs.pairs.counting import figure, of_both_orders
 from trivium.runs.pairs.judged import JudgedPair, OrderVerdict, PairComparison
+from trivium.suites.settings import JudgeSettings
+
+SPENT = spent_in(
+    {
+        ("openai:gpt-4o", ("clarity", "overall")): Spending(
+            requests=9,
+            answered=7,
+            input_tokens=1234,
+            output_tokens=56,
+            cost_usd=0.0123,
+            unknown=1,
+            unknown_usd=0.5,
+        )
+    },
+    JudgeSettings(budget_usd=2),
+)
 
 
 def comparison(text="clear", *, said=(("win", "win"), ("loss", "loss"), ("loss", "win"), (None, "tie"))):
@@ -42,18 +60,21 @@ def comparison(text="clear", *, said=(("win", "win"), ("loss", "loss"), ("loss",
         failed=0,
         left_out=2,
         errors=1,
-        tokens={"input": 1234, "output": 56},
-        cost_usd=0.0123,
+        spent=SPENT,
         notes=(text,),
     )
 
 
 def test_the_terminal_shows_win_rate_record_and_bias():
+    told = (
+        "2 attempts left out · $0.0123 of $2.00 · 9 requests, 7 answered · 1,234 tokens read, 56 written · "
+        "up to $0.5000 more for what came to an unknown end"
+    )
     text = as_text(PairTable(comparison()), width=100)
     assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
-    assert "2 attempts left out · 1,234 tokens in, 56 out · $0.0123" in text
+    assert told in " ".join(text.split())
     assert "Intervals meant as 95 % by 3 groups" in text
 
 

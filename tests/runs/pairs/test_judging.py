@@ -3,7 +3,7 @@
 import pytest
 
 import trivium as tv
-from tests.judge_server import REFUSAL, JudgeServer, at
+from tests.judge_server import MALFORMED, REFUSAL, RESET, JudgeServer, at
 from tests.metrics.judge.asked import served
 from tests.runs.pairs.compared_runs import CLAUDE, GPT, MINI, by_length, saying, shown, stored_run
 from trivium.errors import ComparisonError, SuiteError
@@ -46,7 +46,8 @@ def test_head_wins_loses_and_ties_by_case_in_every_dimension(store, monkeypatch)
     orders = found.pairs[0].verdicts["overall"].orders
     assert [(each.first, each.verdict) for each in orders] == [("base", "win"), ("head", "win")]
     assert orders[0].detail["model"] == GPT
-    assert found.tokens["input"] > 0
+    assert (found.spent.requests, found.spent.answered, found.spent.unknown) == (6, 6, 0)
+    assert set(found.spent.dimensions) == set(found.figures)
     assert found.errors == 0
 
 
@@ -186,3 +187,31 @@ def test_the_same_question_is_asked_once_and_kept(store, monkeypatch):
         second = tv.judge_pairs(tv.Run.load("b", store=store), tv.Run.load("h", store=store), judge=JUDGE)
     assert again.requests == []
     assert second.figures == first.figures
+
+
+def test_what_came_to_nothing_is_told_among_what_was_spent(store, monkeypatch):
+    """A malformed answer costs what a good one does, and a lost connection may."""
+    server = JudgeServer(answer=saying(by_length), plan=at({0: MALFORMED, 1: MALFORMED, 3: RESET}))
+    prices = {GPT: {"input": 1, "output": 1}}
+    judge = JUDGE | {"prices": prices, "concurrency": 1}
+    spent = compared(store, monkeypatch, server, one(a="x"), one(a="yy"), judge=judge).spent
+    assert (spent.requests, spent.answered, spent.unknown) == (len(server.requests), 4, 1)
+    assert spent.cost_usd == pytest.approx((spent.input_tokens + spent.output_tokens) / 1e6)
+    assert spent.unknown_usd > 0
+
+
+def test_a_comparison_has_a_budget_of_its_own(store, monkeypatch):
+    """Whatever the runs spent; what it does not reach has no verdict, and nobody else is asked."""
+    server = JudgeServer(answer=saying(by_length))
+    base, head = (one(**{f"c{at}": word * (at + 1) for at in range(40)}) for word in ("x", "yy"))
+    judge = JUDGE | {"budget_tokens": 30_000, "max_tokens": 1000}
+    found = compared(store, monkeypatch, server, base, head, judge=judge)
+    figure = found.figures["overall"]
+    assert 0 < len(server.requests) < 80
+    assert figure.wins > 0
+    assert figure.unjudged == found.errors > 0
+    spent = found.spent
+    assert spent.input_tokens + spent.output_tokens <= spent.budget_tokens == 30_000
+    assert "the budget of 30,000 tokens is used up" in found.notes[0]
+    again = tv.judge_pairs(tv.Run.load("b", store=store), tv.Run.load("h", store=store), judge=judge)
+    assert again.spent.from_cache == spent.answered

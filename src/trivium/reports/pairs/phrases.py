@@ -1,6 +1,7 @@
 """How a comparison by pairs is put into words, the same in every report."""
 
 from trivium.reports import wording
+from trivium.reports.spent import spent_sentence
 from trivium.reports.untrusted import one_line
 from trivium.runs.pairs.judged import JudgedPair, PairComparison, PairFigure
 
@@ -43,9 +44,7 @@ def probability(p: float | None) -> str:
 def left_out(found: PairComparison) -> str:
     """What takes no part, and what it cost."""
     parts = [f"{wording.counted(found.left_out, 'attempt')} left out"] if found.left_out else []
-    parts.append(f"{found.tokens['input']:,} tokens in, {found.tokens['output']:,} out")
-    parts += [f"${found.cost_usd:.4f}"] if found.cost_usd is not None else []
-    return " · ".join(parts)
+    return " · ".join([*parts, spent_sentence(found.spent)])
 
 
 def note(found: PairComparison) -> str:

@@ -1,13 +1,13 @@
 """Spent: what a run's judges cost, by model and by dimension."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from trivium.metrics.judge.spending.ledger import Spending
+from trivium.metrics.judge.spending.ledger import Entry, Spending
 from trivium.runs.summary import Spent, SpentOn
 from trivium.store.books import drawn_of, entries_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
-from trivium.suites.settings import Settings
+from trivium.suites.settings import JudgeSettings, Settings
 
 _LEAST_USD = 1e-9
 """Under this, what was drawn and what was spent differ by rounding alone."""
@@ -24,6 +24,20 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
     entries, drawn = entries_of(store, run), drawn_of(store, run)
     if settings.judge is None or not (entries or any(drawn)):
         return None
+    return spent_in(entries, settings.judge, drawn=drawn)
+
+
+def spent_in(
+    entries: Mapping[Entry, Spending], judge: JudgeSettings, *, drawn: tuple[float, int] = (0.0, 0)
+) -> Spent:
+    """What some entries of books come to.
+
+    Args:
+        entries: Of the books.
+        judge: The settings that they were spent by.
+        drawn: USD and tokens that may have been spent besides what the entries tell, by a process that was
+            killed.
+    """
     models: dict[str, list[Spending]] = {}
     dimensions: dict[str, list[tuple[Spending, int]]] = {}
     for (model, about), spending in entries.items():
@@ -31,16 +45,14 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
         for dimension in about:
             dimensions.setdefault(dimension, []).append((spending, len(about)))
     total = sum(entries.values(), Spending())
-    # What was set aside by a process that was killed, and never accounted for.
-    budgets = settings.judge
-    lost = max(0.0, drawn[0] - total.most_usd) if budgets.budget_usd is not None else 0.0
-    lost_tokens = max(0, drawn[1] - total.most_tokens) if budgets.budget_tokens is not None else 0
+    lost = max(0.0, drawn[0] - total.most_usd) if judge.budget_usd is not None else 0.0
+    lost_tokens = max(0, drawn[1] - total.most_tokens) if judge.budget_tokens is not None else 0
     total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
     whole = _on([(total, 1)])
     return Spent(
         **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},
-        budget_usd=budgets.budget_usd,
-        budget_tokens=budgets.budget_tokens,
+        budget_usd=judge.budget_usd,
+        budget_tokens=judge.budget_tokens,
         models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
         dimensions={name: _on(found) for name, found in dimensions.items()},
     )

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from trivium.runs.summary import Spent
 from trivium.showing import Shown
 
 Verdict = Literal["win", "loss", "tie"]
@@ -113,8 +114,7 @@ class PairComparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
         failed: Pairs in which an attempt failed.
         left_out: Attempts that only one run has, and pairs left out by ``failed_attempts: skip``.
         errors: Pairs of which an order got no answer from any judge.
-        tokens: Read and written, of all requests that were answered.
-        cost_usd: Of all requests that were answered; None where a price is not known.
+        spent: What it took, requests that came to nothing included, and the budget that it had.
         notes: What a reader must know.
     """
 
@@ -131,6 +131,5 @@ class PairComparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     left_out: int
     errors: int
-    tokens: dict[str, int]
-    cost_usd: float | None
+    spent: Spent
     notes: tuple[str, ...] = ()

@@ -17,7 +17,10 @@ from trivium.metrics.judge.judging import Judge, Judgements
 from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.pairs.pair import Pair
 from trivium.metrics.judge.pairs.rubric import comparing
+from trivium.metrics.judge.spending.ledger import RememberedBooks
 from trivium.metrics.judge.spending.prices import price_problems
+from trivium.metrics.judge.spending.purse import run_purse
+from trivium.runs.judging.spent import spent_in
 from trivium.runs.pairs.counting import figure, of_both_orders
 from trivium.runs.pairs.judged import (
     DimensionVerdict,
@@ -48,6 +51,10 @@ def judge_pairs(
     the better in all), samples, panel, retries. Orders that contradict each other make a tie. Equal outputs
     tie and nobody is asked. A failed attempt loses, unless the suite's ``failed_attempts`` is ``skip``.
 
+    What it costs is its own: the budget of the settings holds for this comparison, whatever the runs spent,
+    and ``spent`` tells what became of it. Answers are kept with head, so that a comparison that was
+    interrupted or is made again pays for none twice.
+
     Args:
         base: The run to compare with.
         head: The run in question.
@@ -70,10 +77,11 @@ def judge_pairs(
     meeting = _Meeting(base, head, settings)
     bench = Bench(asked)
     answers = StoredAnswers(head.store, head.record, shared=asked.cache)
-    bench.equip(answers=answers)
+    books = RememberedBooks()
+    bench.equip(answers=answers, purse=run_purse(asked, books=books))
     try:
         seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, bench=bench)
-        pairs, told = _judge_all(seat, meeting)
+        pairs = _judge_all(seat, meeting)
     finally:
         bench.close()
         answers.close()
@@ -95,15 +103,14 @@ def judge_pairs(
         failed=sum(pair.how == "failed" for pair in pairs),
         left_out=meeting.left_out,
         errors=sum(map(_failed, pairs)),
-        **_spent(told),
+        spent=spent_in(books.entries(), asked),
         notes=tuple(_notes(base, head, pairs)),
     )
 
 
-def _judge_all(seat: Judge, meeting: "_Meeting") -> tuple[list[JudgedPair], list[Judgement]]:
-    """Every pair, and every judgement of an order, batch by batch."""
+def _judge_all(seat: Judge, meeting: "_Meeting") -> list[JudgedPair]:
+    """Every pair, batch by batch."""
     pairs: list[JudgedPair] = []
-    told: list[Judgement] = []
     met = iter(meeting)
     while batch := list(islice(met, AT_ONCE)):
         shown = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
@@ -112,11 +119,9 @@ def _judge_all(seat: Judge, meeting: "_Meeting") -> tuple[list[JudgedPair], list
             how = _outcome(one)
             if how is not None:
                 pairs.append(_unasked(one, how, seat.dimensions))
-                continue
-            orders = (next(found), next(found))
-            told += [each for judgements in orders for each in judgements.values()]
-            pairs.append(_judged(one, orders, seat.dimensions))
-    return pairs, told
+            else:
+                pairs.append(_judged(one, (next(found), next(found)), seat.dimensions))
+    return pairs
 
 
 def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:
@@ -223,22 +228,6 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
 
 def _failed(pair: JudgedPair) -> bool:
     return any(order.status == "failed" for found in pair.verdicts.values() for order in found.orders)
-
-
-def _spent(told: Sequence[Judgement]) -> dict[str, Any]:
-    """Tokens and cost, of which a judgement has its share of the request."""
-    answered = [each.detail for each in told if "tokens" in each.detail]
-    costs = [detail["cost_usd"] for detail in answered]
-    shares = [detail["shared_by"] for detail in answered]
-    return {
-        "tokens": {
-            way: round(sum(detail["tokens"][way] / detail["shared_by"] for detail in answered))
-            for way in ("input", "output")
-        },
-        "cost_usd": None
-        if None in costs
-        else sum(cost / share for cost, share in zip(costs, shares, strict=True)),
-    }
 
 
 def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
