@@ -2,28 +2,36 @@
 
     python -m benchmarks.judge                       # every scenario, Trivium
     python -m benchmarks.judge clean limited         # some
-    python -m benchmarks.judge --peers /path/python  # beside pydantic-evals, where that interpreter has it
+    python -m benchmarks.judge --cases 50            # of fewer judgements each
+    python -m benchmarks.judge --peers A/bin/python --peers B/bin/python truncated --only ragas
+
+``--peers`` measures Inspect AI, DeepEval, pydantic-evals and Ragas as well, as far as the interpreters have
+them. Ragas 0.4 does not go with the OpenAI client that the others ask for, so they take two environments: one
+of ``inspect-ai``, ``deepeval``, ``pydantic-evals`` and ``pydantic-ai-slim[openai]``, another of ``ragas`` and
+``langchain-community<0.4``. Each is driven as its documentation has an LLM judge run (its file in
+``benchmarks/judges`` says how), and tries again as it does by itself, or ``--attempts`` times in all.
 
 The provider is ``tests.judge_server`` as a process of its own, whose CPU does not count. Every run is a
-process of its own too: evaluating a suite with the store, the limiter, kept answers and all signals on. The
-wall time is that of ``evaluate``; imports come before it. The ideal is the time that the provider needs for
-as many answers. A judgement that ends as an error is told as such, with its reason below; one that has no
-outcome at all is lost. First of all the provider's own capacity is measured, which must be well above what is
-asked of it, and the machine's load is told: with others at work wall times mean little.
+process of its own too: Trivium evaluates a suite with the store, the limiter, kept answers and all signals
+on. All judge the same outputs and get answers of about the same length, each in the format that it asks for.
+The clock starts after one judgement by another provider, so that no imports are timed, and stops when all is
+judged. CPU is that of the run and its children, MB the most memory it had. The ideal is the time that the
+provider needs for as many answers. A judgement that ends as an error is told as such, with its reason below;
+one that has no outcome at all is lost. What has not ended after five times the ideal and a minute is ended.
+First of all the provider's own capacity is measured, which must be well above what is asked of it, and the
+machine's load is told: with others at work wall times mean little.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import re
-import resource
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -32,33 +40,60 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 class Scenario(NamedTuple):
-    """Cases, what is in flight at most, the server's options, and the seconds that an ideal client needs."""
+    """Judgements, the server's options, and what an ideal client needs."""
 
     cases: int
     server: tuple[str, ...]
     ideal: float
-    concurrency: int | None = 50
+    """Seconds for all of the judgements."""
     timeout: float = 10
+    then: tuple[str, ...] = ()
+    """What changes at the server when half of the answers are given."""
+
+    def provider(self, cases: int) -> tuple[str, ...]:
+        """The server's options for as many judgements."""
+        change = ("--change-at", str(cases // 2), *self.then) if self.then else ()
+        return (*self.server, *change)
 
 
 _FAULTY = ("--rate-limited", "0.1", "--server-error", "0.05")
 _ALL = (*_FAULTY, "--malformed", "0.02", "--hang", "0.01")
+_SLOW = ("--latency", "0.2")
 SCENARIOS = {
-    "clean": Scenario(2000, ("--latency", "0.2"), 8),
-    "faulty": Scenario(2000, ("--latency", "0.2", *_ALL), 8),
-    "errors": Scenario(500, ("--latency", "0.2", *_FAULTY), 2),
-    "poison": Scenario(500, ("--latency", "0.2", "--server-error", "0.02", "--by", "prompt"), 2),
-    "truncated": Scenario(500, ("--latency", "0.2", "--truncated", "0.05"), 2.1),
-    "limited": Scenario(500, ("--latency", "0.2", "--rate", "25"), 20),
-    "limited-window": Scenario(500, ("--latency", "0.2", "--rate", "25", "--limit", "window"), 20),
-    "limited-told": Scenario(500, ("--latency", "0.2", "--rate", "25", "--rate-retry-after", "exact"), 20),
-    "hanging": Scenario(500, ("--latency", "0.2", "--hang", "0.01"), 2, timeout=3),
-    "slower": Scenario(2000, ("--latency", "0.2", "--change-at", "1000", "--then-latency", "0.4"), 4 + 8),
-    "tighter": Scenario(
-        2000, ("--latency", "0.2", "--rate", "200", "--change-at", "1000", "--then-rate", "50"), 25
+    "clean": Scenario(2000, _SLOW, 8),
+    "faulty": Scenario(2000, (*_SLOW, *_ALL), 8),
+    "errors": Scenario(500, (*_SLOW, *_FAULTY), 2),
+    "poison": Scenario(500, (*_SLOW, "--server-error", "0.02", "--by", "prompt"), 2),
+    "truncated": Scenario(500, (*_SLOW, "--truncated", "0.05"), 2.1),
+    "limited": Scenario(500, (*_SLOW, "--rate", "25"), 20),
+    "limited-window": Scenario(500, (*_SLOW, "--rate", "25", "--limit", "window"), 20),
+    "limited-told": Scenario(500, (*_SLOW, "--rate", "25", "--rate-retry-after", "exact"), 20),
+    "hanging": Scenario(500, (*_SLOW, "--hang", "0.01"), 2, timeout=3),
+    "slower": Scenario(2000, _SLOW, 4 + 8, then=("--then-latency", "0.4")),
+    "tighter": Scenario(2000, (*_SLOW, "--rate", "200"), 5 + 20, then=("--then-rate", "50")),
+    "wider": Scenario(2000, (*_SLOW, "--rate", "50"), 20 + 5, then=("--then-rate", "200")),
+}
+CONCURRENCY = 50
+
+_GROUNDS = "It says what it does and why, one step after the other, and leaves out what is of no use. " * 4
+
+
+class Judge(NamedTuple):
+    """A framework: its module, and how it is answered at about the length of Trivium's answers."""
+
+    program: str
+    answers: tuple[str, ...]
+
+
+JUDGES = {
+    "trivium": Judge("benchmarks.judges.with_trivium", ()),
+    "pydantic-evals": Judge("benchmarks.judges.with_pydantic_evals", ("--words", "65")),
+    "inspect-ai": Judge("benchmarks.judges.with_inspect_ai", ("--text", f"{_GROUNDS}\n\nGRADE: C")),
+    "deepeval": Judge(
+        "benchmarks.judges.with_deepeval", ("--text", json.dumps({"reason": _GROUNDS, "score": 8}))
     ),
-    "wider": Scenario(
-        2000, ("--latency", "0.2", "--rate", "50", "--change-at", "1000", "--then-rate", "200"), 25
+    "ragas": Judge(
+        "benchmarks.judges.with_ragas", ("--text", json.dumps({"reason": _GROUNDS, "verdict": 1}))
     ),
 }
 
@@ -66,45 +101,57 @@ SCENARIOS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], default=[])
-    parser.add_argument("--peers", help="an interpreter that has pydantic-evals")
-    parser.add_argument("--one", nargs=2, metavar=("WHO", "SCENARIO"), help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
+    parser.add_argument("--peers", action="append", default=[], help="an interpreter that has some of them")
+    parser.add_argument("--only", action="append", choices=JUDGES, help="whom to measure, of those there are")
+    parser.add_argument("--cases", type=int, help="judgements of every scenario")
+    parser.add_argument("--attempts", type=int, help="how often peers try a request, by their own settings")
     given = parser.parse_args()
-    if given.one:
-        who, name = given.one
-        print(
-            json.dumps(
-                {"trivium": _trivium, "pydantic-evals": _pydantic_evals}[who](given.url, SCENARIOS[name])
-            )
-        )
-        return
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-    print(f"provider: {_capacity():,.0f} requests a second at most; {load}")
+    with _provider() as url:
+        capacity = asyncio.run(_answered_a_second(urlsplit(url).port or 0))
+    print(f"provider: {capacity:,.0f} requests a second at most; {load}")
+    pythons = {"trivium": sys.executable}
+    for python in given.peers:
+        for who, version in _installed(python).items():
+            print(f"{who} {version}")
+            pythons[who] = python
     print(
-        f"{'scenario':16}{'who':16}{'wall':>8}{'/ideal':>8}{'CPU ms':>8}{'MB':>7}{'requests':>10}"
-        f"{'errors':>8}{'lost':>6}{'load':>7}"
+        f"{'scenario':16}{'who':16}{'asked':>6}{'judged':>8}{'wall':>8}{'/ideal':>8}{'CPU ms':>8}{'MB':>6}"
+        f"{'requests':>10}{'errors':>8}{'lost':>6}{'load':>6}"
     )
+    more = [] if given.attempts is None else ["--attempts", str(given.attempts)]
     for name in given.scenarios or SCENARIOS:
-        _measure("trivium", sys.executable, name)
-        if given.peers:
-            _measure("pydantic-evals", given.peers, name)
+        for who, python in pythons.items():
+            if not given.only or who in given.only:
+                _measure(name, given.cases, who, python, more)
 
 
-def _capacity() -> float:
-    """Requests a second that the provider answers without any latency."""
-    command = [sys.executable, "-m", "tests.judge_server"]
+def _installed(python: str) -> dict[str, str]:
+    """The peers that an interpreter has, with their versions."""
+    code = (
+        "import importlib.metadata, json\n"
+        "print(json.dumps([[each.name, each.version] for each in importlib.metadata.distributions()]))"
+    )
+    told = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout
+    versions = {name.lower().replace("_", "-"): version for name, version in json.loads(told)}
+    return {who: versions[who] for who in JUDGES if who in versions and who != "trivium"}
+
+
+@contextmanager
+def _provider(*options: str) -> Iterator[str]:
+    """A provider as a process of its own; its URL."""
+    command = [sys.executable, "-m", "tests.judge_server", *options]
     with subprocess.Popen(
         command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
-        port = urlsplit(json.loads(server.stdout.readline())["openai_url"]).port
         try:
-            return asyncio.run(_answered_a_second(port or 0))
+            yield json.loads(server.stdout.readline())["openai_url"]
         finally:
             server.communicate("")
 
 
-async def _answered_a_second(port: int, *, connections: int = 20, seconds: float = 2.0) -> float:
+async def _answered_a_second(port: int, *, connections: int = 20, seconds: float = 1.0) -> float:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Is this clear? " * 40}]})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: loopback\r\ncontent-length: {len(body)}"
     asked = f"{head}\r\n\r\n{body}".encode()
@@ -125,110 +172,45 @@ async def _answered_a_second(port: int, *, connections: int = 20, seconds: float
     return sum(await asyncio.gather(*(ask() for _ in range(connections)))) / seconds
 
 
-def _measure(who: str, python: str, name: str) -> None:
+def _measure(name: str, cases: int | None, who: str, python: str, more: list[str]) -> None:
     """One run against a server of its own, as a line of the table."""
-    scenario = SCENARIOS[name]
-    command = [sys.executable, "-m", "tests.judge_server", *scenario.server]
-    with subprocess.Popen(
-        command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        url = json.loads(server.stdout.readline())["openai_url"]
-        try:
-            run = subprocess.run(
-                [python, __file__, "--one", who, name, "--url", url],
-                cwd=HERE, capture_output=True, text=True, timeout=60 + 20 * scenario.ideal, check=False,
-            )  # fmt: skip
-            with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as told:
-                stats = json.load(told)
-        finally:
-            server.communicate("")
-    if run.returncode:
-        print(f"{name:16}{who:16}  {(run.stderr.strip().splitlines() or ['failed'])[-1][:90]}")
+    scenario, judge = SCENARIOS[name], JUDGES[who]
+    cases = cases or scenario.cases
+    ideal = max(0.2, scenario.ideal * cases / scenario.cases)
+    with _provider(*scenario.provider(cases), *judge.answers) as url, _provider(*judge.answers) as calm:
+        command = [python, "-m", judge.program, url, calm, *more]
+        for option, value in (("cases", cases), ("concurrency", CONCURRENCY), ("timeout", scenario.timeout)):
+            command += [f"--{option}", str(value)]
+        found, why = _found(command, limit=60 + 5 * ideal)
+        with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as told:
+            requests = json.load(told).get("requests", 0)
+    line = f"{name:16}{who:16}{cases:6}"
+    if found is None:
+        print(f"{line}{'–':>8}{'–':>8}{'–':>8}{'–':>8}{'–':>6}{requests:10}  {why}", flush=True)
         return
-    found = json.loads(run.stdout.splitlines()[-1])
+    errors, lost = found["errors"], found["lost"]
+    judged = cases - sum(errors.values()) - lost
     print(
-        f"{name:16}{who:16}{found['wall']:8.2f}{found['wall'] / scenario.ideal:8.2f}"
-        f"{1000 * found['cpu'] / scenario.cases:8.2f}{found['mb']:7.0f}"
-        f"{stats['requests']:10}{sum(found['errors'].values()):8}{found['lost']:6}{os.getloadavg()[0]:7.1f}",
+        f"{line}{judged:8}{found['wall']:8.2f}{found['wall'] / ideal:8.2f}{1000 * found['cpu'] / cases:8.2f}"
+        f"{found['mb']:6.0f}{requests:10}{sum(errors.values()):8}{lost:6}{os.getloadavg()[0]:6.1f}",
         flush=True,
     )
-    for why, count in found["errors"].items():
-        print(f"{'':16}{count} × {why[:90]}")
+    for error, count in errors.items():
+        print(f"{'':16}{count} × {error[:90]}")
 
 
-def _taken(began: tuple[float, float], lost: int, errors: dict[str, int]) -> dict[str, Any]:
-    wall, cpu = began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {
-        "wall": time.perf_counter() - wall,
-        "cpu": time.process_time() - cpu,
-        "mb": peak,
-        "lost": lost,
-        "errors": errors,
-    }
-
-
-def _trivium(url: str, scenario: Scenario) -> dict[str, Any]:
-    os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
-    sys.path.insert(0, str(HERE / "src"))
-    import trivium as tv
-    from trivium.metrics.judge.models.opening import open_model
-    from trivium.store.store import Store
-    from trivium.suites.suite import Suite
-
-    open_model("openai:gpt-4o-mini")  # imports
-    with tempfile.TemporaryDirectory() as folder:
-        suite, outputs = Path(folder, "suite.json"), Path(folder, "outputs.jsonl")
-        cases = [{"id": f"c{n}", "input": f"Review paper {n}."} for n in range(scenario.cases)]
-        judge = {
-            "models": "openai:gpt-4o-mini",
-            "timeout": scenario.timeout,
-            "concurrency": scenario.concurrency,
-            "on_failure": "fail",
-        }
-        suite.write_text(json.dumps({"name": "s", "cases": cases, "metrics": ["clarity"], "judge": judge}))
-        outputs.write_text(
-            "\n".join(
-                json.dumps(
-                    {"case": f"c{n}", "output": f"The paper {n} is clear. " + "It says what it does. " * 20}
-                )
-                for n in range(scenario.cases)
-            )
+def _found(command: list[str], *, limit: float) -> tuple[dict[str, Any] | None, str]:
+    """What a run says of itself, or none and what it did instead."""
+    env = {**os.environ, "PYTHONPATH": str(HERE / "src")}
+    try:
+        run = subprocess.run(
+            command, cwd=HERE, env=env, capture_output=True, text=True, timeout=limit, check=False
         )
-        # What evaluating imports is imported now: a run without a judge, which asks nobody.
-        tiny = Suite(cases=[tv.Case(id="1", input="x", references=("a b",))], name="tiny")
-        tv.evaluate(tiny, agent=str, metrics=["jaccard"], store=str(Path(folder, "tiny.db")))
-        with Store(str(Path(folder, "s.db"))) as store:
-            began = time.perf_counter(), time.process_time()
-            run = tv.evaluate(Suite.load(suite), outputs=outputs, store=store)
-            taken = _taken(began, scenario.cases, {})
-            scores = [evaluation.scores["clarity"] for evaluation in run.evaluations()]
-            # Requests differ in how often they were tried, which is no other reason.
-            errors = Counter(
-                re.sub(r" \(\d+ requests\)", "", score.reason or "?")
-                for score in scores
-                if score.status == "error"
-            )
-            return taken | {"lost": scenario.cases - len(scores), "errors": errors}
-
-
-def _pydantic_evals(url: str, scenario: Scenario) -> dict[str, Any]:
-    os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "sk-loopback"}
-    from pydantic_evals import Case, Dataset
-    from pydantic_evals.evaluators import LLMJudge
-
-    judge = LLMJudge(rubric="The text is clear.", model="openai-chat:gpt-4o-mini")
-    cases: list[Any] = [Case(name=f"c{n}", inputs=f"paper {n}") for n in range(scenario.cases)]
-    dataset: Any = Dataset(name="s", cases=cases, evaluators=[judge])
-    began = time.perf_counter(), time.process_time()
-
-    async def task(text: str) -> str:
-        return text
-
-    report = dataset.evaluate_sync(task, max_concurrency=scenario.concurrency, progress=False)
-    judged = sum(bool(case.assertions or case.scores) for case in report.cases)
-    return _taken(began, scenario.cases - judged, {})
+    except subprocess.TimeoutExpired:
+        return None, f"had not ended after {limit:.0f} s"
+    if run.returncode:
+        return None, (run.stderr.strip().splitlines() or ["failed"])[-1][:90]
+    return json.loads(run.stdout.splitlines()[-1]), ""
 
 
 if __name__ == "__main__":

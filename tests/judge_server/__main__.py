@@ -6,6 +6,7 @@ Prints its URLs as a line of JSON once it listens; runs until standard input end
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,7 +15,7 @@ from tests.judge_server import Conditions, JudgeServer, faults
 _SHARES = [share for share, default in faults.__kwdefaults__.items() if isinstance(default, float)]
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(options: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.judge_server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
@@ -35,11 +36,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--then-latency", type=float)
     parser.add_argument("--then-rate", type=float)
     parser.add_argument("--text", help="what is said where no schema asks for more")
-    return parser.parse_args()
+    parser.add_argument("--words", type=int, default=8, help="length of each text that a schema asks for")
+    return parser.parse_args(options)
 
 
-def main() -> None:
-    given = _arguments()
+def from_options(options: Sequence[str] | None = None) -> JudgeServer:
+    """The server that command line options describe, by default those of this process."""
+    given = _arguments(options)
     shares = {share: getattr(given, share) for share in _SHARES}
     conditions = Conditions(
         latency=given.latency,
@@ -55,7 +58,13 @@ def main() -> None:
         changed = {name: value for name, value in then.items() if value is not None}
         changes[given.change_at] = msgspec.structs.replace(conditions, **changed)
     text = {} if given.text is None else {"text": given.text}
-    with JudgeServer(conditions=conditions, changes=changes, record=False, port=given.port, **text) as server:
+    return JudgeServer(
+        conditions=conditions, changes=changes, record=False, port=given.port, words=given.words, **text
+    )
+
+
+def main() -> None:
+    with from_options() as server:
         urls = {"openai_url": server.openai_url, "anthropic_url": server.anthropic_url}
         print(msgspec.json.encode(urls).decode(), flush=True)
         try:

@@ -21,7 +21,7 @@ _FORMATS = {
 }
 
 
-def fill(schema: dict[str, Any], *, seed: int | str = 0, text: str = "") -> Any:
+def fill(schema: dict[str, Any], *, seed: int | str = 0, text: str = "", words: int = 8) -> Any:
     """A value that the schema allows.
 
     Args:
@@ -29,16 +29,17 @@ def fill(schema: dict[str, Any], *, seed: int | str = 0, text: str = "") -> Any:
             as a model would.
         seed: What the choice between allowed values rests on.
         text: What was shown to the model; properties named for quotes or evidence are cut from it.
+        words: Length of every other text.
 
     Raises:
         ValueError: If the schema needs a string of a pattern.
     """
-    return _Filler(schema, random.Random(seed), text.split()).value(schema, 0, "")
+    return _Filler(schema, random.Random(seed), text.split(), words).value(schema, 0, "")
 
 
 class _Filler:
-    def __init__(self, root: dict[str, Any], random: random.Random, words: list[str]) -> None:
-        self.root, self.random, self.words = root, random, words
+    def __init__(self, root: dict[str, Any], random: random.Random, words: list[str], length: int) -> None:
+        self.root, self.random, self.words, self.length = root, random, words, length
 
     def value(self, schema: Any, depth: int, name: str) -> Any:
         if not isinstance(schema, dict):
@@ -123,9 +124,11 @@ class _Filler:
         if schema.get("format") in _FORMATS:
             return _FORMATS[schema["format"]]
         least, most = int(schema.get("minLength", 0)), int(schema.get("maxLength", 400))
-        words = self.words if ("quote" in name or "evidence" in name) and self.words else _TEXT.split()
+        words, length = _TEXT.split(), self.length
+        if ("quote" in name or "evidence" in name) and self.words:
+            words, length = self.words, 8
         start = self.random.randrange(max(1, len(words) - 8))
-        text = " ".join(words[start : start + 8])
+        text = " ".join((words * math.ceil(length / 8))[start : start + length])
         while len(text) < least:
             text += " " + text
         return text[:most]

@@ -33,6 +33,7 @@ class JudgeServer:
         conditions: All of these and more in one; instead of them.
         changes: Other conditions from a number of answers given on, so that a day turns half-way.
         text: What the default answer says where no schema is given.
+        words: Length of each text in a default answer by a schema.
         vary: Let the default answer differ each time the same prompt comes, as a model at a temperature.
         record: Keep the questions in ``requests``; without, only counts are kept.
         port: 0 for any free one.
@@ -48,11 +49,12 @@ class JudgeServer:
         conditions: Conditions | None = None,
         changes: dict[int, Conditions] | None = None,
         text: str = "The text says what it sets out to say.",
+        words: int = 8,
         vary: bool = False,
         record: bool = True,
         port: int = 0,
     ) -> None:
-        self.answer, self.text = answer, text
+        self.answer, self.text, self.words = answer, text, words
         self.conditions = conditions or Conditions(latency=latency, rate=rate, plan=plan)
         """May be set at any time; holds for requests that arrive from then on."""
         self.changes = dict(changes or {})
@@ -169,7 +171,7 @@ class JudgeServer:
         key = blake2b(prompt.encode(), digest_size=16).hexdigest()
         self._seen[key] += self.vary
         seed = f"{key}:{self._seen[key]}:{sample}"
-        return Answer(output=fill(question.schema, seed=seed, text=prompt))
+        return Answer(output=fill(question.schema, seed=seed, text=prompt, words=self.words))
 
 
 _QUICK = {"failure", "reset"}

@@ -1,0 +1,50 @@
+"""DeepEval: a GEval metric by ``evaluate``, with evaluation steps, so that each judgement is one request.
+
+By itself it tries twice, and DEEPEVAL_RETRY_MAX_ATTEMPTS times where attempts are given. It is told to ignore
+errors, of which by itself the first one ends the evaluation and leaves no result; a test with an error has
+failed all the same.
+"""
+
+import contextlib
+import os
+
+from benchmarks.judges.measured import CRITERION, MODEL, Asked, Outcomes, measure
+
+
+def judge(asked: Asked) -> Outcomes:
+    os.environ |= {
+        "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
+        "DEEPEVAL_NO_INSPECT_PROMPT": "1",
+        "DEEPEVAL_PER_ATTEMPT_TIMEOUT_SECONDS_OVERRIDE": str(asked.timeout),
+    }
+    if asked.attempts is not None:
+        os.environ["DEEPEVAL_RETRY_MAX_ATTEMPTS"] = str(asked.attempts)
+    with contextlib.chdir(asked.folder):  # it leaves files where it is run
+        from deepeval import evaluate
+        from deepeval.evaluate import AsyncConfig, DisplayConfig, ErrorConfig
+        from deepeval.metrics import GEval
+        from deepeval.models import OpenAIModel
+        from deepeval.test_case import LLMTestCase, SingleTurnParams
+
+        metric = GEval(
+            name="clarity",
+            evaluation_steps=[CRITERION],
+            evaluation_params=[SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT],
+            model=OpenAIModel(MODEL, base_url=asked.url),
+        )
+        results = evaluate(
+            [LLMTestCase(input=text, actual_output=output) for text, output in asked.texts.items()],
+            [metric],
+            async_config=AsyncConfig(max_concurrent=asked.concurrency),
+            display_config=DisplayConfig(show_indicator=False, print_results=False, inspect_after_run=False),
+            error_config=ErrorConfig(ignore_errors=True),
+        )
+    return (
+        (data.score, data.error and f"the test has failed: {data.error}")
+        for result in results.test_results
+        for data in result.metrics_data or ()
+    )
+
+
+if __name__ == "__main__":
+    measure(judge)

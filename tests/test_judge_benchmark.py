@@ -1,0 +1,38 @@
+"""The benchmark of judges runs: every scenario by Trivium, and a peer that is installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.judge import SCENARIOS
+from benchmarks.judges.measured import Asked
+from benchmarks.judges.with_trivium import judge
+
+from tests.judge_server.__main__ import from_options
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_trivium_judges_a_handful_in_every_scenario(name, tmp_path, monkeypatch):
+    scenario = SCENARIOS[name]
+    with from_options(scenario.provider(6)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-loopback")
+        asked = Asked(server.openai_url, 6, 50, scenario.timeout, None, str(tmp_path))
+        found = list(judge(asked))
+    assert len(found) == 6
+    judged = sum(error is None and value is not None for value, error in found)
+    assert judged == (server.counts["answer"] if name == "poison" else 6)
+
+
+def test_a_peer_is_measured():
+    pytest.importorskip("pydantic_evals")
+    command = [sys.executable, "-m", "benchmarks.judge", "clean", "--cases", "3"]
+    command += ["--peers", sys.executable, "--only", "pydantic-evals"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    row = told.stdout.splitlines()[-1].split()
+    assert row[:4] == ["clean", "pydantic-evals", "3", "3"]
+    assert row[8:11] == ["3", "0", "0"]  # requests, errors, lost
