@@ -205,6 +205,9 @@ def test_hoeffding_by_hand():
         ({"wrong": [0, 2]}, r"wrong\[1\]: must be 0 or 1; found 2"),
         ({"confidence": [0.5, np.nan]}, r"confidence\[1\]: must be a finite number"),
         ({"groups": ["a"]}, "one length"),
+        ({"groups": ["a", "b", "c"]}, "one length"),
+        ({"groups": ["a", "a"], "group_size": 1}, "found 1, and one has 2"),
+        ({"wrong": [], "confidence": [], "groups": [], "group_size": 0}, "found 0, and one has 0"),
         ({"epsilon": 0}, "epsilon must lie between"),
         ({"delta": 1.5}, "delta must lie between"),
         ({"n_items": 1}, "n_items"),
@@ -216,3 +219,20 @@ def test_what_makes_no_sense_is_refused(changes, says):
     plan = {"wrong": [0, 1], "confidence": [0.1, 0.2], "groups": ["a", "b"]} | changes
     with pytest.raises(TrustError, match=says):
         certify(plan.pop("wrong"), plan.pop("confidence"), plan.pop("groups"), **plan)
+
+
+def test_one_group_with_several_verdicts_makes_all_of_them_clustered():
+    wrong, confidence = [0] * 40, [0.5] * 40
+    uneven = certify(wrong, confidence, [0, 0, *range(1, 39)])
+    assert (uneven.method, uneven) == (
+        "betting",
+        certify(wrong, confidence, [0, 0, *range(1, 39)], group_size=2),
+    )
+    assert certify(wrong, confidence, range(40), group_size=1).method == "exact binomial"
+    assert certify(wrong, confidence, range(40), group_size=2).method == "betting"
+
+
+def test_a_judge_may_say_only_whether_it_is_sure():
+    sure = np.arange(60) < 30
+    found = certify(~sure, sure, range(60))
+    assert (found.threshold, found.n_accepted, found.errors) == (1.0, 30, 0)
