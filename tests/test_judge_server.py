@@ -1,38 +1,22 @@
 """The loopback provider is spoken to by the real clients, and keeps to the formats that they read."""
 
-import asyncio
-import itertools
 import json
 import math
-import socket
 import subprocess
 import sys
-from collections import Counter
-from datetime import date
-from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
 
 import anthropic
 import httpx
-import jsonschema
 import msgspec
 import openai
 import pytest
-from anthropic import Anthropic, transform_schema
-from hypothesis import given
-from hypothesis import strategies as st
+from anthropic import Anthropic
 from openai import OpenAI
-from pydantic import BaseModel, Field
-from pydantic_ai import Agent, NativeOutput, ToolOutput
-from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai import NativeOutput, ToolOutput
 
+from tests.judge_clients import CLAUDE, GOOD, Clarity, chat, claude, through
 from tests.judge_server import (
-    ANSWER,
     CUT,
     DRIP,
     GARBLED,
@@ -43,69 +27,12 @@ from tests.judge_server import (
     STALL,
     TRUNCATED,
     Answer,
-    Conditions,
     JudgeServer,
-    Question,
     at,
     failure,
-    faults,
-    fill,
 )
-from tests.judge_server.conditions import Gate
 
 ROOT = Path(__file__).parents[1]
-CLAUDE = "claude-sonnet-5"
-
-
-class Clarity(BaseModel):
-    reason: str
-    evidence_quotes: list[str]
-    score: int = Field(ge=3, le=4)
-    confidence: float = Field(gt=0.5, lt=0.6)
-
-
-GOOD = {"reason": "plain words", "evidence_quotes": ["the sea"], "score": 4, "confidence": 0.55}
-
-
-def chat(server: JudgeServer, **options: Any) -> Any:
-    with OpenAI(base_url=server.openai_url, api_key="sk-openai", max_retries=0) as client:
-        messages = [{"role": "user", "content": "Is this clear?"}]
-        return client.chat.completions.create(model="gpt-4o", messages=messages, **options)
-
-
-def claude(server: JudgeServer, **options: Any) -> Any:
-    with Anthropic(base_url=server.anthropic_url, api_key="sk-anthropic", max_retries=0) as client:
-        messages = [{"role": "user", "content": "Is this clear?"}]
-        return client.messages.create(model=CLAUDE, max_tokens=500, messages=messages, **options)
-
-
-def through(server: JudgeServer, kind: str, output: Any) -> Any:
-    """A structured answer by way of PydanticAI."""
-
-    async def run() -> Any:
-        async with Connected(server, kind) as model:
-            return await Agent(model, output_type=output).run("How clear is this text about the sea?")
-
-    return asyncio.run(run())
-
-
-class Connected:
-    """A model whose connections end with the test."""
-
-    def __init__(self, server: JudgeServer, kind: str) -> None:
-        self.server, self.kind = server, kind
-
-    async def __aenter__(self) -> Model:
-        if self.kind == "messages":
-            self.client: Any = AnthropicProvider(base_url=self.server.anthropic_url, api_key="sk-anthropic")
-            return AnthropicModel(CLAUDE, provider=self.client)
-        self.client = OpenAIProvider(base_url=self.server.openai_url, api_key="sk-openai")
-        return (OpenAIChatModel if self.kind == "chat" else OpenAIResponsesModel)(
-            "gpt-4o", provider=self.client
-        )
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.client.client.close()
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
@@ -286,90 +213,6 @@ def test_usage_is_what_the_test_said():
     assert (theirs.input_tokens, theirs.output_tokens) == (1000, 20)
 
 
-def test_beyond_the_allowed_rate_requests_are_turned_away_and_told_when_to_come_back():
-    hourly = Conditions(rate=1 / 3600, burst=2, retry_after="whole")
-    with JudgeServer(conditions=hourly) as server:
-        met = [httpx.post(f"{server.openai_url}/chat/completions", json={}) for _ in range(4)]
-    assert [response.status_code for response in met] == [200, 200, 429, 429]
-    assert [3500 < int(response.headers["retry-after"]) <= 3600 for response in met[2:]] == [True, True]
-    assert server.counts == {"requests": 4, "answer": 2, "answered": 2, "over_rate": 2}
-
-
-@given(
-    st.lists(st.floats(0, 0.2), min_size=1, max_size=200),
-    st.integers(1, 30),
-    st.integers(1, 10),
-    st.sampled_from(["bucket", "window"]),
-)
-def test_no_second_lets_more_through_than_the_rate_and_the_burst(pauses, rate, burst, limit):
-    gate, conditions = Gate(), Conditions(rate=rate, burst=burst, limit=limit)
-    times = list(itertools.accumulate(pauses))
-    passed = [now for now in times if gate.wait(conditions, now) == 0.0]
-    allowed = rate + (burst if limit == "bucket" else 0)
-    assert all(sum(start <= now < start + 1 for now in passed) <= allowed + 1e-6 for start in passed)
-
-
-def test_a_request_passes_when_the_wait_it_was_told_is_over():
-    for limit in ("bucket", "window"):
-        gate, conditions = Gate(), Conditions(rate=2, limit=limit)
-        times = [gate.wait(conditions, 10.0) for _ in range(4)]
-        assert times[0] == 0.0
-        assert times[-1] > 0
-        assert gate.wait(conditions, 10.0 + times[-1] * 0.99) > 0
-        assert gate.wait(conditions, 10.0 + times[-1] + 1e-9) == 0.0
-
-
-def test_the_day_turns_after_as_many_answers_as_were_told():
-    bad = Conditions(plan=lambda question: failure(503))
-    with JudgeServer(changes={3: bad}) as server:
-        url = f"{server.openai_url}/chat/completions"
-        met = [httpx.post(url, json={}).status_code for _ in range(5)]
-        server.conditions = Conditions()
-        met.append(httpx.post(url, json={}).status_code)
-    assert met == [200, 200, 200, 503, 503, 200]
-
-
-def test_faults_come_in_their_shares_and_the_same_for_the_same_seed():
-    def drawn(seed, **options):
-        plan = faults(rate_limited=0.1, server_error=0.05, malformed=0.02, hang=0.01, seed=seed, **options)
-        return [plan(asked(number, f"prompt {number % 10}")) for number in range(4000)]
-
-    def asked(number, prompt):
-        body = {"messages": [{"role": "user", "content": prompt}]}
-        return Question(number=number, path="", headers={}, body=body, time=0.0, api="chat")
-
-    first = drawn(1)
-    assert first == drawn(1)
-    assert first != drawn(2)
-    share = Counter((reaction.kind, reaction.status) for reaction in first)
-    # Five standard errors of a share of 4,000.
-    for wanted, found in [
-        (0.1, share["failure", 429]),
-        (0.05, share["failure", 500]),
-        (0.02, share["malformed", 200]),
-        (0.01, share["hang", 200]),
-    ]:
-        assert abs(found / 4000 - wanted) < 5 * (wanted * (1 - wanted) / 4000) ** 0.5
-    by_prompt = drawn(5, by="prompt")
-    assert by_prompt == by_prompt[:10] * 400
-
-
-def test_many_are_served_at_once_and_those_who_leave_are_counted():
-    def hang_where_told(question):
-        return HANG if "x-hang" in question.headers else ANSWER
-
-    request = b"POST /v1/chat/completions HTTP/1.1\r\nx-hang: 1\r\ncontent-length: 2\r\n\r\n{}"
-    with JudgeServer(latency=0.05, plan=hang_where_told) as server:
-        address = ("127.0.0.1", server.port)
-        with socket.create_connection(address) as first, socket.create_connection(address) as second:
-            first.sendall(request)
-            second.sendall(request)
-            assert httpx.post(f"{server.openai_url}/chat/completions", json={}).status_code == 200
-        assert server.peak_in_flight == 3
-    assert server.in_flight == 0
-    assert server.counts["abandoned"] == 2
-
-
 def test_what_goes_wrong_in_the_answer_of_a_test_fails_the_test():
     def broken(question):
         raise LookupError("the test's own mistake")
@@ -399,48 +242,3 @@ def test_it_runs_as_a_process_of_its_own():
         process.stdin.close()
         assert process.wait(10) == 0
     assert (stats["requests"], stats["failure"]) == (1, 1)
-
-
-class Kind(Enum):
-    GOOD = "good"
-    POOR = "poor"
-
-
-class Claim(BaseModel):
-    text: str = Field(min_length=3, max_length=12)
-    kind: Kind
-    holds: Literal["yes", "no"] | None
-    parts: list["Claim"] = Field(default_factory=list, max_length=2)
-
-
-class Everything(BaseModel):
-    claims: list[Claim] = Field(min_length=2, max_length=3)
-    share: float = Field(gt=0, lt=1)
-    even: int = Field(ge=10, le=20, multiple_of=2)
-    below: int = Field(lt=-3)
-    over: float = Field(gt=100)
-    day: date
-    pair: tuple[int, str]
-    either: int | str
-    anything_else: bool = False
-
-
-@given(st.integers())
-def test_a_filled_schema_is_valid(seed):
-    schema = Everything.model_json_schema()
-    value = fill(schema, seed=seed, text="shown to the model")
-    jsonschema.validate(value, schema)
-    Everything.model_validate(value)
-
-
-@given(st.integers(-50, 50), st.integers(0, 50), st.booleans(), st.integers())
-def test_bounds_told_in_the_description_hold(low, wide, whole, seed):
-    schema = {"type": "integer", "minimum": low, "maximum": low + wide}
-    if not whole:
-        schema["type"] = "number"
-    assert low <= fill(transform_schema(schema), seed=seed) <= low + wide
-
-
-def test_a_pattern_is_more_than_it_can_fill():
-    with pytest.raises(ValueError, match="pattern"):
-        fill({"type": "string", "pattern": "a+"})

@@ -1,8 +1,6 @@
-"""Made-up runs to draw: a calm one, a hostile one, an empty one."""
+"""Made-up runs to draw."""
 
 import random
-
-import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.composite import Composite, composite
@@ -11,10 +9,14 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, Rate, Summary
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import CompositeSettings
-from trivium.traces.trace import Message, Span, SpanUsage, Trace, TraceProblem
+from trivium.traces.trace import Message, Span, SpanUsage, Trace
 
 WORKFLOW = ("manager", "researcher", "analyst", "synthesizer")
+
+
 TOOLS = ("get_paper", "get_section", "search_text", "extract_claims", "check_numbers", "write_review")
+
+
 HOSTILE = (
     "<script>alert('x')</script>",
     '"><img src=x onerror=alert(1)>',
@@ -28,8 +30,11 @@ HOSTILE = (
     "\ud800 lone",
 )
 
+
 PAPER = """The paper proposes a parser that shares its encoder between constituency and dependency trees. \
 Experiments on two treebanks show small but consistent gains over training each task alone."""
+
+
 REVIEW = """Strengths: the idea of one encoder for both formalisms is clean, the description is easy \
 to follow, and the ablation separates the effect of sharing from that of size.
 
@@ -37,6 +42,8 @@ Weaknesses: the gains are within what another random seed would give and no inte
 the comparison leaves out the strongest published dependency parser; the error analysis stays anecdotal.
 
 Recommendation: weak accept, on condition that variance over seeds is added."""
+
+
 REFERENCE = """This paper presents a joint model for constituency and dependency parsing with one encoder.
 
 The writing is clear and the motivation convincing. I am less convinced by the evaluation: improvements of \
@@ -352,216 +359,3 @@ PROVENANCE = {
     "versions": {"numpy": "2.3.1", "networkx": "3.5", "msgspec": "0.20.0"},
     "config": {"metrics": ["cosine", "jaccard", "similarity"], "repeats": 2},
 }
-
-
-SOURCE = f"""Abstract. {PAPER}
-
-1 Introduction. {"Parsing is an old task with many treebanks. " * 60}
-
-4 Results. Sharing the encoder gains 0.2 F1 on the first
-treebank and 0.1 on the second; we did not test significance."""
-
-VOTES = (
-    ("openai:gpt-4o", 0.8, 4),
-    ("openai:gpt-4o-mini", 0.6, 3),
-    ("anthropic:claude-haiku-4-5", None, None),
-)
-
-
-def judgement_detail() -> dict[str, object]:
-    """What a panel records of one judgement."""
-    quotes = {
-        "one encoder for BOTH formalisms": True,
-        "gains 0.2 F1 on the first treebank": True,
-        "the error analysis stays anecdotal": True,
-        "the authors release their code": False,
-    }
-    said = "The review names the missing significance test, which the paper admits to."
-    return {
-        "model": " + ".join(model for model, _, _ in VOTES),
-        "prompt": "9f31c0de77ab21e4",
-        "tokens": {"input": 5210, "output": 610},
-        "cost_usd": 0.001236,
-        "latency_seconds": 2.31,
-        "requests": 3,
-        "shared_by": 3,
-        "reason": said,
-        "evidence": [{"quote": quote, "found": found} for quote, found in quotes.items()],
-        "evidence_similarity": "cosine",
-        "criteria": {
-            "factual_correctness": {
-                "score": 4,
-                "explanation": "What it says of the results is in the paper.",
-            },
-            "methodology_understanding": {"score": 3.5, "explanation": "The ablation is taken at its word."},
-            "domain_knowledge": {"score": None, "explanation": "Nothing to tell by."},
-        },
-        "signals": {
-            "llm_evidence_count": 3,
-            "verbalized_confidence": 4,
-            "retrieval_similarity_mean": 0.412345,
-            "token_msp": None,
-            "panel_agreement": 1 / 3,
-        },
-        "panel": {
-            "asked": 4,
-            "failed": [{"model": "openai:o3-mini", "reason": "o3-mini did not answer within 60 s (5 tries)"}],
-        },
-        "votes": [
-            {
-                "model": model,
-                "value": value,
-                "reason": said if value else "not enough evidence",
-                "criteria": {"factual_correctness": {"score": score, "explanation": "so"}},
-                "signals": {"verbalized_confidence": 4, "token_msp": 0.91},
-                "tokens": {"input": 1737, "output": 203},
-                "cost_usd": 0.000412,
-            }
-            for model, value, score in VOTES
-        ],
-    }
-
-
-def claims_detail() -> dict[str, object]:
-    """What a judge records of a dimension that is scored by claims."""
-    verdicts = ("supported", "partly", "contradicted", "unverifiable")
-    return {
-        "model": "openai:gpt-4o",
-        "level": "acceptable",
-        "claims": [
-            {"claim": f"The gain is {place / 10} F1.", "importance": "major", "verdict": verdict}
-            for place, verdict in enumerate(verdicts)
-        ],
-        "aspects": [{"aspect": "significance", "covered": "partly", "quote": "the gains are within"}],
-        "samples": [0.6, 0.6, None],
-        "samples_asked": 4,
-        "passed_over": ["claude-haiku-4-5: HTTP 529"],
-        "evidence": [],
-    }
-
-
-def judged_view(number: int = 1) -> EvaluationView:
-    """An attempt that judges looked at."""
-    found = view(number)
-    scores = found.scores | {
-        "technical_accuracy": Score(
-            name="technical_accuracy",
-            tier="judge",
-            value=0.7,
-            reason="The review names the missing significance test, which the paper admits to.",
-            detail=judgement_detail(),
-        ),
-        "factual_accuracy": Score(
-            name="factual_accuracy", tier="judge", value=0.6, reason="Half holds.", detail=claims_detail()
-        ),
-        "clarity": Score(
-            name="clarity",
-            tier="judge",
-            value=0.41,
-            status="fallback",
-            method="similarity",
-            reason="no judge: gpt-4o: HTTP 503 (5 tries)",
-        ),
-    }
-    case = msgspec.structs.replace(found.case, source=SOURCE)
-    return msgspec.structs.replace(found, case=case, scores=scores)
-
-
-def hostile_judgement(attack: str, every: str) -> Score:
-    """A judgement in which every text is an attack, and some things are not what they should be."""
-    vote = {"model": attack, "value": attack, "level": every, "reason": every, "signals": {attack: attack}}
-    detail = dict.fromkeys(("model", "prompt", "cost_usd", "requests", "shared_by", "tokens"), attack)
-    detail |= {
-        "evidence": [{"quote": quote, "found": True} for quote in (attack, every)] + [attack, {"quote": 1}],
-        "criteria": {attack: {"score": every, "explanation": every}, every: attack},
-        "claims": [{"claim": every, "importance": attack, "verdict": attack}, attack],
-        "aspects": [{"aspect": every, "covered": attack}],
-        "signals": {attack: every},
-        "panel": {"asked": 2, "failed": [{"model": attack, "reason": every}, attack]},
-        "votes": [vote, attack, {}],
-        "samples": [attack, None],
-        "samples_asked": attack,
-        "passed_over": [every, 1],
-        "level": attack,
-        "evidence_similarity": attack,
-        attack: every,
-    }
-    return Score(name=attack, tier="judge", value=0.5, reason=every, method=attack, detail=detail)
-
-
-def hostile_view(number: int = 0) -> EvaluationView:
-    """An attempt in which every text is an attack."""
-    attack = HOSTILE[number % len(HOSTILE)]
-    every = "\n".join(HOSTILE)
-    spans = (
-        Span(id="1", kind="agent", name=attack, agent=attack, start=0.0, end=2.0),
-        Span(
-            id="2",
-            kind="tool",
-            name=attack,
-            agent=attack,
-            start=0.5,
-            end=0.2,
-            ok=False,
-            input=every,
-            output=every,
-        ),
-        Span(id="3", kind="tool", name=every, agent=attack, start=1.0, end=None, ok=None),
-    )
-    return EvaluationView(
-        case=Case(
-            id=f"{number}{attack}",
-            input=every,
-            references=(every, attack),
-            source=every,
-            tags=(attack,),
-            metadata={attack: attack},
-            expect=Expect(workflow=(attack,), tools=(ExpectedTool(name=attack),)),
-        ),
-        attempt=Attempt(
-            case=f"{number}{attack}",
-            output={attack: [every]},
-            seconds=1.0,
-            error=None if number % 2 else attack,
-            flags=(attack,),
-            metadata={attack: attack},
-            trace=Trace(
-                spans=spans,
-                messages=(Message(sender=attack, receiver=every, type=attack, content=every),),
-                problems=(TraceProblem(kind=attack, span=attack, what=every),),
-            ),
-        ),
-        scores={
-            attack: Score(
-                name=attack,
-                tier="text",
-                status="error",
-                reason=every,
-                method=attack,
-                raw=every,
-                detail={attack: every},
-            ),
-            f"judged {attack}": hostile_judgement(attack, every),
-        },
-        composite=Composite(value=0.5, parts={attack: 0.5, every: None}, recommendation=attack, reason=every),
-        passed=None,
-    )
-
-
-def hostile_summary() -> Summary:
-    """A summary in which every text is an attack."""
-    attack = "".join(HOSTILE)
-    base = summary()
-    return summary(
-        run=attack,
-        suite=attack,
-        metrics=dict(zip(HOSTILE, base.metrics.values(), strict=False)),
-        dimension_averages={attack: 0.5},
-        human_ceiling={HOSTILE[0]: next(iter(base.metrics.values()))},
-        failures=tuple(Failure(case=one, repeat=1, why=attack) for one in HOSTILE),
-        failures_left_out=12_345,
-        gates=tuple(GateAnswer(gate=one, answer=one, value=0.5, ci95=None, needs_cases=3) for one in HOSTILE),
-        warnings=HOSTILE,
-        errors=dict.fromkeys(HOSTILE, 1),
-        metadata={"seed": attack},
-    )

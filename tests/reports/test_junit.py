@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reports import samples
+from tests.reports.hostile_samples import hostile_summary, hostile_view
 from trivium.reports.junit import render_junit, write_junit
 
 ALLOWED = {
@@ -31,7 +32,7 @@ def test_counts_at_the_head_are_those_of_the_tests_below():
 
 
 def test_elements_stand_where_junit_has_them():
-    for element in parsed(samples.hostile_summary(), [samples.hostile_view(n) for n in range(20)]).iter():
+    for element in parsed(hostile_summary(), [hostile_view(n) for n in range(20)]).iter():
         assert {child.tag for child in element} <= ALLOWED.get(element.tag, set())
 
 

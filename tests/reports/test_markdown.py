@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.reports import samples
+from tests.reports.hostile_samples import hostile_summary
 from trivium.reports.markdown import code, prose, render_markdown
 
 texts = st.text(max_size=80) | st.text("`|\\<>&@#*_[]()!~: \n$wx.h/", max_size=40)
@@ -72,7 +73,7 @@ def test_prose_reads_as_the_text(text):
 
 
 def test_every_row_of_a_table_has_the_cells_of_its_head():
-    for summary in (samples.summary(), samples.hostile_summary()):
+    for summary in (samples.summary(), hostile_summary()):
         width = 0
         cells = 0
         for token in tokens(render_markdown(summary)):
@@ -90,7 +91,7 @@ def test_every_row_of_a_table_has_the_cells_of_its_head():
 
 
 def test_a_hostile_summary_adds_no_markup():
-    assert harmless(render_markdown(samples.hostile_summary()))
+    assert harmless(render_markdown(hostile_summary()))
 
 
 def test_warnings_stand_before_the_figures():

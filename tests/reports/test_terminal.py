@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.reports import samples
+from tests.reports.hostile_samples import hostile_summary
 from trivium.reports.as_text import as_text
 from trivium.reports.terminal import SummaryTable
 
@@ -18,7 +19,7 @@ def lines(summary, **options):
 
 
 @pytest.mark.parametrize("width", [80, 100, 104, 140, 200])
-@pytest.mark.parametrize("summary", [samples.summary(), samples.hostile_summary()], ids=["calm", "hostile"])
+@pytest.mark.parametrize("summary", [samples.summary(), hostile_summary()], ids=["calm", "hostile"])
 def test_the_table_fits_its_columns(summary, width):
     assert max(cell_len(line) for line in lines(summary, width=width)) <= width
 
@@ -55,7 +56,7 @@ def test_warnings_come_before_any_figure():
 
 
 def test_no_control_character_of_a_stranger_reaches_the_terminal():
-    text = as_text(SummaryTable(samples.hostile_summary()), colour=False)
+    text = as_text(SummaryTable(hostile_summary()), colour=False)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
 

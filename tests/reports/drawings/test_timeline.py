@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reports import samples
+from tests.reports.hostile_samples import hostile_view
 from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
 from trivium.traces.trace import Span, Trace
 
@@ -119,7 +120,7 @@ def test_times_are_marked_in_round_numbers():
 
 
 def test_names_of_strangers_are_escaped():
-    trace = samples.hostile_view().attempt.trace
+    trace = hostile_view().attempt.trace
     made = draw_timeline(msgspec.structs.replace(trace, messages=()))
     assert "<script" not in made.svg
     ET.fromstring(made.svg)

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from tests.reports import samples
+from tests.reports.hostile_samples import hostile_view
 from tests.reports.html.parsed import Page
+from tests.reports.judged_samples import judged_view
 from trivium.reports.html.case import anchor, case_context
 from trivium.reports.html.document import environment
 
@@ -16,7 +17,7 @@ def rendered(view):
 
 @pytest.fixture(scope="module")
 def html():
-    return rendered(samples.judged_view())
+    return rendered(judged_view())
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_a_fallback_is_never_shown_as_a_judgement(text):
 
 
 def test_whatever_a_file_says_of_a_judgement_becomes_no_markup():
-    calm, hostile = (Page(rendered(view)) for view in (samples.judged_view(), samples.hostile_view(0)))
+    calm, hostile = (Page(rendered(view)) for view in (judged_view(), hostile_view(0)))
     assert set(hostile.tags) <= set(calm.tags) | {"b", "li", "ul"}
     assert hostile.open == []
     assert "<script>alert('x')</script>" in hostile.text

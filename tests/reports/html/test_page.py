@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reports import samples
+from tests.reports.hostile_samples import hostile_summary, hostile_view
 from tests.reports.html.parsed import Page
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.html.case import case_context
@@ -40,8 +41,8 @@ def calm(tmp_path_factory):
 def hostile(tmp_path_factory):
     return written(
         tmp_path_factory.mktemp("hostile") / "report.html",
-        samples.hostile_summary(),
-        [samples.hostile_view(number) for number in range(2 * len(samples.HOSTILE))],
+        hostile_summary(),
+        [hostile_view(number) for number in range(2 * len(samples.HOSTILE))],
         provenance={text: {text: [text]} for text in samples.HOSTILE},
     )
 
@@ -250,7 +251,7 @@ def test_a_trace_has_timeline_graphs_and_a_table_of_steps(tmp_path):
 
 
 def test_problems_of_a_trace_beyond_those_shown_are_counted(tmp_path):
-    view = samples.hostile_view(1)
+    view = hostile_view(1)
     trace = view.attempt.trace
     trace = msgspec.structs.replace(trace, problems=trace.problems * 50)
     view = msgspec.structs.replace(view, attempt=msgspec.structs.replace(view.attempt, trace=trace))
@@ -263,7 +264,7 @@ def test_problems_of_a_trace_beyond_those_shown_are_counted(tmp_path):
 )
 def test_the_markup_of_an_attempt_does_not_depend_on_what_strangers_wrote(text):
     def markup(text):
-        view = samples.hostile_view(1)
+        view = hostile_view(1)
         case = msgspec.structs.replace(
             view.case,
             id=text,

@@ -13,6 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 import trivium as tv
 from tests.reports import samples
 from tests.reports.comparing import samples as comparisons
+from tests.reports.hostile_samples import hostile_summary
 from tests.reports.pairs.test_reports import comparison as pairs
 
 ROOT = Path(__file__).parents[3]
@@ -160,9 +161,7 @@ def test_what_has_no_drawing_of_its_own_shows_the_terminals_table() -> None:
     assert "win rate" in shown(pairs()).text
 
 
-@pytest.mark.parametrize(
-    "record", [samples.hostile_summary(), comparisons.hostile(), pairs("<script>x</script>")]
-)
+@pytest.mark.parametrize("record", [hostile_summary(), comparisons.hostile(), pairs("<script>x</script>")])
 def test_texts_of_strangers_are_shown_and_never_obeyed(record: object) -> None:
     page = shown(record)  # refuses whatever is no mark-up of ours
 

@@ -9,18 +9,11 @@ from scipy import stats
 import trivium as tv
 from tests.goldens import data
 from tests.runs.suites import Says
-from trivium.store.store import Store
 from trivium.suites.case import Expect
 from trivium.suites.settings import Settings, SuccessRule
 
 NEUTRAL = "zero_shot/neutral/no_reviews/set226"
 MARGIN = 0.02
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(str(tmp_path / "store.db")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

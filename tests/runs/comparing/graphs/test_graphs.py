@@ -15,13 +15,6 @@ from trivium.metrics.graph.interaction_graph import interaction_graph
 from trivium.metrics.graph.tool_graph import tool_graph
 from trivium.runs.comparing.graphs.edges import edges_of, paces_of
 from trivium.store.outline import AttemptOutline
-from trivium.store.store import Store
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(str(tmp_path / "store.db")) as opened:
-        yield opened
 
 
 def edges(graphs):
