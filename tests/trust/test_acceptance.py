@@ -1,18 +1,14 @@
 """Certified acceptance keeps its promise in simulated worlds where the truth is known."""
 
 import json
-from math import comb, log
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom
 
 from tests.goldens import data
 from trivium.errors import TrustError
 from trivium.trust.acceptance import certify
-from trivium.trust.evidence import Betting, ExactBinomial, Hoeffding
 
 EPSILON, DELTA = 0.1, 0.1
 
@@ -150,53 +146,6 @@ def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():
     for size in (2, 5):
         assert certified(21, size).threshold is None
         assert certified(40, size).threshold == 0.5
-
-
-@given(st.integers(1, 60), st.floats(0.02, 0.5), st.data())
-def test_the_exact_tail_is_the_binomial_sum(n, epsilon, picks):
-    lost = picks.draw(st.integers(0, n))
-    evidence = ExactBinomial(epsilon)
-    evidence.accept(np.arange(n), np.arange(n) < lost)
-    by_hand = sum(comb(n, k) * epsilon**k * (1 - epsilon) ** (n - k) for k in range(lost + 1))
-    assert evidence.log_p() == pytest.approx(log(by_hand), abs=1e-9)
-    limit = evidence.bound(DELTA)
-    assert (limit == 1) == (lost == n)
-    if limit < 1:
-        again = ExactBinomial(limit)
-        again.accept(np.arange(n), np.arange(n) < lost)
-        assert again.log_p() == pytest.approx(log(DELTA), abs=1e-6)
-
-
-@given(st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=1, max_size=24), st.floats(0.05, 0.5))
-def test_evidence_does_not_depend_on_how_verdicts_arrive(verdicts, epsilon):
-    codes, wrong = np.array([v[0] for v in verdicts]), np.array([float(v[1]) for v in verdicts])
-    for kind in (Betting, Hoeffding):
-        together, singly = (kind(epsilon, groups=8, size=24) for _ in range(2))
-        together.accept(codes, wrong)
-        for at in range(codes.size):
-            singly.accept(codes[at : at + 1], wrong[at : at + 1])
-        assert singly.log_p() == pytest.approx(together.log_p(), abs=1e-9)
-        limit = together.bound(DELTA)
-        assert wrong.mean() <= limit + 1e-9
-        if together.log_p() <= log(DELTA):
-            assert limit <= epsilon + 1e-8
-
-
-def test_the_capital_of_a_bettor_is_fair_where_the_error_is_at_the_limit():
-    rng, epsilon = np.random.default_rng(6), 0.2
-    capital = []
-    for _ in range(4_000):
-        evidence = Betting(epsilon, groups=10, size=2)
-        evidence.accept(np.repeat(np.arange(10), 2), np.repeat(rng.random(10) < epsilon, 2).astype(float))
-        capital.append(np.exp(-evidence.log_p()))  # at least 1: the p-value is cut there
-    assert (np.array(capital) >= 1 / DELTA).mean() <= DELTA
-
-
-def test_hoeffding_by_hand():
-    evidence = Hoeffding(0.3, groups=50, size=2)
-    evidence.accept(np.repeat(np.arange(50), 2), np.zeros(100))
-    assert evidence.log_p() == pytest.approx(-2 * 50 * 0.3**2)
-    assert evidence.bound(0.05) == pytest.approx((log(20) / 100) ** 0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize(

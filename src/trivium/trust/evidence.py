@@ -75,16 +75,12 @@ class Clustered:
 
     def bound(self, delta: float) -> float:
         """See ``Evidence``."""
-        seen = float(self._lost.sum() / self._taken.sum())
 
-        def excess(limit: float) -> float:
+        def excess(limit: float) -> float:  # falls as the limit rises
             return self._log_p_of(limit) - log(delta)
 
-        highest = 1 - 1e-9
-        if seen >= highest or excess(highest) > 0:
-            return 1.0
-        lowest = max(seen, 1e-12)
-        return float(brentq(excess, lowest, highest, xtol=1e-9)) if excess(lowest) > 0 else lowest
+        lowest, highest = 1e-12, 1 - 1e-9
+        return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
 
     def log_p(self) -> float:
         """See ``Evidence``."""
