@@ -6,6 +6,7 @@ import math
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from random import Random
+from threading import current_thread, main_thread
 from time import perf_counter
 
 from trivium.agents.adapter import AgentAdapter, AgentFailure, Reply, Request
@@ -110,9 +111,11 @@ async def _call(agent: AgentAdapter, request: Request) -> Reply:
     """The call, with what would end the whole process made a failure of this try."""
     try:
         return await agent.call(request)
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+    except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+            raise  # it may be Ctrl-C, which comes to that thread alone
         raise AgentFailure(f"the agent raised {type(error).__name__}: {error}") from error
 
 

@@ -1,9 +1,7 @@
 """What ``run`` and ``score`` share: loading the suite, evaluating it, presenting the run."""
 
 import signal
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from typing import Any
 
 import msgspec
@@ -11,6 +9,7 @@ import msgspec
 from trivium.cli.options import split_names
 from trivium.cli.outcome import exit_code, interrupted, just_made, own_command_line, present
 from trivium.cli.progress import ProgressBar
+from trivium.cli.standard_output import kept_for_answers
 from trivium.errors import TriviumError
 from trivium.runs.evaluate import evaluate
 from trivium.suites.suite import Suite
@@ -47,8 +46,7 @@ def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -
     # A service manager's polite end is treated like Ctrl-C: what came back is stored.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        # What an agent prints is no answer of ours: standard output is for the table or the JSON alone.
-        with redirect_stdout(sys.stderr):
+        with kept_for_answers():
             run = evaluate(
                 suite,
                 metrics=split_names(given["metrics"]),

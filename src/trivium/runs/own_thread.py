@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from threading import Event, Thread
 from typing import Any, TypeVar
 
@@ -12,7 +13,8 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end and return what it returns.
 
     Ctrl-C cancels it, waits until it has cleaned up, and raises KeyboardInterrupt; a second one leaves it
-    behind at once.
+    behind at once. What another task raises to end the process ends that task alone: Ctrl-C comes to the main
+    thread, and who exits there is not asked here.
     """
     loop = asyncio.new_event_loop()
     task: asyncio.Task[T] | None = None
@@ -29,11 +31,11 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     def work() -> None:
         asyncio.set_event_loop(loop)
         try:
-            loop.run_until_complete(main())
+            _run_to_its_end(loop, loop.create_task(main()))
+            _run_to_its_end(loop, loop.create_task(loop.shutdown_asyncgens()))
         except BaseException as error:  # handed over to the thread that waits
             failure.append(error)
         finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
             over.set()
 
@@ -48,6 +50,14 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
+    """Run a task whatever others raise: asyncio stops its loop at the exceptions that end a process."""
+    while not task.done():
+        with suppress(KeyboardInterrupt, SystemExit):
+            loop.run_until_complete(task)
+    task.result()
 
 
 def _wait(over: Event) -> None:
