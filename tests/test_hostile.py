@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -77,6 +79,57 @@ def test_whatever_an_agent_does_the_run_goes_on_and_says_so(capsys, does, said):
     (failure,) = summary["failures"]
     assert failure["case"] == "bad"
     assert failure["why"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("raise KeyboardInterrupt", "the agent raised KeyboardInterrupt"),
+        ("sys.exit(5)", "the agent raised SystemExit: 5"),
+        ("raise asyncio.CancelledError", "the agent cancelled itself"),
+        ("raise GeneratorExit", "the agent raised GeneratorExit"),
+    ],
+)
+def test_a_coroutine_ends_no_process(capsys, does, said):
+    Path("a_coroutine.py").write_text(
+        "import asyncio, sys\n"
+        "async def answer(question):\n"
+        "    if question == 'bad':\n"
+        f"        {does}\n"
+        "    return 'good'\n"
+    )
+    code, summary = answer(capsys, "run", suite("before", "bad", "after"), "--agent", "a_coroutine.py:answer")
+    assert (code, summary["passed"]) == (3, 2)
+    assert summary["failures"][0]["why"].startswith(said)
+
+
+def test_what_a_coroutine_leaves_behind_ends_no_process(capsys):
+    Path("leaving.py").write_text(
+        "import asyncio, sys\n"
+        "async def leave(): sys.exit(5)\n"
+        "async def answer(question):\n"
+        "    left = asyncio.create_task(leave())\n"
+        "    await asyncio.wait([left])\n"
+        "    assert isinstance(left.exception(), SystemExit)\n"
+        "    return 'good'\n"
+    )
+    code, summary = answer(capsys, "run", suite("a", "b"), "--agent", "leaving.py:answer")
+    assert (code, summary["passed"]) == (0, 2)
+
+
+def test_what_an_agent_and_its_children_print_is_no_answer_of_ours():
+    Path("loud.py").write_text(
+        "import os, subprocess\n"
+        "def answer(question):\n"
+        "    print('printed', flush=True)\n"
+        "    os.write(1, b'written\\n')\n"
+        "    subprocess.run(['echo', 'of a child'], check=True)\n"
+        "    return 'good'\n"
+    )
+    command = [sys.executable, "-m", "trivium", "run", suite("a"), "--agent", "loud.py:answer", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert json.loads(done.stdout)["passed"] == 1
+    assert done.stderr == "printed\nwritten\nof a child\n"
 
 
 @pytest.mark.parametrize(

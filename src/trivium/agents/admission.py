@@ -15,19 +15,22 @@ import msgspec
 from trivium.agents.adapter import AgentFailure
 from trivium.suites.door import clean
 
+OUTPUT = "output"
+
 DEEPEST = 200
 """Levels of lists and objects in an output; far below where JSON libraries give up."""
 
 
-def admit(output: Any, *, limit: int) -> tuple[Any, tuple[str, ...]]:
-    """An output as it is kept.
+def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
+    """An output, or what else user code gave back, as it is kept.
 
     Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
-    other libraries plain numbers.
+    other libraries plain numbers, arrays lists.
 
     Args:
         output: Whatever came back.
         limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
+        called: What it is, for errors.
 
     Returns:
         The clean JSON value, and what was changed at the door.
@@ -35,30 +38,32 @@ def admit(output: Any, *, limit: int) -> tuple[Any, tuple[str, ...]]:
     Raises:
         AgentFailure: When it is too large, too deep, or no JSON value.
     """
-    plain = _plain(output, "", 0, _Room(limit))
+    plain = _plain(output, called, 0, _Room(limit, called))
     value, flags = clean(plain)
     size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
     if size > limit:
-        raise too_large(limit)
+        raise too_large(limit, called)
     return value, tuple(flags)
 
 
-def too_large(limit: int) -> AgentFailure:
-    """The failure of an output over the limit."""
-    return AgentFailure(f"the output is larger than {limit:,} bytes (limits.output_bytes)")
+def too_large(limit: int, called: str = OUTPUT) -> AgentFailure:
+    """The failure of an output, or of something else, over its limit."""
+    setting = " (limits.output_bytes)" if called == OUTPUT else ""
+    return AgentFailure(f"the {called} is larger than {limit:,} bytes{setting}")
 
 
 class _Room:
     """Bytes that are left; a value that is shared a million times over is small until it is written."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, called: str) -> None:
         self.limit = limit
+        self.called = called
         self.left = limit
 
     def take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise too_large(self.limit)
+            raise too_large(self.limit, self.called)
 
 
 def _plain(value: Any, path: str, depth: int, room: _Room) -> Any:
@@ -75,10 +80,13 @@ def _plain(value: Any, path: str, depth: int, room: _Room) -> Any:
         room.take(1)
         return _number(value, path)
     if depth >= DEEPEST:
-        raise AgentFailure(f"the output is nested deeper than {DEEPEST} levels")
+        raise AgentFailure(f"the {room.called} is nested deeper than {DEEPEST} levels")
     if isinstance(value, list | tuple):
         room.take(2)
         return [_plain(item, f"{path}[{place}]", depth + 1, room) for place, item in enumerate(value)]
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None)
+    if callable(as_list) and not isinstance(value, type):  # arrays, and numbers that are no Real
+        return _plain(as_list(), path, depth + 1, room)
     fields = _fields(value, path)
     room.take(2)
     return {
@@ -123,7 +131,7 @@ def _fields(value: Any, path: str) -> Mapping[Any, Any]:
 
 
 def _where(path: str) -> str:
-    return f"output{path}" if path else "the output"
+    return path if "." in path or "[" in path else f"the {path}"
 
 
 def _kind(value: Any) -> str:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from random import Random
-from threading import current_thread, main_thread
 from time import perf_counter
 
 from trivium.agents.adapter import AgentAdapter, AgentFailure, Reply, Request
 from trivium.agents.admission import admit
 from trivium.agents.attempt import Attempt
-from trivium.agents.failing import reason, retry_after, shown, wait_seconds, worth_retrying
+from trivium.agents.failing import may_be_ctrl_c, reason, retry_after, shown, wait_seconds, worth_retrying
 from trivium.agents.reply import NOTHING
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -114,8 +113,8 @@ async def _call(agent: AgentAdapter, request: Request) -> Reply:
     except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
-            raise  # it may be Ctrl-C, which comes to that thread alone
+        if may_be_ctrl_c(error):
+            raise
         raise AgentFailure(f"the agent raised {type(error).__name__}: {error}") from error
 
 

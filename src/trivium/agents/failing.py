@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
+from threading import current_thread, main_thread
 from typing import Any
 
 from trivium.agents.adapter import AgentFailure
@@ -50,6 +51,11 @@ def reason(error: BaseException) -> str:
         return shown(text)
     kind = type(error).__name__
     return shown(f"{kind}: {text}" if text else kind)
+
+
+def may_be_ctrl_c(error: BaseException) -> bool:
+    """Whether a user may have raised it, not the code that was called: Ctrl-C comes to one thread alone."""
+    return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
 
 
 def worth_retrying(error: BaseException) -> bool:

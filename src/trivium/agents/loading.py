@@ -11,10 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trivium.agents import importing
 from trivium.agents.adapter import AgentAdapter
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.function import FunctionAgent
 from trivium.agents.failing import reason
+from trivium.agents.importing import import_here, make_importable
 from trivium.errors import AgentError, suggest
 
 FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
@@ -97,10 +99,8 @@ def _module(place: str, spec: str) -> ModuleType:
         return _module_of_file(Path(place), spec)
     if not all(part.isidentifier() for part in place.split(".")):
         raise AgentError(spec, f'"{place}" is no module name; expected {FORMS}')
-    _make_importable(Path.cwd())
-    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
     try:
-        return importlib.import_module(place)
+        return import_here(place)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
             raise _broken(place, spec, error) from error  # a module that the agent itself imports
@@ -114,7 +114,7 @@ def _module_of_file(file: Path, spec: str) -> ModuleType:
     if not file.is_file():
         near = suggest(file.name, [each.name for each in file.parent.glob("*.py")])
         raise AgentError(spec, f"there is no file {file}.{near}")
-    _make_importable(file.resolve().parent)  # as when Python runs the file
+    make_importable(file.resolve().parent)  # as when Python runs the file
     name = f"trivium_agent_{file.stem}"
     found = importlib.util.spec_from_file_location(name, file.resolve())
     if found is None or found.loader is None:
@@ -129,11 +129,6 @@ def _module_of_file(file: Path, spec: str) -> ModuleType:
     return module
 
 
-def _make_importable(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-
 def _neighbours(name: str) -> list[str]:
     """Modules that stand where a module was looked for."""
     package = name.rpartition(".")[0]
@@ -143,10 +138,13 @@ def _neighbours(name: str) -> list[str]:
 
 def _broken(place: str, spec: str, error: BaseException) -> AgentError:
     """The module is there, but running it failed: where, and with what."""
+    own = {__file__, importing.__file__}
     frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename and frame.filename not in own
     ]
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return AgentError(spec, f"importing {place} failed{where}: {reason(error)}")
 
 

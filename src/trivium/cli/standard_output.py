@@ -9,7 +9,7 @@ from typing import IO
 
 @contextmanager
 def kept_for_answers() -> Iterator[None]:
-    """Meanwhile what is printed goes to standard error, from Python or not, by this process or its children."""
+    """Meanwhile what is printed goes to standard error, by Python or not, here or in a child process."""
     out, err = _descriptor(sys.stdout), _descriptor(sys.stderr)
     with redirect_stdout(sys.stderr):
         if out is None or err is None:  # closed, or a test listens in their place

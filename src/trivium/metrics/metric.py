@@ -168,9 +168,18 @@ def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Calla
         name: How suites and reports call it.
         needs: Metrics whose scores must be there first.
         version: See :class:`Metric`.
+
+    Raises:
+        ValueError: If the name is empty, or one of Trivium's own.
     """
+    from trivium.metrics.registry import OWN_NAMES
+
+    if not name.strip():
+        raise ValueError("a metric needs a name")
 
     def decorate(cls: type[M]) -> type[M]:
+        if name in OWN_NAMES and cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
+            raise ValueError(f'a metric of Trivium is called "{name}"; give {cls.__name__} another name')
         made = dataclass(frozen=True, kw_only=True)(cls)
         made.name = name
         made.fixed_needs = tuple(needs)

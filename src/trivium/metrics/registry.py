@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+from trivium.agents.importing import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import REGISTERED, Metric
 from trivium.suites.legacy import renamed
@@ -46,6 +47,9 @@ CASE_FIGURES = ("path_agreement",)
 
 FOLDED = ("composite", "pass_rate")
 """Figures that are no metrics; a bar may be set on them."""
+
+OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *FOLDED})
+"""Names that no metric from elsewhere may take."""
 
 PLANNING = "planning_rationality"
 """The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
@@ -107,16 +111,19 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
         if found is not None:
             return found
-    target = BUILT_IN.get(name) or _from_packages().get(name) or (name if ":" in name else None)
-    if target is None:
+    target: str = BUILT_IN.get(name) or _from_packages().get(name) or name
+    if ":" not in target.strip(":"):
         raise SuiteError("", Problem("metrics", no_metric(name, known_metrics(settings))))
     module, _, attribute = target.partition(":")
     try:
-        named = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SuiteError("", Problem("metrics", f'"{name}" cannot be loaded: {error}')) from error
+        named = getattr(import_module(module) if target != name else import_here(module), attribute)
+    except (Exception, SystemExit) as error:  # a module that a user wrote may raise anything
+        kind = f"{type(error).__name__}: " if not isinstance(error, ImportError | AttributeError) else ""
+        raise SuiteError("", Problem("metrics", f'"{name}" cannot be loaded: {kind}{error}')) from error
     if not (isinstance(named, type) and issubclass(named, Metric)):
         raise SuiteError("", Problem("metrics", f'"{name}" is no Metric class'))
+    if not named.name:
+        raise SuiteError("", Problem("metrics", f'"{name}" has no name: it lacks the decorator @metric("…")'))
     return named
 
 
@@ -150,6 +157,10 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
     def add(name: str, wanted_by: tuple[str, ...]) -> None:
         cls = metric_class(name, settings)
         if cls.name in ordered:
+            if type(ordered[cls.name]) is not cls:
+                raise SuiteError(
+                    "", Problem("metrics", f'"{name}": another metric is called "{cls.name}" too')
+                )
             return
         if cls.name in wanted_by:
             raise SuiteError("", Problem("metrics", f"{' → '.join((*wanted_by, cls.name))} need each other"))

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.failing import may_be_ctrl_c, reason
 from trivium.metrics.metric import Metric, Stopped, Subject
+from trivium.metrics.outside import admitted, is_from_outside
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.score import Score
 from trivium.suites.case import Case
@@ -62,30 +64,40 @@ def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
     if not subjects:
         return []
     try:
-        return metric.score_many(subjects)
+        return _given(metric, subjects)
     except Stopped:
         raise
-    except Exception as error:  # one bad attempt must not cost the others their scores
-        log.debug("%s failed on a batch of %d: %r", metric.name, len(subjects), error)
+    except BaseException as error:  # one bad attempt must not cost the others their scores
+        if may_be_ctrl_c(error):
+            raise
+        log.debug("%s failed on a batch of %d: %s", metric.name, len(subjects), reason(error))
     return [_score_alone(metric, subject) for subject in subjects]
 
 
 def _score_alone(metric: Metric, subject: Subject) -> Score:
     try:
-        (score,) = metric.score_many([subject])
+        (score,) = _given(metric, [subject])
     except Stopped:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if may_be_ctrl_c(error):
+            raise
         where = f"{subject.attempt.case}, repeat {subject.attempt.repeat}"
-        log.warning("%s failed on %s: %r", metric.name, where, error)
-        return metric.error(f"{type(error).__name__}: {error}")
+        log.warning("%s failed on %s: %s", metric.name, where, reason(error))
+        return metric.error(reason(error))
     return score
 
 
+def _given(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
+    if not is_from_outside(metric):
+        return metric.score_many(subjects)
+    return admitted(metric, metric.score_many(list(subjects)), len(subjects))
+
+
 def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
-    reason = f"the attempt failed: {attempt.error}"
+    why = f"the attempt failed: {attempt.error}"
     return {
-        metric.name: (metric.ok(0.0, reason=reason) if metric.name == "success" else metric.skipped(reason))
+        metric.name: (metric.ok(0.0, reason=why) if metric.name == "success" else metric.skipped(why))
         for metric in metrics
     }
 

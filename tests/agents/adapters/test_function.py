@@ -211,9 +211,15 @@ def test_pydantic_records_enums_and_numpy_numbers_become_json():
         RED = "red"
 
     output = asked(
-        lambda q: {"r": Review(text="t"), "c": Colour.RED, "n": np.float64(0.5), "i": np.int64(3), 4: 5}
+        lambda q: {
+            "r": Review(text="t"),
+            "c": Colour.RED,
+            "n": np.float64(0.5),
+            "i": np.int64(3),
+            4: np.eye(1),
+        }
     ).output
-    assert output == {"r": {"text": "t"}, "c": "red", "n": 0.5, "i": 3, "4": 5}
+    assert output == {"r": {"text": "t"}, "c": "red", "n": 0.5, "i": 3, "4": [[1.0]]}
 
 
 def test_an_output_that_holds_itself_is_a_failed_attempt():

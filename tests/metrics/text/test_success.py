@@ -103,7 +103,10 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "def share(case, attempt): return 0.25\n"
         "def wild(case, attempt): return 7\n"
         "def found(case, attempt): return [attempt.text]\n"
-        "def nothing(case, attempt): return None\n",
+        "def nothing(case, attempt): return None\n"
+        "import numpy\n"
+        "def other_number(case, attempt): return numpy.float32(0.5)\n"
+        "async def later(case, attempt): return False\n",
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
@@ -120,6 +123,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("share", "", 0.25),
         ("found", "", 1.0),
         ("nothing", "", 0.0),
+        ("other_number", "", 0.5),
     ],
 )
 def test_success_may_be_a_predicate(rules: str, name: str, output: str, expected: float):
@@ -130,6 +134,15 @@ def test_a_predicate_that_returns_nonsense_is_an_error_of_that_attempt(rules: st
     score = tv.score("success", output="x", success=SuccessRule(predicate=f"{rules}:wild"))
     assert (score.status, score.value) == ("error", None)
     assert "returned 7" in str(score.reason)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'later' was never awaited:RuntimeWarning")
+def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
+    score = tv.score("success", output="x", success=SuccessRule(predicate=f"{rules}:later"))
+    assert (score.status, score.reason) == (
+        "error",
+        "TypeError: the predicate is a coroutine; expected a plain function",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """Success: whether an attempt did what it should (spec: metrics, T1.6)."""
 
-import importlib
-import math
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
+from inspect import isawaitable
+from numbers import Real
 from typing import Any, Self
 
 from trivium.agents.attempt import Attempt
+from trivium.agents.importing import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import Metric, Skip, Subject, metric
 from trivium.metrics.registry import metric_class
@@ -142,12 +141,9 @@ def _predicate(spec: str) -> Predicate:
     where = "success.predicate"
     if not (module and name):
         raise SuiteError("", Problem(where, f'found "{spec}", expected package.module:function'))
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        found = importlib.import_module(module)
-    except Exception as error:  # a module that a user wrote may raise anything
+        found = import_here(module)
+    except (Exception, SystemExit) as error:  # a module that a user wrote may raise anything
         raise SuiteError("", Problem(where, f"importing {module} failed: {error!r}")) from error
     function = getattr(found, name, None)
     if not callable(function):
@@ -161,8 +157,11 @@ def _verdict(answer: Any) -> float:
     """What a predicate said, in [0, 1]: a truth value, or a number for partial success."""
     if isinstance(answer, bool) or answer is None:
         return float(bool(answer))
-    if isinstance(answer, int | float):
-        if math.isfinite(answer) and 0 <= answer <= 1:
-            return float(answer)
+    if isawaitable(answer):
+        raise TypeError("the predicate is a coroutine; expected a plain function")
+    if isinstance(answer, Real):
+        number = float(answer)
+        if 0 <= number <= 1:
+            return number
         raise ValueError(f"the predicate returned {answer}, expected True, False or a number in [0, 1]")
     return float(bool(answer))
