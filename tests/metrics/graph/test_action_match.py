@@ -4,6 +4,7 @@ import csv
 import json
 from collections import Counter
 
+import msgspec
 import pytest
 
 from tests.goldens import data
@@ -58,6 +59,9 @@ def test_the_suite_may_say_what_only_reads_and_the_case_outweighs_it():
     assert match(*spans).value == 0.0
     assert match(*spans, tools=reading, expected=(ExpectedTool(name="book", reads=False),)).value == 1.0
     assert match(*spans, tools=reading).value == 1.0  # nothing is left to compare
+    wrong = tool("1", "book", input={"id": 8})
+    assert match(wrong, tools=reading, expected=(msgspec.structs.replace(BOOK, reads=False),)).value == 0.0
+    assert match(wrong, tools=reading, expected=(BOOK,)).value == 1.0
 
 
 def test_details_list_what_is_missing_and_what_is_extra():
