@@ -8,7 +8,7 @@ import msgspec
 
 from tests.store.samples import new_run
 from trivium.metrics.judge.models.call import Reply
-from trivium.store.answers import StoredAnswers, count_answers, empty_answers
+from trivium.store.answers import StoredAnswers, empty_answers, kept_answers
 from trivium.store.store import Store
 
 REPLY = Reply(
@@ -90,12 +90,12 @@ def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
             answers.keep(run.id, REPLY)
             answers.close()
         store.finish(done, "done", summary={})
-        assert count_answers(store)[0] == 2
+        assert kept_answers(store).answers == 2
         empty_answers(store)
         assert answers.fetch(["r1", "r2"]) == {"r2": REPLY}
-        count, size = count_answers(store)
-        assert count == 1
-        assert 0 < size < 1000
+        kept = kept_answers(store)
+        assert kept.answers == 1
+        assert 0 < kept.bytes < 1000
 
 
 def test_a_damaged_answer_is_forgotten(url, caplog):
@@ -132,7 +132,7 @@ def test_several_processes_keep_answers_at_once(any_url):
             new_run(store, id=name)
         processes = [subprocess.Popen([sys.executable, "-c", _KEEPER, any_url, name]) for name in names]
         assert [process.wait() for process in processes] == [0, 0, 0]
-        assert count_answers(store)[0] == 600
+        assert kept_answers(store).answers == 600
 
 
 def test_a_store_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path):

@@ -3,12 +3,15 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from trivium.cli import options
+
+if TYPE_CHECKING:
+    from trivium.store.answers import Kept
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "judge": (("pydantic_ai", "opentelemetry.sdk"), "judges, and PydanticAI agents"),
@@ -59,7 +62,7 @@ def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) ->
     if empty_cache:
         click.echo(_empty_cache(store))
         return
-    findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), _store(store)]
+    findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), *_store(store)]
     if as_json:
         from trivium.cli.outcome import print_json
 
@@ -134,27 +137,39 @@ def _encoder(named: str | None) -> Finding:
 
 
 def _empty_cache(url: str) -> str:
-    from trivium.store.answers import count_answers, empty_answers
+    from trivium.store.answers import empty_answers, kept_answers
     from trivium.store.store import Store
 
     with Store(url, create=False) as opened:
-        before, _ = count_answers(opened)
+        before = kept_answers(opened).answers
         empty_answers(opened)
-        after, _ = count_answers(opened)
+        after = kept_answers(opened).answers
         left = f"; {after:,} of runs that go on stay" if after else ""
         return f"{opened.name}: {before - after:,} answers of judges dropped{left}"
 
 
-def _store(url: str) -> Finding:
+def _store(url: str) -> list[Finding]:
     from trivium.errors import TriviumError
-    from trivium.store.answers import count_answers
+    from trivium.store.answers import kept_answers
     from trivium.store.store import Store
 
     try:
         with Store(url, create=False) as opened:
-            count: Any = len(opened.runs())
-            answers, size = count_answers(opened)
-            found = f"{opened.name}: {count} runs, {answers:,} answers of judges ({size / 1e6:.1f} MB)"
-            return Finding(what="store", ok=True, found=found)
+            runs, kept = len(opened.runs()), kept_answers(opened)
+            return [
+                Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs"),
+                Finding(what="cache", ok=True, found=_cache(kept)),
+            ]
     except TriviumError as error:
-        return Finding(what="store", ok=False, found=str(error))
+        return [Finding(what="store", ok=False, found=str(error))]
+
+
+def _cache(kept: "Kept") -> str:
+    from datetime import UTC, datetime
+
+    if kept.oldest is None:
+        return "no answers of judges"
+    since = datetime.fromtimestamp(kept.oldest, tz=UTC).date()
+    size = kept.bytes / 1e6
+    told = f"{size:,.1f} MB" if size >= 0.1 else f"{kept.bytes:,} bytes"
+    return f"{kept.answers:,} answers of judges, {told}, all used since {since} (judge.cache_mb bounds it)"

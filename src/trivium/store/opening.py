@@ -25,7 +25,7 @@ from trivium.errors import MissingExtra, StoreError
 from trivium.store import tables
 
 DEFAULT_URL = "sqlite:///.trivium/store.db"
-NEWEST = "0002"
+NEWEST = "0003"
 """Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
 
 _BUSY_MS = 30_000

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     Double,
     Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -90,6 +91,10 @@ answers = Table(
     Column("run", _Number, primary_key=True, autoincrement=False, index=True),
     Column("created", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("used", Double, nullable=False, server_default="0"),
+    Column("size", Integer, nullable=False, server_default="0"),
+    # Holds all that is asked of their use, so that nobody has to go through the bodies.
+    Index("ix_answers_use", "used", "size", "run"),
 )
 
 spending = Table(

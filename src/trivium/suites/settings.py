@@ -158,6 +158,8 @@ class JudgeSettings(
         max_tokens: Most tokens of an answer; None takes what its dimensions need. A request in flight is held
             against the budget at this bound.
         cache: Whether the answers of other runs of the store are taken, instead of asking anew.
+        cache_mb: Most megabytes of answers that the store keeps when a run ends; those that were not used
+            for longest leave first.
         on_failure: What stands in for a judgement that cannot be had (T2.6).
     """
 
@@ -182,6 +184,7 @@ class JudgeSettings(
     prices: dict[str, dict[Literal["input", "output"], Weight]] = {}
     max_tokens: Count | None = None
     cache: bool = True
+    cache_mb: Weight = 500
     on_failure: Literal["tier1", "skip", "fail"] = "tier1"
 
 

@@ -1,5 +1,7 @@
 """What was answered once is not asked again, where that is wanted."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ import trivium as tv
 from tests.judge_server import MALFORMED, at, rate_limited
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.cli.main import run_command
+from trivium.store.answers import kept_answers
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
 
@@ -107,3 +110,19 @@ def test_emptying_the_cache_has_all_asked_anew(store, monkeypatch):
         assert run_command(["doctor", "--empty-cache", "--store", store.url]) == 0
         run(suite(2), store)
         assert len(server.requests) == 4
+
+
+def test_the_doctor_says_how_large_the_cache_is(store, monkeypatch, capsys):
+    with provider(monkeypatch):
+        run(suite(2), store)
+    assert run_command(["doctor", "--json", "--store", store.url]) == 0
+    findings = {one["what"]: one for one in msgspec.json.decode(capsys.readouterr().out)}
+    size = kept_answers(store).bytes
+    today = datetime.now(tz=UTC).date()
+    assert findings["cache"]["found"].startswith(
+        f"2 answers of judges, {size:,} bytes, all used since {today}"
+    )
+    assert run_command(["doctor", "--empty-cache", "--store", store.url]) == 0
+    assert "2 answers of judges dropped" in capsys.readouterr().out
+    assert run_command(["doctor", "--store", store.url]) == 0
+    assert "no answers of judges" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from tests.judge_server import JudgeServer
 from tests.judge_server.faults import ANSWER, HANG
 from tests.runs.judging.suites import MODEL, provider, review, run, suite
 from trivium.runs import pipeline
-from trivium.store.answers import count_answers
+from trivium.store.answers import kept_answers
 from trivium.store.store import Store
 
 CASES = 12
@@ -67,19 +67,21 @@ def test_cancelling_waits_for_no_judge(tmp_path, monkeypatch, store, asked):
     assert done.summary().metrics["clarity"].status == {"ok": CASES}
 
 
-def test_answers_that_had_come_are_not_paid_again(monkeypatch, store):
+@pytest.mark.parametrize("cache_mb", [500, 0], ids=["bound", "none-is-kept-that-nobody-needs"])
+def test_answers_that_had_come_are_not_paid_again(monkeypatch, store, cache_mb):
     half = [f"Review paper {i}." for i in range(CASES // 2)]
-    judged = suite(CASES, timeout=600, concurrency=CASES, cache=False)
+    judged = suite(CASES, timeout=600, concurrency=CASES, cache=False, cache_mb=cache_mb)
 
     def plan(question):
         return ANSWER if any(each in question.prompt for each in half) else HANG
 
     with provider(monkeypatch, plan=plan):
-        cut = cut_short(judged, store, lambda: count_answers(store)[0] == CASES // 2, agent=review)
+        cut = cut_short(judged, store, lambda: kept_answers(store).answers == CASES // 2, agent=review)
     with provider(monkeypatch) as server:
         done = run(judged, store, resume=cut)
     assert server.counts["answered"] == CASES // 2
     assert done.summary().metrics["clarity"].status == {"ok": CASES}
+    assert kept_answers(store).answers == (CASES if cache_mb else 0)
 
 
 @pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])

@@ -17,7 +17,7 @@ import pytest
 from tests.judge_server import JudgeServer, Question, Reaction, faults
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
 from trivium.runs.run import Run
-from trivium.store.answers import count_answers
+from trivium.store.answers import kept_answers
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 24, 4
@@ -77,7 +77,7 @@ def _state(folder: Path) -> tuple[str | None, int]:
         return None, 0
     with Store(str(folder / "store.db"), create=False) as store:
         runs = store.runs()
-        return (runs[0].id if runs else None), count_answers(store)[0]
+        return (runs[0].id if runs else None), kept_answers(store).answers
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -104,7 +104,7 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
         assert scored == Counter(f"c{i}" for i in range(CASES))
         summary = Run(store, record).summary()
         assert summary.metrics["clarity"].status == {"ok": CASES}
-        assert count_answers(store)[0] == CASES
+        assert kept_answers(store).answers == CASES
     # What was noted is of the whole run: all that is kept was paid for, and nothing twice.
     assert CASES - lost <= summary.spent.answered <= server.counts["answered"]
     assert summary.spent.answered >= CASES - 2 * 2 * AT_ONCE

@@ -4,12 +4,14 @@ import pytest
 
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.store.store import Store
+from trivium.suites.settings import JudgeSettings
 
 CHANGES = [
     {"budget_usd": 0.0},
     {"budget_tokens": 1},
     {"prices": {MODEL: {"input": 7.0, "output": 9.0}}},
     {"cache": False},
+    {"cache_mb": 0},
     {"max_tokens": 321},
 ]
 
@@ -25,6 +27,11 @@ def seen(folder, monkeypatch, **keys) -> tuple:
         for summary in summaries
     ]
     return [summary.metrics["clarity"].status for summary in summaries], spent, sent
+
+
+def test_every_key_of_the_cache_is_tried():
+    tried = {key for change in CHANGES for key in change}
+    assert {key for key in JudgeSettings.__struct_fields__ if key.startswith("cache")} <= tried
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))

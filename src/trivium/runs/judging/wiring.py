@@ -29,9 +29,10 @@ async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> 
     if bench is None:
         yield
         return
-    answers = StoredAnswers(store, run, shared=bench.settings.cache)
+    settings = bench.settings
+    answers = StoredAnswers(store, run, shared=settings.cache, most_mb=settings.cache_mb)
     books = StoredBooks(store, run)
-    purse = run_purse(bench.settings, books=books)
+    purse = run_purse(settings, books=books)
     bench.equip(answers=answers, purse=purse)
 
     def end() -> None:
@@ -43,5 +44,6 @@ async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> 
 
     try:
         yield
+        answers.over()
     finally:
         await asyncio.to_thread(end)

@@ -76,12 +76,13 @@ def judge_pairs(
         raise ComparisonError("", problems)
     meeting = _Meeting(base, head, settings)
     bench = Bench(asked)
-    answers = StoredAnswers(head.store, head.record, shared=asked.cache)
+    answers = StoredAnswers(head.store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
     books = RememberedBooks()
     bench.equip(answers=answers, purse=run_purse(asked, books=books))
     try:
         seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, bench=bench)
         pairs = _judge_all(seat, meeting)
+        answers.over()
     finally:
         bench.close()
         answers.close()
