@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trivium.errors import TrustError
-from trivium.trust.agreeing import RANKED, RATES, agreement, krippendorff_alpha
+from trivium.trust.agreeing import RANKED, RATES, agreement, krippendorff_alpha, measures
 
 pairs = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=25)
 
@@ -138,7 +138,8 @@ def test_what_is_not_defined_says_why():
     assert (one["exact"].interval, one["exact"].reason) == (None, "one group")
     assert one["spearman"].reason == "one group"
     nothing = agreement([], [], [])
-    assert (nothing.n, nothing.figures["kendall"].reason) == (0, "no item has both labels")
+    assert (nothing.n, nothing.groups, nothing.labels) == (0, 0, ())
+    assert nothing.figures["kendall"].reason == "no item has both labels"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,10 @@ def test_what_makes_no_sense_is_refused(changes, says):
 def test_measurements_are_no_grades():
     with pytest.raises(TrustError, match="for grades"):
         agreement(np.arange(501), np.arange(501), range(501))
+    figures = agreement(np.arange(500), np.arange(500), range(500), resamples=0).figures
+    assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
+        dict.fromkeys(figures, 1)
+    )
 
 
 def test_without_resamples_there_are_figures_and_no_resampled_intervals():
@@ -166,3 +171,13 @@ def test_without_resamples_there_are_figures_and_no_resampled_intervals():
     assert figures["exact"].interval is not None
     assert figures["kappa"].value == pytest.approx(1 - (1 / 4) / (1 - 5 / 16))
     assert (figures["kappa"].interval, figures["kappa"].reason) == (None, "fewer than two resamples")
+
+
+def test_tables_in_stacks_have_the_figures_of_each():
+    tables = np.random.default_rng(4).integers(0, 9, (2, 3, 4, 4)).astype(float)
+    tables[1, 2] = np.diag([5.0, 0, 0, 0])  # one label throughout: not defined
+    labels = np.array([1.0, 2.0, 4.0, 5.0])
+    stacked = measures(tables, labels)
+    for at in np.ndindex(2, 3):
+        assert stacked[:, *at] == pytest.approx(measures(tables[at], labels), nan_ok=True)
+    assert np.isnan(stacked[:, 1, 2]).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trivium.trust.bootstrapping import bootstrap
+from trivium.trust.bootstrapping import bootstrap, leave_one_out
 from trivium.trust.estimates import estimate
 from trivium.trust.groups import Groups
 
@@ -110,3 +110,30 @@ def test_bca_of_a_figure_beyond_every_resample_says_that_it_has_none():
     assert found.point == worth.sum() > found.replicates.max()
     assert found.interval is None
     assert found.why_none == "beyond every resample, so its bias cannot be told"
+
+
+@pytest.mark.parametrize("at_once", [None, 1, 4, 25, 99])
+def test_each_group_is_left_out_once_however_many_are_at_a_time(at_once):
+    def sums_and_sizes(counts):
+        return np.stack([SUMS @ counts, SIZES @ counts])
+
+    found = leave_one_out(sums_and_sizes, 25, at_once=at_once)
+    assert found == pytest.approx(np.stack([SUMS.sum() - SUMS, SIZES.sum() - SIZES]))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_the_level_asked_for_is_that_of_the_interval(level):
+    found = bootstrap(mean_of_weights, CODES.tolist(), resamples=400, method="percentile", level=level)
+    ends = np.quantile(found.replicates, [(1 - level) / 2, (1 + level) / 2])
+    assert (found.interval.low, found.interval.high) == pytest.approx(tuple(ends))
+    assert (found.interval.level, found.interval.n, found.interval.groups) == (level, CODES.size, 25)
+
+
+def test_bca_leaves_out_whole_groups_whatever_the_statistic_is_given():
+    left_out = (SUMS.sum() - SUMS) / (SIZES.sum() - SIZES)
+    for given, statistic in (("weights", mean_of_weights), ("items", lambda rows: VALUES[rows].mean())):
+        found = bootstrap(statistic, CODES.tolist(), resamples=300, method="bca", given=given)
+        expected = estimate(
+            VALUES.mean(), found.replicates, groups=25, n=CODES.size, method="bca", left_out=left_out
+        ).interval
+        assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))

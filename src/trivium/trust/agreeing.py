@@ -118,7 +118,7 @@ def agreement(
         resamples=resamples,
         seed=seed,
         rng="pcg64",
-        at_once=max(1, min(1024, _CELLS_AT_ONCE // labels.size**2)),
+        at_once=min(1024, _CELLS_AT_ONCE // labels.size**2),
         threads=1,
     )
     if not resamples:
@@ -164,7 +164,7 @@ def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
     labels, codes = np.unique(given[there], return_inverse=True)
     counts = np.zeros((given.shape[0], labels.size))
     np.add.at(counts, (np.nonzero(there)[0], codes), 1)
-    pairs = counts / np.maximum(1, counts.sum(axis=1, keepdims=True) - 1)
+    pairs = counts / (counts.sum(axis=1, keepdims=True) - 1)
     alpha = contingency.ordinal_alpha(counts.T @ pairs - np.diag(pairs.sum(axis=0)))
     return None if np.isnan(alpha) else float(alpha)
 
