@@ -14,6 +14,13 @@ def test_the_legacy_generator_is_randomstate_called_once_a_resample(groups):
     assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
 
 
+@pytest.mark.parametrize("groups", [1, 5, 256, 1000])
+def test_the_generator_is_numpys_called_once_for_all_resamples(groups):
+    expected = np.random.default_rng(9).integers(groups, size=(7, groups), dtype=np.int32).tolist()
+    draw = drawing(groups, seed=9, rng="pcg64")
+    assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
+
+
 @pytest.mark.parametrize("rng", ["legacy", "pcg64"])
 @pytest.mark.parametrize("groups", [11, 200_000])
 def test_chunks_do_not_change_what_is_drawn(rng, groups):
@@ -57,7 +64,7 @@ def test_resamples_come_back_in_the_order_they_were_drawn(threads):
 
 def test_no_resamples_give_nothing():
     found = over_resamples(lambda weights: weights, 5, resamples=0, seed=0, rng="pcg64")
-    assert found.size == 0
+    assert found.shape == (0, 0)
 
 
 def test_what_goes_wrong_in_a_thread_is_not_lost():
