@@ -110,6 +110,7 @@ def test_bca_of_a_figure_beyond_every_resample_says_that_it_has_none():
     assert found.point == worth.sum() > found.replicates.max()
     assert found.interval is None
     assert found.why_none == "beyond every resample, so its bias cannot be told"
+    assert bootstrap(lambda w: (w > 0) @ worth, range(20), resamples=200, method="percentile").interval
 
 
 @pytest.mark.parametrize("at_once", [None, 1, 4, 25, 99])

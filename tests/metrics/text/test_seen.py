@@ -31,6 +31,10 @@ def test_a_huge_value_is_not_kept():
     memory.keep("small", "s", 2)
     memory.keep("huge", "h", 3)
     assert (memory.get("small"), memory.get("huge")) == ("s", None)
+    roomy: Seen[str] = Seen(room=87)
+    roomy.keep("an eighth", "e", 10)
+    roomy.keep("more", "m", 11)
+    assert (roomy.get("an eighth"), roomy.get("more")) == ("e", None)
 
 
 def test_keeping_twice_counts_once():
