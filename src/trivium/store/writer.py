@@ -47,7 +47,8 @@ class Writer:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="trivium-writer", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            if len(self._due) == 1:  # with more, it is awake already, or will look when it is done
+                self._changed.notify_all()
 
     def flush(self) -> None:
         """Return when everything that was handed over is committed.

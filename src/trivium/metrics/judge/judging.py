@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from functools import partial
 
 import msgspec
@@ -74,8 +74,10 @@ class Judge:
             Stopped: If the bench was closed before they were there.
         """
         self.begin(subjects)
+        judged = [subject.begun[self] for subject in subjects]
+        wait(judged)  # awake once for all of them, not for each
         try:
-            return [subject.begun[self].result() for subject in subjects]
+            return [each.result() for each in judged]
         except CancelledError:
             raise Stopped from None
 
