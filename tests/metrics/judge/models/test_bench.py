@@ -86,15 +86,21 @@ def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
 def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, seats):
     bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency))
     begun, most = 0, 0
+    submitted, full = threading.Event(), asyncio.Event()
 
     async def judged():
         nonlocal begun, most
+        submitted.wait()  # holds the loop up until all of them are there
         begun += 1
         most = max(most, begun)
-        await asyncio.sleep(0.01)
+        if begun == seats:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0)
         begun -= 1
 
     under_way = [bench.submit(judged) for _ in range(1000)]
+    submitted.set()
     for each in under_way:
         each.result()
     bench.close()
