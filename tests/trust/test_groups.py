@@ -7,6 +7,11 @@ def test_whole_numbers_are_ordered_as_numbers():
     assert ordered_ids(["100", "9", "-3", "62"]) == ["-3", "9", "62", "100"]
 
 
+def test_an_id_that_comes_again_is_the_same_group():
+    assert ordered_ids(iter(["10", "9", "10"])) == ["9", "10"]
+    assert ordered_ids(iter(["b", "a", "b"])) == ["a", "b"]
+
+
 def test_other_ids_are_ordered_by_code_point():
     assert ordered_ids(["b", "10", "9", "Z", "é"]) == ["10", "9", "Z", "b", "é"]
 

@@ -30,6 +30,11 @@ def test_success_is_a_similarity_of_at_least_the_bar(value: float, expected: flo
     assert (score.value, score.raw, score.method) == (expected, value, "similarity ≥ 0.8")
 
 
+def test_without_a_rule_it_is_similarity_that_counts():
+    case, attempt = tv.Case(id="1", input=None), tv.Attempt(case="1", output="x")
+    assert Success().score(Subject(case, attempt, similarity(0.8))).method == "similarity ≥ 0.8"
+
+
 def test_success_is_skipped_where_its_metric_is():
     why = similarity(None, status="skipped", reason="the case has no reference")
     score = judged(SuccessRule(metric="similarity"), scores=why)
@@ -104,6 +109,8 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "def wild(case, attempt): return 7\n"
         "def found(case, attempt): return [attempt.text]\n"
         "def nothing(case, attempt): return None\n"
+        "def whole(case, attempt): return 1.0\n"
+        "def below(case, attempt): return -0.1\n"
         "import numpy\n"
         "def other_number(case, attempt): return numpy.float32(0.5)\n"
         "async def later(case, attempt): return False\n",
@@ -123,17 +130,20 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("share", "", 0.25),
         ("found", "", 1.0),
         ("nothing", "", 0.0),
+        ("whole", "", 1.0),
         ("other_number", "", 0.5),
     ],
 )
 def test_success_may_be_a_predicate(rules: str, name: str, output: str, expected: float):
-    assert judged(SuccessRule(predicate=f"{rules}:{name}"), output=output).value == expected
+    score = judged(SuccessRule(predicate=f"{rules}:{name}"), output=output)
+    assert (score.value, score.method) == (expected, f"predicate my_rules:{name}")
 
 
-def test_a_predicate_that_returns_nonsense_is_an_error_of_that_attempt(rules: str):
-    score = tv.score("success", output="x", success=SuccessRule(predicate=f"{rules}:wild"))
+@pytest.mark.parametrize(("name", "said"), [("wild", "returned 7"), ("below", "returned -0.1")])
+def test_a_predicate_that_returns_nonsense_is_an_error_of_that_attempt(rules: str, name: str, said: str):
+    score = tv.score("success", output="x", success=SuccessRule(predicate=f"{rules}:{name}"))
     assert (score.status, score.value) == ("error", None)
-    assert "returned 7" in str(score.reason)
+    assert said in str(score.reason)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'later' was never awaited:RuntimeWarning")
@@ -154,6 +164,7 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
         (SuccessRule(regex="x", reward=0.0), "names regex and reward"),
         (SuccessRule(metric="jaccard"), "which value of jaccard"),
         (SuccessRule(metric="jaccard", at_least=1.5), "found 1.5"),
+        (SuccessRule(metric="jaccard", at_least=-0.5), "found -0.5"),
         (SuccessRule(metric="similarty", at_least=0.5), 'Did you mean "similarity"?'),
         (SuccessRule(exact=True, at_least=0.5), "goes with success.metric only"),
         (SuccessRule(regex="("), "is no pattern"),

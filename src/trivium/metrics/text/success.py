@@ -39,7 +39,7 @@ class Success(Metric):
         settings: The suite's, whose rubrics the rule may name.
     """
 
-    rule: SuccessRule = SuccessRule(metric="similarity", at_least=DEFAULT_BAR)
+    rule: SuccessRule = SuccessRule(metric="similarity")
     settings: Settings | None = None
 
     def __post_init__(self) -> None:
@@ -155,8 +155,6 @@ def _predicate(spec: str) -> Predicate:
 
 def _verdict(answer: Any) -> float:
     """What a predicate said, in [0, 1]: a truth value, or a number for partial success."""
-    if isinstance(answer, bool) or answer is None:
-        return float(bool(answer))
     if isawaitable(answer):
         raise TypeError("the predicate is a coroutine; expected a plain function")
     if isinstance(answer, Real):
