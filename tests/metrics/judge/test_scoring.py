@@ -1,10 +1,20 @@
 """Scores by hand: what a judge answered, and what it comes to."""
 
+import itertools
+from fractions import Fraction
+
 import pytest
 
-from trivium.metrics.judge.panels.majority import majority
+from trivium.agents.attempt import Attempt
+from trivium.metrics.judge.judgement import nearest_level
+from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
 from trivium.metrics.judge.rubrics.scoring import value_of
+from trivium.metrics.metric import Subject
+from trivium.metrics.registry import metric_class
+from trivium.metrics.score import Score
+from trivium.suites.case import Case
+from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import Criterion, Dimension
 
 TWO = Dimension(
@@ -43,3 +53,71 @@ def test_major_claims_count_twice_and_aspects_alike():
 )
 def test_a_majority_is_more_than_half(verdicts, said):
     assert majority(verdicts) is said
+
+
+CRITERIA = [each for rubric in BUILT_IN.values() for each in rubric.dimensions if each.criteria]
+
+
+@pytest.mark.parametrize("scale", ["ratio", "minmax"])
+@pytest.mark.parametrize("dimension", CRITERIA, ids=lambda each: each.name)
+def test_scores_that_are_equal_are_the_same_number(dimension, scale):
+    """By fractions, which do not round: or else samples that agree would count as different scores."""
+    weights = [Fraction(str(each.weight)) for each in dimension.criteria]
+    numbers: dict[Fraction, set] = {}
+    for values in itertools.product(range(1, 6), repeat=len(weights)):
+        given = {each.name: float(value) for each, value in zip(dimension.criteria, values, strict=True)}
+        mean = sum(map(Fraction.__mul__, weights, map(Fraction, values))) / sum(weights)
+        score = mean / 5 if scale == "ratio" else (mean - 1) / 4
+        numbers.setdefault(score, set()).add(value_of(answer(criteria=given), dimension, scale=scale))
+    for score, found in numbers.items():
+        (value,) = found
+        assert value == pytest.approx(float(score), abs=1e-12)
+        assert 0 <= value <= 1
+
+
+LEVELS = {"excellent": "1", "good": "0.8", "acceptable": "0.6", "poor": "0.3", "failed": "0"}
+
+
+def test_a_mean_that_is_the_pass_mark_passes():
+    """0.7 is reached by many levels together, some of which add up to a hair less in floating point."""
+    overall = metric_class("agent.overall")()
+    weights = {name: Fraction(str(weight)) for name, weight in overall.weights.items()}
+    reached = 0
+    for levels in itertools.product(map(Fraction, LEVELS.values()), repeat=len(weights)):
+        mean = sum(map(Fraction.__mul__, weights.values(), levels)) / sum(weights.values())
+        if abs(mean - Fraction("0.7")) > Fraction("0.005"):
+            continue
+        reached += mean == Fraction("0.7")
+        subject = Subject(Case(id="c", input=None), Attempt(case="c"))
+        votes = {
+            name: [{"model": judge, "value": float(level)} for judge in ("one", "other")]
+            for name, level in zip(weights, levels, strict=True)
+        }
+        for name, level in zip(weights, levels, strict=True):
+            subject.scores[name] = Score(name=name, tier="judge", status="ok", value=float(level))
+        assert overall.score(subject).detail["passed"] == (mean >= Fraction("0.7"))
+        by_each = by_judge(
+            {
+                name: Score(name=name, tier="judge", status="ok", value=0.5, detail={"votes": votes[name]})
+                for name in weights
+            },
+            overall.weights,
+        )
+        assert {value >= 0.7 for value in by_each.values()} == {mean >= Fraction("0.7")}
+    assert reached > 20
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        (0.9, "good"),
+        (0.7, "acceptable"),
+        (0.45, "poor"),
+        (0.15, "failed"),
+        (0.46, "acceptable"),
+        (1.0, "excellent"),
+    ],
+)
+def test_the_level_shown_is_the_nearest_and_ties_go_down(value, level):
+    """0.45 is as far from 0.3 as from 0.6, which floating point does not know."""
+    assert nearest_level(value, Dimension(name="d", asks="?").levels) == level

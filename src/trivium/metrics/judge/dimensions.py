@@ -13,6 +13,7 @@ from trivium.metrics.judge.judging import Judge
 from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
+from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.score import Score, Tier
@@ -136,7 +137,7 @@ class Overall(Metric):
             raise Skip("no dimension of the rubric has a score")
         leaning = [name for name in there if scores[name].status == "fallback"]
         total = sum(self.weights[name] for name in there)
-        value = min(1.0, sum(self.weights[name] * score for name, score in there.items()) / total)
+        value = round(sum(self.weights[name] * score for name, score in there.items()) / total, DIGITS)
         each = by_judge(scores, self.weights)
         passed = (
             majority([mean >= self.pass_mark for mean in each.values()]) if each else value >= self.pass_mark

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.metrics.judge.models.asking import Answered
-from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
+from trivium.metrics.judge.rubrics.scoring import DIGITS, raw_of, value_of
 from trivium.metrics.judge.signals.consistency import consistency, modal
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
@@ -108,7 +108,7 @@ def judgement_of(
 
 def nearest_level(value: float, levels: dict[str, float]) -> str:
     """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
-    return min(levels, key=lambda name: (abs(levels[name] - value), levels[name]))
+    return min(levels, key=lambda name: (round(abs(levels[name] - value), DIGITS), levels[name]))
 
 
 def taken(samples: Sequence[Answered], dimensions: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from trivium.metrics.judge.judgement import Judgement, nearest_level
+from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.judge.signals.consistency import consistency
 from trivium.metrics.judge.signals.evidence import folded
 from trivium.suites.rubrics.rubric import Dimension
@@ -116,7 +117,7 @@ def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:
     if 2 * len(numbers) <= len(votes):
         return None
     if dimension.criteria or dimension.claims or dimension.aspects:
-        return float(median(numbers))
+        return round(float(median(numbers)), DIGITS)
     level, count = Counter(vote.judgement.raw for vote in votes if vote.value is not None).most_common(1)[0]
     return dimension.levels[level] if 2 * count > len(votes) else None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.score import Score
 
 
@@ -20,7 +21,7 @@ def by_judge(scores: Mapping[str, Score], weights: Mapping[str, float]) -> dict[
                 model = vote["model"]
                 sums[model] = sums.get(model, 0.0) + weights[name] * vote["value"]
                 totals[model] = totals.get(model, 0.0) + weights[name]
-    return {model: min(1.0, total / totals[model]) for model, total in sums.items()}
+    return {model: round(total / totals[model], DIGITS) for model, total in sums.items()}
 
 
 def majority(verdicts: Sequence[bool]) -> bool | None:

@@ -7,6 +7,9 @@ from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
 
 VERDICT_VALUES = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "unverifiable": 0.0}
 COVERED_VALUES = {"yes": 1.0, "partly": 0.5, "no": 0.0}
+DIGITS = 12
+"""Decimals of a score: without the rest, which is rounding, equal scores are equal numbers."""
+
 IMPORTANCE_WEIGHTS = {"major": 2.0, "minor": 1.0}
 
 
@@ -50,19 +53,19 @@ def _of_criteria(answer: Answer, dimension: Dimension, scale: Scale) -> float | 
             return None
         mean += criterion.weight / total * value
     score = mean / LIKERT_MOST if scale == "ratio" else (mean - 1) / (LIKERT_MOST - 1)
-    # A weighted mean of values in bounds may round to a hair outside them.
-    return min(1.0, max(0.0, score))
+    return round(score, DIGITS)
 
 
 def _of_claims(claims: Sequence[Claim]) -> float | None:
     total = sum(IMPORTANCE_WEIGHTS[claim.importance] for claim in claims)
     if not claims:
         return None
-    return (
-        sum(IMPORTANCE_WEIGHTS[claim.importance] * VERDICT_VALUES[claim.verdict] for claim in claims) / total
-    )
+    found = sum(IMPORTANCE_WEIGHTS[claim.importance] * VERDICT_VALUES[claim.verdict] for claim in claims)
+    return round(found / total, DIGITS)
 
 
 def _of_aspects(aspects: Sequence[Aspect]) -> float | None:
     """The share that is covered; an aspect that is partly covered counts half."""
-    return sum(COVERED_VALUES[each.covered] for each in aspects) / len(aspects) if aspects else None
+    if not aspects:
+        return None
+    return round(sum(COVERED_VALUES[each.covered] for each in aspects) / len(aspects), DIGITS)
