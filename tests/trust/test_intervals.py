@@ -72,6 +72,56 @@ def test_unequal_groups_have_the_cluster_robust_error_of_a_regression():
 
 
 @pytest.mark.parametrize(
+    ("values", "sizes", "parts"),
+    [
+        # Values differ between groups only: a group weighs by the square of its size.
+        ([0.4, 0.5, 0.6, 0.9, 0.5], [1, 1, 2, 3, 1], [1, 1, 4, 9, 1]),
+        # They differ within groups only, in pairs that balance, but for one: each value weighs alike.
+        (None, [2, 4, 6, 2, 4], [2, 4, 6, 2, 4]),
+    ],
+)
+def test_groups_of_unequal_size_have_satterthwaites_degrees_of_freedom(values, sizes, parts):
+    groups = np.repeat(np.arange(5), sizes)
+    if values is None:
+        values = np.tile([0.3, 0.7], groups.size // 2) + 0.01 * (groups == 2)
+    else:
+        values = np.repeat(values, sizes)
+    found = mean_interval(values, groups, low=None, high=None)
+    freedom = 4 / 5 * sum(parts) ** 2 / sum(part**2 for part in parts)
+    t = stats.t.ppf(0.975, np.floor(freedom))  # rounded down, on the safe side
+    assert (found.high - found.low) / 2 == pytest.approx(t * found.std_error)
+
+
+def drawn(rng, mean, correlation, groups):
+    """A share for each group, with this mean and intra-group correlation, and groups of 1 to 8."""
+    room = (1 - correlation) / correlation
+    codes = np.repeat(np.arange(groups), rng.integers(1, 9, groups))
+    return rng.beta(mean * room, (1 - mean) * room, groups)[codes], codes
+
+
+@pytest.mark.parametrize(
+    ("mean", "groups", "sets"), [(0.02, 200, 2500), (0.9, 20, 2500), (0.9, 50, 2500), (0.98, 20, 2500)]
+)
+def test_intervals_of_rates_hold_the_truth_with_few_groups_that_differ_much(mean, groups, sets):
+    rng, held = np.random.default_rng(8), 0
+    for _ in range(sets):
+        shares, codes = drawn(rng, mean, 0.5, groups)
+        found = rate_interval(rng.uniform(size=codes.size) < shares, codes)
+        held += found.low <= mean <= found.high
+    assert 0.927 < held / sets < 0.985
+
+
+@pytest.mark.parametrize(("mean", "groups"), [(0.97, 20), (0.97, 50), (0.03, 50), (0.7, 20)])
+def test_intervals_of_means_hold_the_truth_where_scores_crowd_at_an_end(mean, groups):
+    rng, held, sets = np.random.default_rng(9), 0, 1500
+    for _ in range(sets):
+        shares, codes = drawn(rng, mean, 0.5, groups)
+        found = mean_interval(rng.binomial(20, shares) / 20, codes)
+        held += found.low <= mean <= found.high
+    assert 0.93 < held / sets < 0.985
+
+
+@pytest.mark.parametrize(
     ("value", "low", "high", "expected"),
     [
         (1.0, 0, 1, (0.05**0.1, 1)),

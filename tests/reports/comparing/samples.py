@@ -26,7 +26,7 @@ def delta(mean: float | None, reach: float | None, answer: str = "pass", **field
         "pairs": 4_956,
         "left_out": 0,
         "groups": 40,
-        "method": "cluster t (G-1)",
+        "method": "cluster t",
         "answer": answer,
         "needs_cases": 0,
         "worst": (),

@@ -73,6 +73,6 @@ def left_out(graphs: GraphComparison, shown: int) -> str:
 def note(graphs: GraphComparison) -> str:
     """How it was worked out."""
     return (
-        f"times an attempt, averaged by case; {share(graphs.level)} intervals by cluster t (G-1), "
+        f"times an attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
         f"p by exact sign tests over {counted(graphs.groups, 'group')}; ? may be chance"
     )
