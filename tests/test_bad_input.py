@@ -5,10 +5,12 @@ afterwards. What can be wrong in a suite's text alone is a table of its own in `
 """
 
 import json
+import os
 import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +86,10 @@ WRONG = {
     "broken Parquet": Row(
         {"s.parquet": "PAR1"}, "score s.parquet --outputs good.jsonl", ("s.parquet: is no Parquet file",)
     ),
+    "number beyond the store's": of_suite(
+        "repeats: found the number 123456789012", repeats=123456789012345678901234
+    ),
+    "more resamples than anybody waits for": of_suite("resamples: found the number 10", resamples=10**12),
     # names of metrics, wherever they stand
     "unknown metric": of_suite(
         'suite "s": metrics[1]: no metric is called "cosin". Did you mean "cosine"?',
@@ -161,6 +167,9 @@ WRONG = {
     ),
     "trace in no file": outputs(
         '{"case": "1", "trace": {"file": "no.json"}}', 'line 1: trace.file: there is no file "no.json"'
+    ),
+    "trace in a file that cannot be": outputs(
+        json.dumps({"case": "1", "trace": {"file": "a" * 5000}}), "line 1: trace.file:", "File name too long"
     ),
     "trace in no format": outputs(
         '{"case": "1", "trace": {"file": "good.jsonl", "format": "otpl"}}',
@@ -301,6 +310,46 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong_where(folder, row):
         assert out == "", "nothing is shown as if it were a result"
     assert folder.stored() == folder.kept
     assert not (folder.path / "pwned").exists()
+
+
+def test_a_link_that_leads_nowhere_says_so(folder):
+    (folder.path / "linked.jsonl").symlink_to("gone.jsonl")
+    code, _, err = folder.call("score cases.jsonl --outputs linked.jsonl")
+    assert (code, err) == (2, "Error: linked.jsonl: is a link to gone.jsonl, which is not there\n")
+
+
+def test_a_report_goes_where_a_link_leads_and_takes_the_place_of_no_device(folder):
+    (folder.path / "there").mkdir()
+    (folder.path / "linked.html").symlink_to("there/report.html")
+    assert folder.call("show --html linked.html --quiet")[0] == 0
+    assert (folder.path / "linked.html").is_symlink()
+    report = (folder.path / "there" / "report.html").read_bytes()
+    os.mkfifo(folder.path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((folder.path / "pipe").read_bytes()))
+    reader.start()
+    assert folder.call("show --html pipe --quiet")[0] == 0
+    reader.join()
+    assert (folder.path / "pipe").is_fifo()
+    assert read[0] == report
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show --quiet --html",
+        "show --quiet --markdown",
+        "show --quiet --junit",
+        "export --output",
+        "schema --output",
+    ],
+)
+def test_a_full_disk_is_said_when_a_report_is_written(folder, command):
+    code, _, err = folder.call(f"{command} /dev/full")
+    assert code == 2
+    assert "/dev/full: cannot be written: No space left on device" in err
+    assert Path("/dev/full").is_char_device()
 
 
 @pytest.mark.parametrize("name", ["huge.jsonl", "huge.csv", "huge.yaml", "huge.json", "huge.toml"])

@@ -208,7 +208,8 @@ async def _ask(
                     yield position, case, repeat
 
     try:
-        await ask_and_score(due(), adapter, pipeline, settings)
+        at_once = min(settings.limits.attempts_at_once, len(suite) * settings.repeats)
+        await ask_and_score(due(), adapter, pipeline, settings, at_once=at_once)
     finally:
         await adapter.close()
 

@@ -10,7 +10,7 @@ from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
-Count = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -227,7 +227,7 @@ class Settings(
     metrics: Texts | None = None
     references: Literal["best", "mean"] = "best"
     group: str | None = None
-    repeats: Count = 1
+    repeats: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     reduce: Literal["mean", "best", "worst", "majority"] = "mean"
     failed_attempts: Literal["zero", "skip"] = "zero"
     encoder: str | None = None
@@ -242,5 +242,5 @@ class Settings(
     gates: dict[str, Gate] = {}
     margin: Share = 0.02
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.95
-    resamples: Count = 10_000
+    resamples: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     seed: Annotated[int, Meta(ge=0)] = 42

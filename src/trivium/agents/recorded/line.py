@@ -219,9 +219,14 @@ def _is_file(trace: Any) -> bool:
 def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
     path = folder / named.file
     problems = []
-    # A device or a pipe would never end; a folder may hold a trace.json.
-    if not (path.is_file() or path.is_dir()):
-        problems.append(Problem(f"{where}.file", f'there is no file "{path}"'))
+    try:
+        # A device or a pipe would never end; a folder may hold a trace.json.
+        there = path.is_file() or path.is_dir()
+    except OSError as failure:  # such as a name longer than any file's
+        problems.append(Problem(f"{where}.file", f'"{path}" cannot be read: {failure.strerror}'))
+    else:
+        if not there:
+            problems.append(Problem(f"{where}.file", f'there is no file "{path}"'))
     if named.format is not None and named.format not in FORMATS:
         what = f'no trace format is called "{named.format}". Known: {", ".join(FORMATS)}'
         problems.append(Problem(f"{where}.format", what))

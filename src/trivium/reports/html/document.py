@@ -63,7 +63,15 @@ def environment() -> "jinja2.Environment":
 
 
 def write_whole(target: Path, parts: Iterable[bytes]) -> None:
-    """Write beside the target and put it in place when it is complete."""
+    """Write beside the target and put it in place when it is complete.
+
+    A link stays one; a device or a pipe, which nothing may take the place of, is written to as it is.
+    """
+    target = Path(os.path.realpath(target))
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            file.writelines(parts)
+        return
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with unfinished.open("wb") as file:

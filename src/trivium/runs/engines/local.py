@@ -19,15 +19,23 @@ Unasked = Iterator[tuple[int, Case, int]]
 T = TypeVar("T")
 
 
-async def ask_and_score(due: Unasked, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings) -> None:
+async def ask_and_score(
+    due: Unasked, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings, *, at_once: int
+) -> None:
     """Ask every attempt that is due; store each as it comes; score in batches behind.
 
     Three stages run at once: askers, one thread that stores attempts, one that scores. Their queues are
     bounded, so that a slow stage holds up the ones before it instead of filling the memory. When this is
     cancelled, what came back is still stored and scored.
+
+    Args:
+        due: What is asked.
+        adapter: Who is asked.
+        pipeline: Stores and scores.
+        settings: The suite's.
+        at_once: Attempts in flight.
     """
-    width = settings.limits.attempts_at_once
-    asked: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=width)
+    asked: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=at_once)
     kept: asyncio.Queue[Due | None] = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
 
     async def asker() -> None:
@@ -44,7 +52,7 @@ async def ask_and_score(due: Unasked, adapter: AgentAdapter, pipeline: Pipeline,
 
     keeping = asyncio.create_task(_drain(asked, lambda each: len(each.attempt.text), keep, onward=kept))
     scoring = asyncio.create_task(_drain(kept, lambda each: len(each.stored.attempt.text), score))
-    askers = [asyncio.create_task(asker()) for _ in range(width)]
+    askers = [asyncio.create_task(asker()) for _ in range(at_once)]
 
     async def whole() -> None:
         try:

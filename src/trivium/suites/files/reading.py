@@ -68,6 +68,8 @@ def check_is_file(
             raise error(str(path), f"is a folder: {expected}")
         if path.exists():
             return
+        if path.is_symlink():
+            raise error(str(path), f"is a link to {path.readlink()}, which is not there")
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     except OSError as failure:
         raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure

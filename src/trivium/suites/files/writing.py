@@ -1,6 +1,7 @@
 """Writing suites: documents with everything, lines and tables with the cases alone."""
 
 import csv
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,11 @@ def save(suite: "Suite", path: Path) -> None:
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
-    half = path.with_name(f".{path.name}.part")
+    target = Path(os.path.realpath(path))  # a link stays one
+    half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         write(suite, half)
-        half.replace(path)
+        half.replace(target)
     except OSError as failure:
         raise SuiteError(str(path), f"cannot be written: {failure.strerror or failure}") from failure
     finally:
