@@ -163,7 +163,7 @@ def test_the_mistakes_of_a_suite_and_of_its_cases_are_said_at_once(tmp_path):
         Suite.load(tmp_path / "s.yaml")
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
-    assert lines[0].endswith("s.yaml: repeats: found the number 0, expected a whole number of at least 1")
+    assert "s.yaml: repeats: found the number 0, expected a whole number of at least 1" in lines[0]
     assert lines[3].endswith('c.jsonl: line 2: "input" is missing')
 
 

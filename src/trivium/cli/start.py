@@ -1,17 +1,52 @@
 """Where the command begins: the overview at once, everything else through Click."""
 
+import errno
+import os
 import sys
 
 from trivium.cli.overview import columns, overview
 
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
+"""What is wrong when standard output, which has no name, cannot be written to."""
+
 
 def main() -> None:
     """Entry point of ``trivium``."""
-    if sys.argv[1:] in ([], ["-h"], ["--help"]):
-        sys.stdout.write(overview(columns()) + "\n")
+    _open_what_is_closed()
+    try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:
+        left = isinstance(error, BrokenPipeError)  # the reader (`| head`): nothing is wrong
+        if not left and (error.filename is not None or error.errno not in _CANNOT_WRITE):
+            raise
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # what is left would fail at exit again
+        if not left:
+            sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+        code = 0 if left else 2
+    if code:
+        sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Give closed streams (``>&-``) a place, or the next file that is opened, a store's, would be theirs."""
+    if None not in {sys.stdin, sys.stdout, sys.stderr}:
         return
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments in ([], ["-h"], ["--help"]):
+        sys.stdout.write(overview(columns()) + "\n")
+        return 0
     from trivium.cli.main import run_command
     from trivium.runs.engines.cycles import cycles_seldom_sought
 
     with cycles_seldom_sought():
-        sys.exit(run_command(sys.argv[1:]))
+        return run_command(arguments)

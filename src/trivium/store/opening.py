@@ -30,6 +30,9 @@ NEWEST = "0003"
 
 _BUSY_MS = 30_000
 
+_POSTGRES_LOCK = "SELECT pg_advisory_xact_lock(32776894582191469)"
+"""The number is "trivium" in ASCII. The lock ends with the transaction."""
+
 
 def open_engine(url: str, *, create: bool = True) -> Engine:
     """An engine on a store whose schema is the newest.
@@ -117,10 +120,19 @@ def _migrate(engine: Engine) -> None:
         )
     _write_ahead(engine)
     with engine.begin() as connection:
-        if not inspect(connection).get_table_names():
-            _make_tables(connection)
+        _lock(connection)
+        if inspect(connection).get_table_names():
+            if _version(connection, engine) != NEWEST:  # nobody else was faster
+                upgrade(connection)
         else:
-            upgrade(connection)
+            _make_tables(connection)
+
+
+def _lock(connection: Connection) -> None:
+    """Let one process at a time change the schema, as a whole or not at all: a kill leaves what was there."""
+    # Python's sqlite3 begins no transaction before statements that make tables; each would be kept alone.
+    said = "BEGIN IMMEDIATE" if connection.dialect.name == "sqlite" else _POSTGRES_LOCK
+    connection.exec_driver_sql(said)
 
 
 def _make_tables(connection: Connection) -> None:
