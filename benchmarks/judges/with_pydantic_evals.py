@@ -1,6 +1,7 @@
 """pydantic-evals: its LLMJudge over a dataset, each case one judgement of a recorded output.
 
-Retries are those of OpenAI's client (two), and ``retry_evaluators`` where attempts are given.
+The model is an object: by its name alone, every judgement would make a client of its own, which takes four
+times the CPU. Retries are those of OpenAI's client (two), and ``retry_evaluators`` where attempts are given.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from benchmarks.judges.measured import CRITERION, MODEL, Asked, Outcomes, measur
 
 
 def judge(asked: Asked) -> Outcomes:
+    from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.settings import ModelSettings
     from pydantic_evals import Case, Dataset
     from pydantic_evals.evaluators import LLMJudge
@@ -16,7 +18,7 @@ def judge(asked: Asked) -> Outcomes:
 
     texts = asked.texts
     judges = LLMJudge(
-        rubric=CRITERION, model=f"openai-chat:{MODEL}", model_settings=ModelSettings(timeout=asked.timeout)
+        rubric=CRITERION, model=OpenAIChatModel(MODEL), model_settings=ModelSettings(timeout=asked.timeout)
     )
     cases: list[Any] = [Case(name=text, inputs=text) for text in texts]
     dataset: Any = Dataset(name="judged", cases=cases, evaluators=[judges])
