@@ -1,117 +1,177 @@
-"""How close the limiter of judges comes to what a provider allows, over a grid of providers in virtual time.
+"""How close the limiter of judges comes to what a provider allows, over many providers in virtual time.
 
-    python -m benchmarks.judge_limits            # the grid, a group a line
-    python -m benchmarks.judge_limits --worst 20 # and its worst twenty
+    python -m benchmarks.judge_limits                 # every scenario, eight seeds each
+    python -m benchmarks.judge_limits bucket outage   # those whose names hold one of the words
+    python -m benchmarks.judge_limits --seeds 30
 
-A simulation of the limiter alone (no sockets, no event loop), the same for the same seed. The ideal is what
-the provider needs for as many answers: its rate, or what may be in flight, whichever is less; of refusals at
-random it is known how many requests they take. To it comes the latency of the last answer.
+The line to a model as it is, limiter and retries, with a provider of ours and a clock that does not wait: the
+same for the same seed. The ideal is what the provider needs for as many answers when it is asked neither too
+early nor too late; of requests, those that are answered and those that fail at random.
 """
 
 import argparse
-from collections import defaultdict
 from collections.abc import Iterator
-from itertools import product
+from math import ceil
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.metrics.judge.models.rate.provider_in_virtual_time import Weather, spend_a_day
 
-JUDGEMENTS = 500
 MOST_A_SECOND = 500
 """More than judges can be asked on one core: no provider is held to be faster."""
 
-LATENCIES = (0.02, 0.2, 2.0)
-RATES = (2.0, 10.0, 25.0, 100.0)
-KINDS: dict[str, dict[str, Any]] = {
-    "bucket of 1": {"burst": 1},
-    "bucket of 5": {"burst": 5},
-    "bucket of 25": {"burst": 25},
-    "sliding window": {"window": 1},
-    "fixed window": {"window": 1, "fixed": True},
-}
-FAULTS = (0.1, 0.3, 0.5)
 
+class Scenario(NamedTuple):
+    """A provider, how many judgements it is asked for and how many may be in flight."""
 
-class Trial(NamedTuple):
-    """One day of the grid."""
-
-    group: str
-    told: str
-    ideal: float
-    needed: float
+    name: str
     weather: Weather
-    options: dict[str, Any]
+    judgements: int = 500
+    most: int = 50
+    late: float = 0.0005
+
+    def ideal(self, phase: float) -> float:
+        """Seconds; ``phase`` is the share of the first window that is over at the start."""
+        weather, most = self.weather, self.most
+        halves = [(weather, self.judgements)]
+        if weather.then is not None:
+            halves = [(weather, weather.change_at), (weather.then, self.judgements - weather.change_at)]
+        out = weather.outage[1] - weather.outage[0] if weather.outage else 0.0
+        return out + sum(_seconds(each, count, most, phase) for each, count in halves)
 
 
-def grid() -> Iterator[Trial]:
-    for (kind, limit), rate, latency, most in product(KINDS.items(), RATES, LATENCIES, (8, 50, 100)):
-        for name, more, late in (
-            ("", {}, 0.0005),
-            (", told", {"told": True}, 0.0005),
-            (", slow refusals", {"refusal": 0.1}, 0.0005),
-            (", timers 2 ms late", {}, 0.002),
-        ):
-            weather = Weather(rate=rate, latency=latency, **limit, **more)
-            yield _trial(f"{kind}{name}", weather, most=most, late=late)
-    for refused, latency, most in product((0.0, *FAULTS), LATENCIES, (8, 50, 100)):
-        for name, refusal in (("", 0.0), (", slow", 0.1)):
-            weather = Weather(latency=latency, refused=refused, refusal=refusal)
-            yield _trial(f"{refused:.0%} refused at random{name}", weather, most=most)
-    for refused, rate in product(FAULTS, RATES[1:]):
-        yield _trial(f"a limit and {refused:.0%} at random", Weather(rate=rate, refused=refused), most=50)
+def _seconds(weather: Weather, judgements: int, most: int, phase: float) -> float:
+    at_once = min(most, weather.slots or most)
+    good = 1 - weather.refused - weather.failing
+    travel = weather.latency + 2 * weather.trip
+    busy = travel + weather.refused / good * (weather.refusal + 2 * weather.trip)
+    longest = max(ceil(judgements / at_once) * busy, judgements / MOST_A_SECOND)
+    if weather.rate is None:
+        return longest
+    through = judgements / good
+    if weather.window is None:
+        return max(longest, (through - weather.burst) / weather.rate + travel)
+    windows = ceil(through / (weather.rate * weather.window)) - 1
+    if weather.fixed and windows:
+        windows -= phase
+    return max(longest, windows * weather.window + travel)
+
+
+def scenarios() -> Iterator[Scenario]:
+    """All of them."""
+    yield from _without_a_limit()
+    yield from _buckets()
+    yield from _windows()
+    yield from _turns()
+
+
+def _without_a_limit() -> Iterator[Scenario]:
+    for most in (8, 50, 100):
+        yield Scenario(f"no limit, {most} in flight", Weather(), most=most)
+    for latency in (0.02, 2.0):
+        yield Scenario(f"no limit, {latency:g} s", Weather(latency=latency))
+    yield Scenario("no limit, latency 0.2 s, spread", Weather(spread=0.5))
+    yield Scenario("errors: 10% 429, 5% 500", Weather(refused=0.1, failing=0.05))
+    yield Scenario("errors, far away", Weather(refused=0.1, failing=0.05, trip=0.04))
+    yield Scenario("errors, 8 in flight", Weather(refused=0.1, failing=0.05), most=8)
+    for refused in (0.3, 0.5, 0.7):
+        yield Scenario(f"{refused:.0%} 429", Weather(refused=refused))
+        yield Scenario(f"{refused:.0%} 429, slow", Weather(refused=refused, refusal=0.1))
+    yield Scenario("30% 429, Retry-After 1", Weather(refused=0.3, refused_told=1))
+
+
+def _buckets() -> Iterator[Scenario]:
+    for rate in (2, 10, 25, 100):
+        for burst in (1, 5, 25):
+            yield Scenario(f"bucket {rate}/s of {burst}", Weather(rate=rate, burst=burst))
+    for burst in (1, 25, 100):
+        yield Scenario(f"bucket 25/s of {burst}, 8 in flight", Weather(rate=25, burst=burst), most=8)
+    for latency in (0.02, 2.0):
+        yield Scenario(f"bucket 25/s, {latency:g} s", Weather(rate=25, latency=latency), most=100)
+    yield Scenario("bucket 25/s, slow refusals", Weather(rate=25, refusal=0.1))
+    yield Scenario("bucket 25/s, far away", Weather(rate=25, trip=0.04))
+    yield Scenario("bucket 25/s of 5, far away", Weather(rate=25, burst=5, trip=0.04))
+    yield Scenario("bucket 25/s, late timers", Weather(rate=25), late=0.002)
+    yield Scenario("bucket 25/s, told exactly", Weather(rate=25, told=0.001))
+    yield Scenario("bucket 25/s, told seconds", Weather(rate=25, told=1))
+    yield Scenario("bucket 25/s of 25, told seconds", Weather(rate=25, burst=25, told=1))
+    for refused in (0.1, 0.3, 0.5):
+        yield Scenario(f"bucket 25/s and {refused:.0%} 429", Weather(rate=25, refused=refused))
+    yield Scenario("bucket 25/s and errors", Weather(rate=25, refused=0.1, failing=0.05))
+    yield Scenario("bucket 25/s of 25 and 10% 429", Weather(rate=25, burst=25, refused=0.1))
+    yield Scenario("bucket 100/s and 10% 429", Weather(rate=100, refused=0.1))
+    yield Scenario("window 25/s and 10% 429", Weather(rate=25, window=1, refused=0.1))
+
+
+def _windows() -> Iterator[Scenario]:
+    for kind, fixed in (("sliding", False), ("fixed", True)):
+        for most in (8, 50):
+            yield Scenario(
+                f"{kind} 25 in 1 s, {most} in flight", Weather(rate=25, window=1, fixed=fixed), most=most
+            )
+        yield Scenario(f"{kind} 100 in 1 s", Weather(rate=100, window=1, fixed=fixed))
+        yield Scenario(f"{kind} 100 in 10 s", Weather(rate=10, window=10, fixed=fixed))
+        yield Scenario(f"{kind} 600 in 60 s", Weather(rate=10, window=60, fixed=fixed), judgements=1000)
+        yield Scenario(
+            f"{kind} 600 in 60 s, told", Weather(rate=10, window=60, fixed=fixed, told=1), judgements=1000
+        )
+    for slots in (5, 20):
+        yield Scenario(f"{slots} at once, else 429", Weather(slots=slots, queues=False))
+        yield Scenario(f"{slots} at once, else queued", Weather(slots=slots))
+    yield Scenario(
+        "20 at once, else 429, and errors", Weather(slots=20, queues=False, refused=0.1, failing=0.05)
+    )
+
+
+def _turns() -> Iterator[Scenario]:
     for before, after in ((25, 100), (100, 25), (10, 50), (50, 10)):
-        yield _turn("limit changes", Weather(rate=before), Weather(rate=after))
-    for latency in (0.02, 0.2):
-        yield _turn("latency trebles", Weather(latency=latency), Weather(latency=3 * latency))
-
-
-def _seconds(weather: Weather, judgements: float, most: int) -> float:
-    of_rate = judgements / (1 - weather.refused) / weather.rate if weather.rate else 0.0
-    return max(of_rate, judgements * weather.latency / most, judgements / MOST_A_SECOND)
-
-
-def _trial(group: str, weather: Weather, *, most: int, late: float = 0.0005) -> Trial:
-    limit = f"{weather.rate:g} a second, " if weather.rate else ""
-    told = f"{limit}{weather.latency:g} s, {most} in flight"
-    ideal = _seconds(weather, JUDGEMENTS, most) + weather.latency
-    needed = JUDGEMENTS / (1 - weather.refused)
-    return Trial(group, told, ideal, needed, weather, {"most": most, "late": late})
-
-
-def _turn(group: str, before: Weather, after: Weather) -> Trial:
-    half = JUDGEMENTS // 2
-    ideal = _seconds(before, half, 50) + _seconds(after, half, 50) + after.latency
-    told = f"{before.rate or before.latency:g} to {after.rate or after.latency:g}"
-    weather = before._replace(change_at=half, then=after)
-    return Trial(group, told, ideal, JUDGEMENTS, weather, {"most": 50})
+        turned = Weather(rate=before, change_at=500, then=Weather(rate=after))
+        yield Scenario(f"{before}/s, then {after}/s", turned, judgements=1000)
+    yield Scenario("no limit, then 25/s", Weather(change_at=500, then=Weather(rate=25)), judgements=1000)
+    yield Scenario("25/s, then no limit", Weather(rate=25, change_at=500, then=Weather()), judgements=1000)
+    slow = Weather(latency=1, change_at=1000, then=Weather())
+    yield Scenario("0.2 s, then 1 s", Weather(change_at=1000, then=Weather(latency=1)), judgements=2000)
+    yield Scenario("1 s, then 0.2 s", slow, judgements=2000)
+    for kind in ("failing", "limited", "lost"):
+        for seconds in (5, 20):
+            weather = Weather(outage=(1, 1 + seconds), outage_kind=kind)
+            yield Scenario(f"outage of {seconds} s, {kind}", weather)
+    yield Scenario("bucket 25/s, outage of 5 s", Weather(rate=25, outage=(5, 10)))
+    yield Scenario(
+        "bucket 25/s, outage of 5 s, limited", Weather(rate=25, outage=(5, 10), outage_kind="limited")
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--worst", type=int, default=0, help="single days that were furthest from the ideal")
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--seeds", type=int, default=8)
     given = parser.parse_args()
-    groups: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    days = []
-    for trial in grid():
+    print(f"{'':36}{'wall / ideal':>26}{'requests / needed':>28}{'lost':>6}")
+    print(f"{'':36}{'median':>10}{'9 in 10':>8}{'worst':>8}{'median':>12}{'9 in 10':>8}{'worst':>8}")
+    for scenario in scenarios():
+        if given.words and not any(word in scenario.name for word in given.words):
+            continue
+        walls, requests, lost = [], [], 0
         for seed in range(given.seeds):
-            day = spend_a_day(trial.weather, judgements=JUDGEMENTS, seed=seed, timeout=60, **trial.options)
-            wall, requests = day.seconds / trial.ideal, day.requests / trial.needed
-            groups[trial.group].append((wall, requests))
-            days.append((wall, requests, f"{trial.group}: {trial.told}, seed {seed}"))
-    print(f"{'':36}{'days':>6}{'wall / ideal':>22}{'requests / needed':>26}")
-    print(f"{'':36}{'':>6}{'median':>8}{'9 in 10':>8}{'worst':>8}{'median':>10}{'9 in 10':>8}{'worst':>8}")
-    for name, found in [*groups.items(), ("all", [day[:2] for day in days])]:
-        cells = [_spread([each[which] for each in found]) for which in (0, 1)]
-        print(f"{name:36}{len(found):6}{cells[0]}  {cells[1]}")
-    for wall, requests, told in sorted(days, reverse=True)[: given.worst]:
-        print(f"{wall:8.2f} × ideal, {requests:5.2f} × requests  {told}")
+            day = spend_a_day(
+                scenario.weather,
+                judgements=scenario.judgements,
+                most=scenario.most,
+                late=scenario.late,
+                seed=seed,
+                timeout=60,
+            )
+            walls.append(day.seconds / scenario.ideal(day.phase))
+            needed = scenario.judgements / (1 - scenario.weather.refused - scenario.weather.failing)
+            requests.append(day.requests / needed)
+            lost += day.lost
+        print(f"{scenario.name:36}  {_spread(walls)}    {_spread(requests)}{lost:6}", flush=True)
 
 
 def _spread(values: list[float]) -> str:
     ordered = sorted(values)
-    return f"{median(values):8.2f}{ordered[int(0.9 * (len(ordered) - 1))]:8.2f}{ordered[-1]:8.2f}"
+    return f"{median(values):8.2f}{ordered[ceil(0.9 * len(ordered)) - 1]:8.2f}{ordered[-1]:8.2f}"
 
 
 if __name__ == "__main__":

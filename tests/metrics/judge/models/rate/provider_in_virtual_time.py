@@ -1,11 +1,17 @@
-"""A provider and the requests to it in virtual time: nothing waits, and the same seed gives the same day."""
+"""A provider and a line to it in virtual time: nothing waits, and the same seed gives the same day."""
 
+import asyncio
 import heapq
 import random
-from collections import Counter, deque
+from collections import deque
 from typing import NamedTuple
 
-from trivium.metrics.judge.models.rate.limiter import Limiter
+from tests.metrics.judge.models.rate.virtual_time import in_virtual_time
+from tests.metrics.judge.spending.calls import call, reply
+from trivium.metrics.judge.models.line import Line
+from trivium.metrics.judge.models.trouble import GivenUp, Trouble
+from trivium.metrics.judge.spending.purse import run_purse
+from trivium.suites.settings import JudgeSettings
 
 
 class Weather(NamedTuple):
@@ -13,15 +19,34 @@ class Weather(NamedTuple):
 
     latency: float = 0.2
     rate: float | None = None
-    window: float | None = None  # seconds of a sliding window; none for a bucket
-    fixed: bool = False  # whether the window starts anew, instead of sliding
+    window: float | None = None
+    """Seconds of a window; None for a bucket."""
+    fixed: bool = False
+    """Whether the window starts anew, instead of sliding."""
     burst: float = 1
-    refusal: float = 0.0  # seconds until a refusal is heard of
-    told: bool = False  # whether a refusal says when to come back
-    refused: float = 0.0  # share at random
+    refusal: float = 0.0
+    """Seconds until a refusal is heard of."""
+    told: float | None = None
+    """To how many seconds a refusal by the limit rounds up when to come back; None where it does not say."""
+    trip: float = 0.0
+    """Seconds on the way there, on average; as long as that at most more or less."""
+    refused: float = 0.0
+    """Share refused at random."""
+    refused_told: float | None = None
+    """Seconds after which those are told to come back."""
     failing: float = 0.0
     slots: int | None = None
+    """Requests that are worked on at once."""
+    queues: bool = True
+    """Whether others wait for a slot, or are refused."""
     spread: float = 0.0
+    """Of the latency: sigma of its logarithm."""
+    outage: tuple[float, float] | None = None
+    """From when to when nothing is answered."""
+    outage_kind: str = "failing"
+    """What is heard then: ``failing``, ``limited`` or ``lost``."""
+    headers: bool = False
+    """Whether answers tell what is left."""
     change_at: int = 0
     then: "Weather | None" = None
 
@@ -31,36 +56,79 @@ class Day(NamedTuple):
 
     seconds: float
     requests: int
-    limiter: Limiter
+    lost: int
     peak: int
+    line: Line
+    sent: list[float]
+    """When each request arrived."""
+    phase: float
+    """Share of the first window that was over at the start."""
 
 
 class Provider:
-    def __init__(self, weather, seed):
-        self.weather, self.random = weather, random.Random(seed)
-        self.tokens, self.time, self.passed, self.busy, self.answers = float("inf"), 0.0, deque(), [], 0
+    """Answers in virtual time; see :class:`~trivium.metrics.judge.models.usual.Client`."""
 
-    def take(self, now):
-        """Seconds until it reacts, how, and when to come back."""
+    def __init__(self, weather: Weather, seed: int) -> None:
+        self.weather, self.random = weather, random.Random(seed)
+        self.phase = self.random.random()
+        self.tokens, self.time, self.passed, self.answers = float("inf"), 0.0, deque[float](), 0
+        self.free: list[float] = []
+        self.in_flight = self.peak = self.working = 0
+        self.sent: list[float] = []
+
+    async def send(self, asked):
+        loop, weather = asyncio.get_running_loop(), self.weather
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            if weather.trip:
+                await asyncio.sleep(weather.trip * 2 * self.random.random())
+            now = loop.time()
+            self.sent.append(now)
+            took, trouble = self.take(now)
+            self.working += trouble is None
+            try:
+                await asyncio.sleep(took)
+            finally:
+                self.working -= trouble is None
+            if weather.trip:
+                await asyncio.sleep(weather.trip * 2 * self.random.random())
+            if trouble is not None:
+                raise trouble
+            return reply(10, 10)
+        finally:
+            self.in_flight -= 1
+
+    async def close(self):
+        """Nothing is open."""
+
+    def take(self, now: float) -> tuple[float, Trouble | None]:
+        """Seconds until it reacts, and how."""
         weather = self.weather
+        if weather.outage is not None and weather.outage[0] <= now < weather.outage[1]:
+            return weather.refusal, Trouble("out of order", kind=weather.outage_kind)
         if weather.rate is not None and (wait := self.wait(weather, now)) > 0:
-            return weather.refusal, "refused", wait if weather.told else None
+            told = None if weather.told is None else weather.told * -(-wait // weather.told)
+            return weather.refusal, Trouble("too many", kind="limited", retry_after=told)
+        if weather.slots is not None and not weather.queues and self.working >= weather.slots:
+            return weather.refusal, Trouble("too many at once", kind="limited")
         drawn = self.random.random()
         if drawn < weather.refused:
-            return weather.refusal, "refused", None
+            return weather.refusal, Trouble("busy", kind="limited", retry_after=weather.refused_told)
         if drawn < weather.refused + weather.failing:
-            return 0.0, "failed", None
+            return 0.0, Trouble("failed", kind="failing")
         self.answers += 1
         if weather.then is not None and self.answers == weather.change_at:
             self.weather = weather.then
         took = weather.latency * (self.random.lognormvariate(0, weather.spread) if weather.spread else 1)
-        if weather.slots is not None:
-            free = heapq.heappop(self.busy) if len(self.busy) >= weather.slots else now
-            heapq.heappush(self.busy, max(free, now) + took)
+        if weather.slots is not None and weather.queues:
+            free = heapq.heappop(self.free) if len(self.free) >= weather.slots else now
+            heapq.heappush(self.free, max(free, now) + took)
             took += max(free, now) - now
-        return took, "answered", None
+        return took, None
 
-    def wait(self, weather, now):
+    def wait(self, weather: Weather, now: float) -> float:
+        assert weather.rate is not None
         if weather.window is None:
             self.tokens = min(weather.burst, self.tokens + (now - self.time) * weather.rate)
             self.time = now
@@ -68,16 +136,18 @@ class Provider:
                 self.tokens -= 1
                 return 0.0
             return (1 - self.tokens) / weather.rate
-        since = now - now % weather.window if weather.fixed else now - weather.window + 1e-9
+        whole = weather.window
+        # Windows that start anew do so by the provider's clock, not by ours.
+        since = now - (now + self.phase * whole) % whole if weather.fixed else now - whole + 1e-9
         while self.passed and self.passed[0] < since:
             self.passed.popleft()
-        if len(self.passed) < weather.rate * weather.window:
+        if len(self.passed) < weather.rate * whole:
             self.passed.append(now)
             return 0.0
-        return (since if weather.fixed else self.passed[0]) + weather.window - now
+        return (since if weather.fixed else self.passed[0]) + whole - now
 
 
-def spend_a_day(  # noqa: C901
+def spend_a_day(
     weather: Weather,
     *,
     judgements: int = 500,
@@ -86,57 +156,20 @@ def spend_a_day(  # noqa: C901
     seed: int = 0,
     late: float = 0.0005,
 ) -> Day:
-    """Ask until everything is answered; timers are ``late`` seconds late on average."""
-    provider, draw = Provider(weather, seed + 1), random.Random(seed)
-    limiter = Limiter(most=most, timeout=timeout)
-    due, tried, refused = deque(range(judgements)), Counter(), Counter()
-    events, now, count, answered, requests, peak, alarm = [], 0.0, 0, 0, 0, 0, None
+    """Ask until everything is answered or given up; timers are ``late`` seconds late on average."""
+    provider = Provider(weather, seed + 1)
 
-    def push(when, *what):
-        nonlocal count
-        count += 1
-        heapq.heappush(events, (when, count, *what))
+    async def ask_all():
+        line = Line(provider, run_purse(JudgeSettings()), most=most, timeout=timeout)
+        loop = asyncio.get_running_loop()
+        asking = [line.ask(call(text=str(n)), about=("clarity",)) for n in range(judgements)]
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        seconds = loop.time()
+        await line.close()
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, GivenUp):
+                raise each
+        return line, seconds, sum(isinstance(each, GivenUp) for each in found)
 
-    push(0.0, "go")
-    alarm = 0.0
-    while answered < judgements:
-        now, _, *what = heapq.heappop(events)
-        if what[0] == "go":
-            if now != alarm:
-                continue  # another has taken its place
-            alarm = None
-        elif what[0] == "again":
-            due.appendleft(what[1])
-        else:
-            _, each, sent, how, after = what
-            if how == "answered":
-                limiter.answered(sent, now)
-                answered += 1
-            elif how == "refused":
-                limiter.rejected(sent, now, retry_after=after)
-                refused[each] += 1
-                pause = 0.0 if refused[each] < 2 else min(0.25, 0.03 * 2 ** (refused[each] - 2))
-                push(now + max(after or 0.0, pause), "again", each)
-            elif how == "late":
-                limiter.late(sent, now)
-                due.appendleft(each)
-            else:
-                limiter.failed(sent, now)
-                tried[each] += 1
-                push(now + draw.uniform(0.5, 1) * 0.15 * 2 ** (tried[each] - 1), "again", each)
-        while due:
-            wait = limiter.ready(now)
-            if wait is None:
-                break
-            if wait > 1e-9:
-                if alarm is None or alarm > now + wait:
-                    alarm = now + wait + (draw.expovariate(1 / late) if late else 0)
-                    push(alarm, "go")
-                break
-            each, sent = due.popleft(), limiter.sent(now)
-            requests, peak = requests + 1, max(peak, limiter.in_flight)
-            took, how, after = provider.take(now)
-            if took > timeout:
-                took, how = timeout, "late"
-            push(now + took, "done", each, sent, how, after)
-    return Day(now, requests, limiter, peak)
+    line, seconds, lost = in_virtual_time(ask_all(), late=late, seed=seed)
+    return Day(seconds, len(provider.sent), lost, provider.peak, line, provider.sent, provider.phase)

@@ -1,5 +1,7 @@
 """Limiter: when the next request to one model may be sent; it knows no clock and no event loop."""
 
+import math
+
 from trivium.metrics.judge.models.rate.pace import Pace
 from trivium.metrics.judge.models.rate.verdicts import Sent
 from trivium.metrics.judge.models.rate.window import Window
@@ -25,12 +27,14 @@ class Limiter:
         if self.in_flight >= self.window.size:
             self.window.filled()
             return None
-        return self.pace.ready(now)
+        wait = self.pace.ready(now, self.in_flight)
+        return None if wait == math.inf else wait
 
     def sent(self, now: float) -> Sent:
         """A request leaves; it must be told of by one of the others when it is over."""
+        sent = self.pace.sent(now, self.in_flight)
         self.in_flight += 1
-        return self.pace.sent(now)
+        return sent
 
     def answered(self, sent: Sent, now: float) -> None:
         """It was answered."""

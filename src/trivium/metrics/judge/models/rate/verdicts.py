@@ -2,27 +2,31 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from trivium.metrics.judge.models.rate.beliefs import Vector
 
 Fate = Literal["open", "admitted", "rejected"]
 
 MARGIN = 0.005
 """Seconds on top of what a refusal usually takes."""
 
-DOUBTFUL = 4
-"""Refusals that are judged before more is sent."""
-
 
 class Sent:
-    """A request under way: when it was sent, and whether it was turned away for being one too many."""
+    """A request under way: when it was sent, with how many others, and whether it was turned away."""
 
-    __slots__ = ("epoch", "fate", "judged", "time")
+    __slots__ = ("blocked", "fate", "in_flight", "judged", "time", "told")
 
-    def __init__(self, time: float, epoch: int) -> None:
+    def __init__(self, time: float, in_flight: int) -> None:
         self.time = time
-        self.epoch = epoch
+        self.in_flight = in_flight
         self.fate: Fate = "open"
         self.judged = False
+        self.blocked: Vector | None = None
+        """How likely each limit was held to refuse it, until that is weighed."""
+        self.told: float | None = None
+        """Time until which a refusal asks to be left alone."""
 
 
 class Verdicts:
@@ -35,31 +39,24 @@ class Verdicts:
     def __init__(self) -> None:
         self._waiting: deque[Sent] = deque()
         self._took: float | None = None
-        self._spread = 0.0
+        self.spread = 0.0
 
     @property
     def hearing(self) -> float:
         """Seconds within which a refusal is heard of; 0 while none was."""
-        return 0.0 if self._took is None else self._took + 4 * self._spread + MARGIN
+        return 0.0 if self._took is None else self._took + 4 * self.spread + MARGIN
 
-    def sent(self, now: float, epoch: int) -> Sent:
+    def sent(self, sent: Sent) -> None:
         """A request leaves."""
-        sent = Sent(now, epoch)
         self._waiting.append(sent)
-        return sent
 
     def heard(self, took: float) -> None:
         """A refusal took so many seconds."""
         if self._took is None:
-            self._took, self._spread = took, took / 8
+            self._took, self.spread = took, took / 8
         else:
-            self._spread += 0.25 * (abs(took - self._took) - self._spread)
+            self.spread += 0.25 * (abs(took - self._took) - self.spread)
             self._took += 0.125 * (took - self._took)
-
-    def doubtful(self, share: float) -> bool:
-        """Whether so many of those not yet judged were refused that it is better to judge them first."""
-        refused = sum(each.fate == "rejected" for each in self._waiting) if self._took is not None else 0
-        return refused >= DOUBTFUL and refused > share * len(self._waiting)
 
     def until_known(self, now: float) -> float:
         """Seconds until it is known of the first that is not yet judged."""

@@ -1,0 +1,218 @@
+"""Beliefs: what a provider's limit may be, and how likely each, after what it has let through and refused."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+RATES = np.geomspace(0.1, 1000, 236)
+"""Requests a second of buckets, each 4 % more than the one before."""
+
+BURSTS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 300.0)
+"""Requests that a bucket holds."""
+
+SPANS = (1.0, 10.0, 60.0)
+"""Seconds over which windows count."""
+
+COUNTS = np.unique(np.geomspace(1, 3000, 200).round())
+"""Requests that a window lets through."""
+
+AT_ONCE = np.arange(1.0, 101)
+"""Requests that may be in flight."""
+
+NONE, BUCKET, SLIDING, FIXED, CROWD = 0.8, 0.1, 0.03, 0.03, 0.04
+"""How likely each kind of limit is before anything is known."""
+
+SURPRISE = 0.02
+"""Chance that what a limit decides comes out the other way, because no provider is quite as described."""
+
+CHANGE, CHANGE_SECONDS, CHANGE_SURELY = 0.015, 2.5, 30.0
+"""Chance that by the next request the limit is another one: as much at most, by and by in so many seconds. To
+it comes a chance that grows on, by and by in the last, so that a slow belief does not last for long."""
+
+BACK, LASTING = 0.25, 300.0
+"""Chance that it is then one that was before, and requests over which it must have been one."""
+
+CHANCE, SEEN = 0.05, 6.0
+"""Share that is refused at random before anything is known, and the requests that such knowledge is worth."""
+
+REMEMBERED = 150.0
+"""Requests over which that share is counted."""
+
+JITTER, COARSE = 0.0007, 0.01
+"""Seconds, and share of the time between requests, to which the time of a place's coming free is known."""
+
+
+EDGE = 2.0
+"""Multiple of that which is waited on top."""
+
+SLIGHT = 1e-4
+"""Weight below which a limit is left out when the next time is chosen."""
+
+
+class Beliefs:
+    """A weight for every limit of a grid: none, buckets, sliding and fixed windows, requests at once.
+
+    Every limit says of every request how likely it is to be refused, and keeps its own account of the places
+    taken. Besides, some requests are refused at random: of those that the limit would have let through, a
+    share that is counted for every limit by itself. So the weights follow by Bayes' rule. With every request
+    a small part of them returns to what was believed before, at first or for long: a limit may change.
+    """
+
+    def __init__(self) -> None:
+        rate, burst = (each.ravel() for each in np.meshgrid(RATES, BURSTS))
+        count, span = (each.ravel() for each in np.meshgrid(COUNTS, SPANS))
+        self._rate, self._burst = rate, burst
+        self._count, self._span = count, span
+        self._nth = count.astype(np.int64)
+        buckets, windows = len(rate), len(count)
+        edges = np.cumsum([1, buckets, windows, windows, len(AT_ONCE)])
+        self._buckets = slice(edges[0], edges[1])
+        self._sliding = slice(edges[1], edges[2])
+        self._fixed = slice(edges[2], edges[3])
+        self._crowd = slice(edges[3], edges[4])
+        wide = 1 / np.sqrt(burst)
+        self._prior: Vector = np.concatenate(
+            [
+                [NONE],
+                BUCKET * wide / wide.sum(),
+                np.full(windows, SLIDING / windows),
+                np.full(windows, FIXED / windows),
+                np.full(len(AT_ONCE), CROWD / len(AT_ONCE)),
+            ]
+        )
+        self._coarse: Vector = np.zeros(edges[4])
+        self._coarse[self._buckets] = COARSE / rate
+        self._soft = self._coarse + JITTER
+        self.weights = self._prior.copy()
+        self._before = self._prior.copy()
+        self._refused: Vector = np.full(edges[4], CHANCE * SEEN)
+        self._seen: Vector = np.full(edges[4], SEEN)
+        self._tokens: Vector = burst.copy()
+        self._time = self._learnt = 0.0
+        self._opened: Vector = np.full(windows, -np.inf)
+        self._taken: Vector = np.zeros(windows)
+        self._passed: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
+        self._last = int(COUNTS[-1])
+
+    def blur(self, jitter: float) -> None:
+        """How many seconds requests take more or less than usual."""
+        self._soft = self._coarse + max(JITTER, jitter)
+
+    def free_by(self, now: float, in_flight: int, risk: float) -> float:
+        """From when on limits that would refuse a request weigh no more than ``risk``."""
+        safe = self._free_at(in_flight) + EDGE * self._soft
+        shut = np.flatnonzero((safe > now) & (self.weights > SLIGHT))
+        weights, safe = self.weights[shut], safe[shut]
+        if weights.sum() <= risk:
+            return now
+        order = np.argsort(safe)[::-1]
+        return float(safe[order[int(np.searchsorted(np.cumsum(weights[order]), risk))]])
+
+    def refusing(self, now: float, in_flight: int) -> float:
+        """Chance that the limit refuses a request that is sent at a time."""
+        return float(self.weights @ self._blocked(now, in_flight))
+
+    def sent(self, now: float, in_flight: int) -> "Vector":
+        """A request leaves; how likely each limit is to refuse it."""
+        blocked = self._blocked(now, in_flight)
+        let = 1 - blocked
+        since, self._time = now - self._time, now
+        self._tokens = np.minimum(self._burst, self._tokens + since * self._rate)
+        self._tokens -= let[self._buckets]
+        anew = now >= self._opened + self._span
+        self._opened[anew] = now
+        self._taken[anew] = 0
+        self._taken += let[self._fixed]
+        self._note(now)
+        return blocked
+
+    def learn(self, blocked: "Vector", sent: float, *, refused: bool) -> float:
+        """What became of a request; returns the chance that it was refused by the limit, not at random."""
+        chance = self._refused / self._seen
+        at_random = (1 - blocked) * chance
+        likely = np.clip(blocked + at_random, SURPRISE, 1 - SURPRISE * 0.1)
+        if refused:
+            by_limit = float(self.weights @ blocked) / max(1e-12, float(self.weights @ likely))
+            share = at_random / likely
+            self._refused += share
+            self._seen += share
+            self._forget(sent)
+        else:
+            by_limit = 0.0
+            likely = 1 - likely
+            self._seen += 1 - blocked
+            self._correct(blocked, sent)
+        self.weights *= likely
+        self.weights /= self.weights.sum()
+        self._leak(max(0.0, sent - self._learnt))
+        self._learnt = sent
+        return by_limit
+
+    @property
+    def chance(self) -> float:
+        """Share that is refused at random."""
+        return float(self.weights @ (self._refused / self._seen))
+
+    def _free_at(self, in_flight: int) -> "Vector":
+        """When each limit would let the next request through; infinite where one must come back first."""
+        free = np.full(len(self.weights), -np.inf)
+        free[self._buckets] = self._time + (1 - self._tokens) / self._rate
+        free[self._sliding] = self._passed[self._last - self._nth] + self._span
+        opens = self._opened + self._span
+        free[self._fixed] = np.where(self._taken >= self._count, opens, -np.inf)
+        free[self._crowd] = np.where(in_flight >= AT_ONCE, np.inf, -np.inf)
+        return free
+
+    def _blocked(self, now: float, in_flight: int) -> "Vector":
+        free = self._free_at(in_flight)
+        blocked: Vector = np.clip(0.5 + (free - now) / (4 * self._soft), 0, 1)
+        return blocked
+
+    def _correct(self, blocked: "Vector", sent: float) -> None:
+        """A request was let through: limits that would have refused it count it all the same."""
+        self._tokens = np.maximum(np.minimum(0.0, self._tokens), self._tokens - blocked[self._buckets])
+        wrong = blocked[self._fixed] > 0.5
+        if wrong.any():
+            # It had opened anew without their knowledge.
+            full = wrong & (self._taken >= self._count)
+            self._opened[full] = sent
+            self._taken[full] = 0
+            self._taken[wrong] += 1
+
+    def _note(self, sent: float) -> None:
+        if self._last == len(self._passed):
+            half = len(self._passed) // 2
+            self._passed[:half] = self._passed[half:]
+            self._last = half
+        self._passed[self._last] = sent
+        self._last += 1
+
+    def _forget(self, sent: float) -> None:
+        """A request takes no place in a window that refused it."""
+        index = self._last - 1
+        while index >= 0 and self._passed[index] > sent:
+            index -= 1
+        if index >= 0 and self._passed[index] == sent:
+            self._passed[index : self._last - 1] = self._passed[index + 1 : self._last]
+            self._last -= 1
+
+    def _leak(self, seconds: float) -> None:
+        """Some of what is believed returns to what was before; what is known of chance stays."""
+        change = 1 - (1 - min(CHANGE, seconds / CHANGE_SECONDS)) * math.exp(-seconds / CHANGE_SURELY)
+        self._before += (self.weights - self._before) / LASTING
+        kept, back = (1 - change) * self.weights, change * ((1 - BACK) * self._prior + BACK * self._before)
+        refused, seen = float(self.weights @ self._refused), float(self.weights @ self._seen)
+        less = min(1.0, 4 * SEEN / seen)
+        self.weights = kept + back
+        share = kept / self.weights
+        self._refused = share * self._refused + (1 - share) * refused * less
+        self._seen = share * self._seen + (1 - share) * seen * less
+        fade = np.minimum(1.0, REMEMBERED / self._seen)
+        self._refused *= fade
+        self._seen *= fade
