@@ -39,6 +39,11 @@ def test_overhead_is_the_share_of_messages_that_only_coordinate():
     assert found.detail["types"]["gossip"] == 1
 
 
+def test_three_messages_that_coordinate_to_two_that_produce_are_one_and_a_half():
+    found = score("communication_overhead", trace=talk("m>r", "r>m", *["m>r:handoff"] * 3))
+    assert found.detail["coordination_to_productive"] == 1.5
+
+
 def test_the_suite_says_which_types_coordinate():
     said = MessageSettings(coordination=("gossip",), productive=())
     found = score("communication_overhead", trace=talk("m>r", "m>r:gossip"), messages=said)

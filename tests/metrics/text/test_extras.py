@@ -1,7 +1,7 @@
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 import trivium as tv
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW, texts
@@ -13,6 +13,7 @@ EXTRAS = ["rouge_l", "bleu", "chrf", "edit"]
 
 
 @given(texts, texts)
+@example("running cats", "run cat")
 def test_rouge_l_equals_rouge_score(a: str, b: str):
     scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
     assert RougeL().compare(a, b) == pytest.approx(scorer.score(b, a)["rougeL"].fmeasure, abs=1e-12)

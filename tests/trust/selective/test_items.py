@@ -15,6 +15,10 @@ def test_losses_are_in_the_unit_they_say():
     assert losses(pred, truth, kind="zero_one", scale=(0, 3), predicted=there).tolist() == [1, 0, 0]
 
 
+def test_a_miss_by_a_little_is_a_miss():
+    assert losses([0.4, 0.5], [0.5, 0.5], kind="zero_one", scale=(0, 1)).tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("pred", "truth", "options", "message"),
     [
@@ -22,6 +26,7 @@ def test_losses_are_in_the_unit_they_say():
         ([1.0, 2.0], [1, np.nan], {}, "item 1: truth is nan, outside the scale 0:3"),
         ([np.nan, 2.0], [1, 1], {}, "item 0: pred is nan"),
         ([1.0], [1, 2], {}, r"differ in length: \(1,\), \(2,\)"),
+        ([1.0], [1], {"predicted": [True, False]}, r"differ in length: \(1,\), \(1,\), \(2,\)"),
         ([1.0], [1], {"kind": "squared"}, "known: abs, abs_norm, zero_one"),
         ([1.0], [1], {"kind": "zero_on"}, 'Did you mean "zero_one"'),
         ([1.0], [1], {"scale": (3, 0)}, "must rise; found 3:0"),
