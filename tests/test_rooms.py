@@ -18,6 +18,9 @@ ONE_FILE_EACH = {"cli": 24, "metrics/graph": 24}
 """Rooms that hold one file a command or a metric, with the most that they may hold."""
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 
+FILLED_BIT_BY_BIT = {"Distribution", "RecordedSpan"}
+"""Records that are no longer written to once they are handed on."""
+
 EXTRAS = {
     "altair",
     "anthropic",
@@ -59,6 +62,8 @@ BEHIND_AN_EXTRA = re.compile(
 
 def test_a_file_is_no_longer_than_one_idea() -> None:
     lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    for path in (ROOT / "tests").rglob("*.py"):
+        lengths[str(path.relative_to(ROOT))] = len(path.read_text(encoding="utf-8").splitlines())
     assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
@@ -68,6 +73,19 @@ def test_a_file_is_named_for_what_it_does() -> None:
 
 def test_a_file_says_what_it_is() -> None:
     assert [name for name, text in TEXTS.items() if not ast.get_docstring(ast.parse(text))] == []
+
+
+def test_a_record_that_others_meet_is_frozen() -> None:
+    found = []
+    for text in TEXTS.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and "msgspec.Struct" in map(ast.unparse, node.bases):
+                frozen = any(
+                    word.arg == "frozen" and ast.unparse(word.value) == "True" for word in node.keywords
+                )
+                if not frozen and not node.name.startswith("_"):
+                    found.append(node.name)
+    assert set(found) == FILLED_BIT_BY_BIT
 
 
 def test_no_folder_holds_two_rooms() -> None:
