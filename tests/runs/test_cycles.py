@@ -5,7 +5,8 @@ import gc
 import pytest
 
 import trivium as tv
-from trivium.runs.engines.cycles import SELDOM, cycles_seldom_sought
+from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
+from trivium.runs.progress import Quiet
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,23 @@ def test_a_run_holds_it_and_then_it_is_as_before(tmp_path):
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("own", [(0, 10, 10), (50_000, 5, 5)], ids=["off", "higher"])
+def test_where_no_agent_is_asked_it_is_sought_hardly_ever(tmp_path):
+    seen = []
+
+    class Seeing(Quiet):
+        def advance(self, *, done, failed):
+            seen.append(gc.get_threshold())
+
+    gc.set_threshold(700, 10, 10)
+    suite = tv.Suite(name="s", cases=[tv.Case(id="1", input="x", references=("x",))])
+    (tmp_path / "o.jsonl").write_text('{"case": "1", "output": "x"}')
+    outputs, store = tmp_path / "o.jsonl", f"{tmp_path}/t.db"
+    tv.evaluate(suite, outputs=outputs, metrics=["jaccard"], store=store, progress=Seeing())
+    assert seen == [HARDLY]
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (150_000, 5, 5)], ids=["off", "higher"])
 def test_a_host_that_wants_it_seldomer_keeps_its_own(tmp_path, own):
     gc.set_threshold(*own)
     assert seen_by_an_agent(tmp_path) == [own]
@@ -42,11 +59,11 @@ def test_a_host_that_wants_it_seldomer_keeps_its_own(tmp_path, own):
 
 def test_it_lasts_until_the_last_of_several_is_done():
     gc.set_threshold(700, 10, 10)
-    first, second = cycles_seldom_sought(), cycles_seldom_sought()
+    first, second = cycles_seldom_sought(HARDLY), cycles_seldom_sought()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert gc.get_threshold() == SELDOM
+    assert gc.get_threshold() == HARDLY
     second.__exit__(None, None, None)
     assert gc.get_threshold() == (700, 10, 10)
 

@@ -19,7 +19,7 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
-from trivium.runs.engines.cycles import cycles_seldom_sought
+from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
@@ -111,7 +111,7 @@ async def evaluate_async(
     pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
-        with cycles_seldom_sought():
+        with cycles_seldom_sought(HARDLY if adapter is None else SELDOM):
             async with judges_of(run, opened, built):
                 await _score_stored(opened, run, pipeline)
                 if adapter is not None:

@@ -10,7 +10,9 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.progress import Progress
+from trivium.store.chunks import chunks
 from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
+from trivium.store.rows import Rows
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -20,6 +22,10 @@ log = logging.getLogger(__name__)
 ATTEMPTS_AT_ONCE = 256
 CHARACTERS_AT_ONCE = 8_000_000
 """A batch is closed at either, so that its size in memory is bounded however large the outputs are."""
+
+ALONE_AT_ONCE = 32
+"""Attempts scored before the next are looked at where every metric scores them one by one, so that what is
+made of them is still in the processor's cache when it is stored."""
 
 BATCHES_AHEAD = 4
 CHARACTERS_AHEAD = 16_000_000
@@ -61,6 +67,8 @@ class Pipeline:
         self._metrics = metrics
         self._settings = settings
         self._progress = progress
+        alone = all(type(metric).score_many is Metric.score_many for metric in metrics)
+        self._together = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
 
     def keep(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts that cost something to get, before anything else is done with them."""
@@ -87,22 +95,25 @@ class Pipeline:
             batch: The attempts.
             keep: Store the attempts too, in the same transaction.
         """
+        rows = Rows.of(self._run)
+        failed = 0
+        for part in chunks(batch, self._together):
+            for due, scores in self._scored(part):
+                stored = due.stored
+                if keep:
+                    rows.add_attempt(stored, own_case=self._run.kind == "human")
+                folded = evaluation(stored.attempt, scores, self._settings)
+                rows.add_evaluation(StoredEvaluation(position=stored.position, evaluation=folded))
+                failed += stored.attempt.failed
+        self._store.write(rows)
+        self._progress.advance(done=len(rows.evaluations), failed=failed)
+
+    def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
+        """Attempts with their scores; without those that a metric was closed before."""
         try:
-            scored = list(zip(batch, finish(self._metrics, [due.subject for due in batch]), strict=True))
+            return list(zip(part, finish(self._metrics, [due.subject for due in part]), strict=True))
         except Stopped:
-            scored = [(due, scores) for due in batch if (scores := self._finished(due)) is not None]
-        evaluations = [
-            StoredEvaluation(
-                position=due.stored.position,
-                evaluation=evaluation(due.stored.attempt, scores, self._settings),
-            )
-            for due, scores in scored
-        ]
-        own_cases = self._run.kind == "human"
-        attempts = [due.stored for due, _ in scored] if keep else ()
-        self._store.save(self._run, attempts=attempts, evaluations=evaluations, own_cases=own_cases)
-        failed = sum(due.stored.attempt.failed for due, _ in scored)
-        self._progress.advance(done=len(scored), failed=failed)
+            return [(due, scores) for due in part if (scores := self._finished(due)) is not None]
 
     def _finished(self, due: Due) -> Scores | None:
         try:

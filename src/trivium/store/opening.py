@@ -63,7 +63,7 @@ def _engine(url: str, *, create: bool) -> Engine:
     backend = address.get_backend_name()
     if backend == "sqlite":
         _prepare_file(address.database, create=create)
-        engine = create_engine(address, connect_args={"timeout": _BUSY_MS / 1000})
+        engine = create_engine(address, connect_args={"timeout": _BUSY_MS / 1000}, paramstyle="named")
         event.listen(engine, "connect", _sqlite_pragmas)
         return engine
     if backend == "postgresql":

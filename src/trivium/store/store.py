@@ -18,6 +18,7 @@ from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
 from trivium.store.outline import AttemptOutline, CaseOutline, Outline
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
+from trivium.store.rows import Rows, insert_many
 from trivium.suites.case import Case
 from trivium.suites.door import clean
 from trivium.suites.selection import group_of
@@ -194,8 +195,9 @@ class Store:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
             for chunk in chunks(enumerate(cases), _ROWS_AT_ONCE):
-                connection.execute(
-                    insert(tables.cases),
+                insert_many(
+                    connection,
+                    tables.cases,
                     [
                         {"suite": suite, "position": position, "id": case.id, "body": encode(case)}
                         for position, case in chunk
@@ -246,34 +248,20 @@ class Store:
         Raises:
             StoreError: If one is there already, or they cannot be written.
         """
-        attempt_rows = [
-            {
-                "run": run.number,
-                "position": stored.position,
-                "repeat": stored.attempt.repeat,
-                "case_body": encode(stored.case) if own_cases else None,
-                "body": encode(stored.attempt),
-            }
-            for stored in attempts
-        ]
-        evaluation_rows = [
-            {
-                "run": run.number,
-                "position": stored.position,
-                "repeat": stored.evaluation.repeat,
-                "composite": stored.evaluation.composite.value,
-                "passed": stored.evaluation.passed,
-                "body": encode(stored.evaluation),
-            }
-            for stored in evaluations
-        ]
+        rows = Rows.of(run)
+        for attempt in attempts:
+            rows.add_attempt(attempt, own_case=own_cases)
+        for evaluation in evaluations:
+            rows.add_evaluation(evaluation)
+        self.write(rows)
+
+    def write(self, rows: Rows) -> None:
+        """Write rows as :meth:`save` does records."""
         with plain_words(self.engine), self.engine.begin() as connection:
-            if attempt_rows:
-                connection.execute(insert(tables.attempts), attempt_rows)
-            if evaluation_rows:
-                connection.execute(insert(tables.evaluations), evaluation_rows)
+            insert_many(connection, tables.attempts, rows.attempts)
+            insert_many(connection, tables.evaluations, rows.evaluations)
             connection.execute(
-                update(tables.runs).where(tables.runs.c.number == run.number).values(touched=time.time())
+                update(tables.runs).where(tables.runs.c.number == rows.run.number).values(touched=time.time())
             )
 
     def answered(self, run: RunRecord, *, scored_only: bool = False) -> Iterator[tuple[int, int]]:
@@ -357,7 +345,7 @@ class Store:
             connection.execute(delete(table).where(table.c.run == run.number))
             for chunk in chunks(scores, _ROWS_AT_ONCE):
                 rows = [{"run": run.number, "position": at, "body": encode(body)} for at, body in chunk]
-                connection.execute(insert(table), rows)
+                insert_many(connection, table, rows)
 
     def case_scores(self, run: RunRecord) -> Iterator[tuple[int, dict[str, Score]]]:
         """(position, figures by name) of every case that has any."""
