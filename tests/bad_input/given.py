@@ -1,0 +1,72 @@
+"""What a user gives to the commands, how they end and what they say."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from trivium.cli.main import run_command
+
+CASE = '{"id": "1", "input": "q", "references": ["a b"]}\n'
+
+
+OUTPUT = '{"case": "1", "output": "a b"}\n'
+
+
+SCORE = "score cases.jsonl --outputs bad.jsonl --metrics jaccard"
+
+
+NESTED_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{now}: &{now} [{', '.join([f'*{last}'] * 10)}]\n"
+    for last, now in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def suite(**keys) -> str:
+    case = {"id": "1", "input": "q", "references": ["a b"]}
+    return json.dumps({"name": "s", "metrics": ["jaccard"], "cases": [case]} | keys)
+
+
+class Row(NamedTuple):
+    files: dict[str, str | bytes]
+    command: str
+    said: tuple[str, ...]
+
+
+def outputs(text: str | bytes, *said: str) -> Row:
+    """A row whose outputs are bad."""
+    return Row({"bad.jsonl": text}, SCORE, tuple(f"bad.jsonl: {each}" for each in said))
+
+
+def of_suite(*said: str, **keys) -> Row:
+    """A row whose suite is bad in a way that only scoring can tell."""
+    return Row({"s.json": suite(**keys)}, "score s.json --outputs good.jsonl", said)
+
+
+class Folder:
+    """A working folder with a good suite, good outputs, and a store that holds a finished run."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path = path
+        self.run = ""
+        self._capsys = capsys
+        (path / "cases.jsonl").write_text(CASE)
+        (path / "good.jsonl").write_text(OUTPUT)
+        assert self.call("score cases.jsonl --outputs good.jsonl --metrics jaccard --quiet")[0] == 0
+        self.kept = self.stored()
+        self.run = json.loads(self.kept[0].splitlines()[0])["run"]
+
+    def call(self, command: str | list[str]) -> tuple[int, str, str]:
+        words = command.split() if isinstance(command, str) else command
+        code = run_command([self.run if word == "RUN" else word for word in words])
+        said = self._capsys.readouterr()
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    def stored(self) -> tuple[str, ...]:
+        """All that is stored of the first run."""
+        oldest = json.loads(self.call("list --json")[1])[-1]["run"]
+        return tuple(
+            self.call(f"export {oldest} --what {what}")[1] for what in ("scores", "attempts", "summary")
+        )
