@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import cases
 from trivium.errors import SuiteError
 from trivium.suites.case import Case
+from trivium.suites.files import case_file
 from trivium.suites.files.case_file import CaseFile
 from trivium.suites.suite import Suite
 
@@ -72,12 +73,20 @@ def test_texts_are_cleaned_at_the_door(tmp_path):
     assert [case.input for case in file] == ["a␀b", "�", "😀"]
 
 
-def test_ids_of_one_hash_are_told_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr("trivium.suites.files.case_file._hash", len)
-    file = CaseFile(write(tmp_path / "c.jsonl", [row("aa"), row("b"), row("cc"), row("dd")]))
-    assert [file.position(name) for name in ("aa", "cc", "dd", "b", "ee")] == [0, 2, 3, 1, None]
-    with pytest.raises(SuiteError, match='line 4: id "cc" stands already in line 3'):
-        CaseFile(write(tmp_path / "d.jsonl", [row("aa"), row("b"), row("cc"), row("cc"), row("dd")]))
+def test_ids_are_found_in_any_order(many):
+    places = [(i * 617) % 1000 for i in range(1000)]
+    assert [many.position(f"n{i}") for i in places] == places
+
+
+@pytest.mark.parametrize(
+    "hash_", [b"\0" * 16, b"\xff" * 16, b"\x01" + b"\0" * 15], ids=["0", "255", "ends in 0"]
+)
+def test_a_hash_may_be_any_bytes(tmp_path, monkeypatch, hash_):
+    hashes = {"b": hash_}
+    monkeypatch.setattr(case_file, "_hash", lambda name: hashes.get(name, name.encode().ljust(16, b"_")))
+    file = CaseFile(write(tmp_path / "c.jsonl", [row("a"), row("b"), row("c")]))
+    for name, place in {"c": 2, "b": 1, "a": 0, "d": None}.items():
+        assert file.position(name) == place
 
 
 def test_a_file_that_has_changed_is_not_read_on(many):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -20,6 +20,10 @@ from trivium.suites.door import clean
 from trivium.suites.files.reading import Malformed, check_is_file, decode, parse_json
 from trivium.suites.validation import convert
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 MOST_PROBLEMS = 20
 """Mistakes that are shown; the others are counted."""
 
@@ -29,6 +33,7 @@ LONGEST_LINE = 256 * 1024**2
 CASES_KEPT = 64
 """Decoded cases that are kept at hand."""
 
+_HASH_BYTES = 16
 _BOM = b"\xef\xbb\xbf"
 _DECODER = msgspec.json.Decoder(Case)
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -39,7 +44,7 @@ class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
     One pass when it is opened checks every line and keeps where it starts (8 bytes a case) and a hash of its
-    id (12 bytes); a case is decoded when it is asked for.
+    id (20 bytes); a case is decoded when it is asked for. Two ids of one hash do not occur (128 bits).
 
     Args:
         path: The file; blank lines in it are passed over.
@@ -59,7 +64,8 @@ class CaseFile(Sequence[Case]):
         self._lock = threading.Lock()
         self._stamp = self._stamp_now()
         self._starts = array("Q")
-        self._index(self._hashes_of_ids())
+        self._hashes = self._hashes_of_ids()
+        self._order = self._sorted_order()
         self._latest = 0
         self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
 
@@ -82,21 +88,21 @@ class CaseFile(Sequence[Case]):
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
+        wanted = _hash(id)
         # Files of outputs mostly follow the order of their cases.
         for index in (self._latest, self._latest + 1):
-            if index < len(self) and self._cached(index).id == id:
+            if self._hash_at(index) == wanted:
                 self._latest = index
                 return index
-        wanted = _hash(id)
-        # As a Python number it would have the whole array cast, and rounded, at every search.
-        place = int(self._sorted.searchsorted(self._sorted.dtype.type(wanted)))
-        while place < len(self) and self._sorted[place] == wanted:
-            index = int(self._order[place])
-            if self._cached(index).id == id:
-                self._latest = index
-                return index
-            place += 1
-        return None
+        place = int(self._table.searchsorted(self._table.dtype.type(wanted), sorter=self._order))
+        index = int(self._order[place]) if place < len(self) else len(self)
+        if self._hash_at(index) != wanted:
+            return None
+        self._latest = index
+        return index
+
+    def _hash_at(self, index: int) -> bytes:
+        return self._hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
 
     def line_number(self, index: int) -> int:
         """Line of a case in the file, from 1. Reads the file up to there."""
@@ -107,9 +113,9 @@ class CaseFile(Sequence[Case]):
                 left -= len(block)
         return line
 
-    def _hashes_of_ids(self) -> "array[int]":
+    def _hashes_of_ids(self) -> bytes:
         """Check every line; remember where each case starts and the hash of its id."""
-        hashes = array("Q")
+        hashes = bytearray()
         problems: list[Problem] = []
         found = 0
         for number, start, line in self._lines():
@@ -118,10 +124,10 @@ class CaseFile(Sequence[Case]):
             problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
             if case is not None:
                 self._starts.append(start)
-                hashes.append(_hash(case.id))
+                hashes += _hash(case.id)
         if problems:
             raise SuiteError(str(self.path), problems, left_out=found - len(problems))
-        return hashes
+        return bytes(hashes)
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
         """Number, start and bytes of every line that is not blank."""
@@ -137,19 +143,18 @@ class CaseFile(Sequence[Case]):
                 yield number, start + mark, text
             start += len(line)
 
-    def _index(self, hashes: "array[int]") -> None:
-        """Sort the hashes of the ids, and find ids that stand twice."""
+    def _sorted_order(self) -> "npt.NDArray[np.uint32]":
+        """The order in which the hashes rise; no id may stand twice."""
         import numpy as np
 
-        unsorted = np.frombuffer(hashes, dtype=np.uint64) if hashes else np.empty(0, np.uint64)
-        order = np.argsort(unsorted, kind="stable")
-        self._order = order.astype(np.uint32)
-        self._sorted = unsorted[order]
-        suspects = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        self._table = np.frombuffer(self._hashes, dtype=f"S{_HASH_BYTES}")
+        order = np.argsort(self._table, kind="stable").astype(np.uint32)
+        rising = self._table[order]
+        suspects = np.flatnonzero(rising[1:] == rising[:-1])
         problems = []
         first: dict[str, int] = {}
         for place in sorted({int(p) for p in suspects} | {int(p) + 1 for p in suspects}):
-            index = int(self._order[place])
+            index = int(order[place])
             case = self._read(index)
             if case.id in first:
                 here, there = self.line_number(index), self.line_number(first[case.id])
@@ -159,6 +164,7 @@ class CaseFile(Sequence[Case]):
         if problems:
             left_out = max(0, len(problems) - MOST_PROBLEMS)
             raise SuiteError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
+        return order
 
     def _stamp_now(self) -> tuple[int, int]:
         status = os.fstat(self._file.fileno())
@@ -175,8 +181,8 @@ class CaseFile(Sequence[Case]):
         return case
 
 
-def _hash(id: str) -> int:  # noqa: A002
-    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
+def _hash(id: str) -> bytes:  # noqa: A002
+    return blake2b(id.encode(), digest_size=_HASH_BYTES).digest()
 
 
 def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Problem]]:
