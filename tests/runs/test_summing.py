@@ -112,6 +112,12 @@ def test_pass_at_k_and_pass_hat_k_are_means_over_cases(store):
         assert summary.metrics[f"pass@{k}"].mean == pytest.approx(at)
 
 
+def test_beyond_five_attempts_k_doubles_up_to_all_of_them(store):
+    metrics = summary_of(store, [[1, 0] * 11, [0] * 22], repeats=22).metrics
+    assert [name for name in metrics if "@" in name] == [f"pass@{k}" for k in (1, 2, 3, 4, 5, 10, 20, 22)]
+    assert metrics["pass^10"].mean == pytest.approx(comb(11, 10) / comb(22, 10) / 2)
+
+
 def test_a_single_attempt_has_no_pass_at_k(store):
     assert list(summary_of(store, [0.1, 0.9]).metrics) == ["told"]
 
@@ -168,6 +174,10 @@ class TestComposite:
         composite = summary_of(store, [0.6, 0.64], composite=weights).composite
         assert composite.recommendation == "weak_reject"
         assert composite.distance == pytest.approx(0.08)
+
+    def test_recommendations_of_attempts_are_counted_by_name(self, store):
+        composite = summary_of(store, [0.9, 0.85, 0.1, 0.45, 0.3, 0.2]).composite
+        assert composite.recommendations == {"accept": 2, "weak_reject": 1, "reject": 3}
 
     def test_chance_of_another_recommendation_is_nothing_far_from_a_bar_and_half_on_it(self, store):
         far = summary_of(store, [0.69, 0.7, 0.71] * 10).composite
