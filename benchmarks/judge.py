@@ -181,7 +181,7 @@ def _measure(name: str, cases: int | None, who: str, python: str, more: list[str
         command = [python, "-m", judge.program, url, calm, *more]
         for option, value in (("cases", cases), ("concurrency", CONCURRENCY), ("timeout", scenario.timeout)):
             command += [f"--{option}", str(value)]
-        found, why = _found(command, limit=60 + 5 * ideal)
+        found, why = outcome_of(command, limit=60 + 5 * ideal)
         with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as told:
             requests = json.load(told).get("requests", 0)
     line = f"{name:16}{who:16}{cases:6}"
@@ -199,7 +199,7 @@ def _measure(name: str, cases: int | None, who: str, python: str, more: list[str
         print(f"{'':16}{count} × {error[:90]}")
 
 
-def _found(command: list[str], *, limit: float) -> tuple[dict[str, Any] | None, str]:
+def outcome_of(command: list[str], *, limit: float) -> tuple[dict[str, Any] | None, str]:
     """What a run says of itself, or none and what it did instead."""
     env = {**os.environ, "PYTHONPATH": str(HERE / "src")}
     try:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.judge import SCENARIOS
+from benchmarks.judge import SCENARIOS, outcome_of
 from benchmarks.judges.measured import Asked
 from benchmarks.judges.with_trivium import judge
 
@@ -36,3 +36,10 @@ def test_a_peer_is_measured():
     row = told.stdout.splitlines()[-1].split()
     assert row[:4] == ["clean", "pydantic-evals", "3", "3"]
     assert row[8:11] == ["3", "0", "0"]  # requests, errors, lost
+
+
+def test_what_fails_or_does_not_end_is_told_and_ended():
+    python = [sys.executable, "-c"]
+    assert outcome_of([*python, "raise ValueError('a reason')"], limit=60) == (None, "ValueError: a reason")
+    endless = "import signal; signal.pause()"
+    assert outcome_of([*python, endless], limit=0.1) == (None, "had not ended after 0 s")
