@@ -50,8 +50,9 @@ def judge(asked: Asked) -> Outcomes:
 
 
 def _outcome(data: Any) -> tuple[Any, str | None]:
-    # An error names its object's address.
-    return data.score, data.error and "the test has failed: " + re.sub(r" at 0x\w+", "", data.error)
+    # The model's 8 of 10 is weighed with its next likely tokens. An error names its object's address.
+    wrong = None if data.score and 0.7 <= data.score <= 0.9 else "another score than the model's"
+    return data.score, "the test has failed: " + re.sub(r" at 0x\w+", "", data.error) if data.error else wrong
 
 
 if __name__ == "__main__":

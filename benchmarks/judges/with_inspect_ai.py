@@ -50,7 +50,9 @@ def _outcomes(log: Any) -> Outcomes:
         if sample.error is not None:
             yield None, sample.error.message.partition("(")[0]
         for score in (sample.scores or {}).values():
-            yield (score.value, None) if isinstance(score.value, str) else (None, "unscored")
+            graded = isinstance(score.value, str)
+            wrong = "another grade than the model's" if graded else "unscored"
+            yield score.value, None if score.value == "C" else wrong
 
 
 if __name__ == "__main__":

@@ -31,7 +31,12 @@ def judge(asked: Asked) -> Outcomes:
         run_config=RunConfig(max_workers=asked.concurrency),
         show_progress=False,
     )
-    return ((row["clarity"], "NaN" if math.isnan(row["clarity"]) else None) for row in result.scores)
+    return (_outcome(row["clarity"]) for row in result.scores)
+
+
+def _outcome(score: float) -> tuple[float, str | None]:
+    wrong = "NaN" if math.isnan(score) else "another verdict than the model's"
+    return score, None if score == 1 else wrong
 
 
 if __name__ == "__main__":
