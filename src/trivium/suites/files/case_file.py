@@ -33,6 +33,7 @@ LONGEST_LINE = 256 * 1024**2
 CASES_KEPT = 64
 """Decoded cases that are kept at hand."""
 
+_NEAR = 1_000_000
 _HASH_BYTES = 16
 _BOM = b"\xef\xbb\xbf"
 _DECODER = msgspec.json.Decoder(Case)
@@ -84,7 +85,16 @@ class CaseFile(Sequence[Case]):
         return self._cached(index % len(self))
 
     def __iter__(self) -> Iterator[Case]:
-        return map(self._read, range(len(self)))
+        first = 0
+        while first < len(self):
+            # Many at a time are read faster than one by one, unless they are long.
+            last = first + 1
+            while (
+                last < min(first + CASES_KEPT, len(self)) and self._starts[last] - self._starts[first] < _NEAR
+            ):
+                last += 1
+            yield from self._read_all(range(first, last))
+            first = last
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
@@ -171,14 +181,20 @@ class CaseFile(Sequence[Case]):
         return status.st_size, status.st_mtime_ns
 
     def _read(self, index: int) -> Case:
-        with self._lock:
-            self._file.seek(self._starts[index])
-            line = self._file.readline()
-            unchanged = self._stamp_now() == self._stamp
-        case = _case_of(line, 0, 0)[0] if unchanged else None
-        if case is None:
-            raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
+        (case,) = self._read_all((index,))
         return case
+
+    def _read_all(self, indices: Sequence[int]) -> list[Case]:
+        lines = []
+        with self._lock:
+            for index in indices:
+                self._file.seek(self._starts[index])
+                lines.append(self._file.readline())
+            unchanged = self._stamp_now() == self._stamp
+        cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
+        if len(cases) < len(lines):
+            raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
+        return cases
 
 
 def _hash(id: str) -> bytes:  # noqa: A002
