@@ -31,7 +31,8 @@ class TorchEncoder:
 
         self.name, self.revision, self.layer = source.name, source.revision, layer
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.tokens_at_once = 32_768 if self._device == "cuda" else 1024  # measured on two cores
+        # On two cores 1024 were 5 % faster, for a quarter more memory.
+        self.tokens_at_once = 32_768 if self._device == "cuda" else 512
         self.workers = 1 if self._device == "cuda" else torch.get_num_threads()
         try:
             with _quietly():
