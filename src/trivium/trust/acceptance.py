@@ -1,6 +1,6 @@
 """Certified acceptance: from which confidence on verdicts may stand without a person (spec: metrics, H.3)."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import ceil, log, log1p
 from typing import Literal
 
@@ -14,6 +14,13 @@ from trivium.trust.evidence import Betting, Evidence, ExactBinomial, Hoeffding
 from trivium.trust.groups import Groups
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+FIRST_SHARE = 1 / 3
+"""Share of delta for the first threshold tested; the rest is for those that accept 2, 4, 8, … times as many.
+
+With more, an error among the surest leaves less to go on with; with less, it takes more verdicts to begin.
+"""
 
 
 class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +38,7 @@ class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
         method: The test at each threshold: exact binomial, betting or hoeffding.
         n: Labelled verdicts.
         groups: Clusters among them.
-        tested: Thresholds that were tested; all but perhaps the last passed.
+        tested: Thresholds that were tested.
         reason: Why nothing is certified, or None.
     """
 
@@ -63,10 +70,14 @@ def certify(
     """The lowest confidence from which on verdicts are certified to be wrong at most ``epsilon`` of the time.
 
     With probability at least 1 - ``delta`` over the labelled verdicts, the error among further verdicts like
-    them that are at least that sure is at most ``epsilon`` (Learn then Test, Angelopoulos et al. 2021, with
-    fixed-sequence testing). The thresholds are the distinct confidences, so that errors have no say in them;
-    the first is the one where a sample without errors would pass, and the next is tested while each passes.
-    The test is the exact binomial tail where no group has several verdicts, else a bound on group means.
+    them that are at least that sure is at most ``epsilon`` (Learn then Test, Angelopoulos et al. 2021). The
+    thresholds are the distinct confidences, so that errors have no say in them, tested from the highest down.
+    The first is the one where a sample without errors would pass, and the next is tested while each passes.
+    One error among the surest would end that, so it starts again where 2, 4, 8, … times as many are accepted,
+    each start with its own share of ``delta``, to which it adds what the starts before it still hold (the
+    fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the first has
+    all of it. The test is the exact binomial tail where no group has several verdicts, else a bound on group
+    means.
 
     Args:
         wrong: Whether each labelled verdict was wrong, 0 or 1, shape (n,).
@@ -85,24 +96,27 @@ def certify(
     size = _group_size(clusters, group_size)
     items = lost.size if n_items is None else n_items
     _check_options(epsilon, delta, bound, items=items, verdicts=lost.size)
-    evidence, ideal = (_evidence(bound, epsilon, clusters, size) for _ in range(2))
-
     order = np.argsort(-sure, kind="stable")
     lost, sure, codes = lost[order], sure[order], clusters.codes[order]
     ends = np.flatnonzero(np.diff(sure, append=-np.inf)) + 1  # past the last verdict of each confidence
-    start, tested, certified = 0, 0, 0
-    for end in map(int, ends):
-        evidence.accept(codes[start:end], lost[start:end])
-        if not tested:
-            ideal.accept(codes[start:end], np.zeros(end - start))
-        start = end
-        if tested or ideal.log_p() <= log(delta):
-            tested += 1
-            if evidence.log_p() > log(delta):
-                break
+
+    def gathering() -> Evidence:
+        return _evidence(bound, epsilon, clusters, size)
+
+    shares = _shares_of_delta(ends, codes, gathering, delta)
+    evidence, seen, held, tested, certified = gathering(), 0, 0.0, 0, 0
+    for end, share in zip(map(int, ends), shares, strict=True):
+        held += share
+        if not held:
+            continue
+        evidence.accept(codes[seen:end], lost[seen:end])
+        seen, tested = end, tested + 1
+        if evidence.log_p() <= log(held):
             certified = end
+        else:
+            held = 0.0
     errors = int(lost[:certified].sum())
-    final = _evidence(bound, epsilon, clusters, size)
+    final = gathering()
     final.accept(codes[:certified], lost[:certified])
     return Certificate(
         threshold=float(sure[certified - 1]) if certified else None,
@@ -118,15 +132,50 @@ def certify(
         tested=tested,
         reason=None
         if certified
-        else _why_not(tested, lost[:start], epsilon, delta, groups=clusters.count, size=size),
+        else _why_not(lost, ends[shares > 0], epsilon, delta, groups=clusters.count, size=size),
     )
 
 
-def _why_not(tested: int, lost: Floats, epsilon: float, delta: float, *, groups: int, size: int) -> str:
-    if tested:
-        return (
-            f"{lost.sum():,.0f} of the {lost.size:,} surest verdicts are wrong, and so few must all be right"
-        )
+def _shares_of_delta(
+    ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float
+) -> npt.NDArray[np.float64]:
+    """How much of ``delta`` each threshold starts with, shape of ``ends``; 0 but for the few where it starts.
+
+    Args:
+        ends: How many verdicts each threshold accepts, rising.
+        codes: Group of each verdict, surest first.
+        gathering: Makes evidence that holds nothing yet.
+        delta: Chance that the promise is broken.
+    """
+    shares, n = np.zeros(ends.size), codes.size
+
+    def first(level: float) -> int:
+        """The first threshold where a sample without errors would pass; past the last if there is none."""
+        ideal, seen = gathering(), 0
+        for place, end in enumerate(map(int, ends)):
+            ideal.accept(codes[seen:end], np.zeros(end - seen))
+            seen = end
+            if ideal.log_p() <= log(level):
+                return place
+        return int(ends.size)
+
+    place = first(FIRST_SHARE * delta)
+    if place == ends.size or 2 * ends[place] > n:
+        place = first(delta)
+        if place < ends.size:
+            shares[place] = delta
+        return shares
+    shares[place] = FIRST_SHARE * delta
+    doubled = int(ends[place]) * 2 ** np.arange(1, int(np.log2(n / ends[place])) + 1)
+    np.add.at(shares, np.searchsorted(ends, doubled), (1 - FIRST_SHARE) * delta / doubled.size)
+    return shares
+
+
+def _why_not(lost: Floats, starts: Ints, epsilon: float, delta: float, *, groups: int, size: int) -> str:
+    if starts.size:
+        first = int(starts[0])
+        many = f"{lost[:first].sum():,.0f} of the {first:,} surest verdicts are wrong"
+        return f"{many}: too many there" + (", and among more as well" if starts.size > 1 else "")
     fewest = ceil(log(delta) / log1p(-epsilon))
     if size == 1:
         return f"{lost.size:,} labelled verdicts are too few: it takes {fewest:,}, all of them right"
