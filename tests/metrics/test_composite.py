@@ -61,6 +61,7 @@ def test_without_a_score_or_a_weight_there_is_none_and_it_says_why():
     assert composite(scored(a=None), settings(a=1)).reason == "no part has a score"
     assert composite(scored(a=1.0), settings(a=0)).reason == "no part has a weight"
     assert composite({}, settings(a=0), failed="timeout").reason == "no part has a weight"
+    assert composite(scored(a=None), settings(a=1)).coverage == composite({}, settings(a=0)).coverage == 0.0
     assert composite(scored(a=None), settings("zero", a=1)).value == 0.0
 
 
@@ -108,18 +109,18 @@ def test_the_nearest_bar_may_lie_above_or_below(value, distance):
 @pytest.mark.parametrize(
     ("rule", "scores", "passed"),
     [
-        (None, scored(success=1.0), True),
+        (None, scored(success=1.0, a=0.0), True),
         (None, scored(success=0.99), False),
         (None, scored(similarity=1.0), None),
         (None, scored(success=None), None),
         (PassRule(metric="a", at_least=0.5), scored(a=0.5, success=0.0), True),
         (PassRule(metric="a", at_least=0.5), scored(a=0.49, success=1.0), False),
         (PassRule(metric="composite", at_least=0.5), scored(success=0.5), True),
-        (PassRule(metric="composite", at_least=0.5), scored(a=1.0), None),
+        (PassRule(metric="composite", at_least=0.5), scored(b=1.0), None),
     ],
 )
 def test_an_attempt_passes_by_the_suites_rule_or_by_its_success(rule, scores, passed):
-    weighed = Settings(composite=settings(success=1), passed=rule)
+    weighed = Settings(composite=settings(success=1, a=1), passed=rule)
     assert evaluation(Attempt(case="c", repeat=2, output="x"), scores, weighed).passed is passed
 
 
