@@ -168,6 +168,7 @@ def test_nothing_labelled_certifies_nothing():
     found = certify([], [], [])
     assert (found.threshold, found.coverage) == (None, 0.0)
     assert "too few" in found.reason
+    assert found.method == "exact binomial"
 
 
 def test_too_few_groups_say_so():
@@ -199,6 +200,7 @@ def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():
         ({"wrong": [], "confidence": [], "groups": [], "group_size": 0}, "found 0, and one has 0"),
         ({"epsilon": 0}, "epsilon must lie between"),
         ({"delta": 1.5}, "delta must lie between"),
+        ({"delta": 1}, "delta must lie between"),
         ({"n_items": 1}, "n_items"),
         ({"group_size": 0}, "group_size"),
         ({"bound": "chernoff"}, "bound must be"),
@@ -225,3 +227,9 @@ def test_a_judge_may_say_only_whether_it_is_sure():
     sure = np.arange(60) < 30
     found = certify(~sure, sure, range(60))
     assert (found.threshold, found.n_accepted, found.errors) == (1.0, 30, 0)
+
+
+@pytest.mark.parametrize("sure", [-1.0, 0.0, 1.0])
+def test_verdicts_of_one_confidence_stand_or_fall_together_whatever_it_is(sure):
+    found = certify([0] * 22, [sure] * 22, range(22))
+    assert (found.threshold, found.n_accepted) == (sure, 22)

@@ -89,6 +89,8 @@ def test_alpha_without_pairs_is_unknown():
     assert krippendorff_alpha([[1, 1], [1, NA]]) is None
     with pytest.raises(TrustError, match="items by raters"):
         krippendorff_alpha([1, 2])
+    with pytest.raises(TrustError, match="finite numbers"):
+        krippendorff_alpha([[1, np.inf], [1, 2]])
 
 
 def test_one_step_is_the_scales_own():
@@ -181,3 +183,15 @@ def test_tables_in_stacks_have_the_figures_of_each():
     for at in np.ndindex(2, 3):
         assert stacked[:, *at] == pytest.approx(measures(tables[at], labels), nan_ok=True)
     assert np.isnan(stacked[:, 1, 2]).all()
+
+
+def test_a_lower_level_makes_narrower_intervals_of_every_figure():
+    rng = np.random.default_rng(5)
+    judge, people = rng.integers(1, 6, 40), rng.integers(1, 6, 40)
+    low, high = (
+        agreement(judge, people, range(40), resamples=100, level=level).figures for level in (0.5, 0.95)
+    )
+    for name in (*RATES, *RANKED):
+        narrow, wide = low[name].interval, high[name].interval
+        assert wide.low < narrow.low < narrow.high < wide.high
+        assert (narrow.level, wide.level) == (0.5, 0.95)

@@ -80,6 +80,9 @@ def test_evidence_beyond_the_smallest_number_is_overwhelming():
     evidence = ExactBinomial(0.5)
     evidence.accept(np.arange(100_000), np.eye(1, 100_000)[0])
     assert evidence.log_p() == -inf
+    faultless = ExactBinomial(0.5)
+    faultless.accept(np.arange(100_000), np.zeros(100_000))
+    assert faultless.log_p() == pytest.approx(100_000 * log(0.5))
 
 
 @given(st.integers(1, 60), st.floats(0.02, 0.5), st.data())
