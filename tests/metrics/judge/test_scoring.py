@@ -9,7 +9,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.judgement import nearest_level
 from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
-from trivium.metrics.judge.rubrics.scoring import value_of
+from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
 from trivium.metrics.metric import Subject
 from trivium.metrics.registry import metric_class
 from trivium.metrics.score import Score
@@ -45,6 +45,23 @@ def test_major_claims_count_twice_and_aspects_alike():
     aspects = tuple(Aspect(aspect="a", quote="", covered=each) for each in ("yes", "partly", "no", "no"))
     covered = Dimension(name="d", asks="?", aspects=True)
     assert value_of(answer(aspects=aspects), covered, scale="ratio") == pytest.approx(1.5 / 4)
+    assert raw_of(answer(claims=claims), scored) == {
+        "supported": 1,
+        "partly": 1,
+        "contradicted": 1,
+        "unverifiable": 0,
+    }
+    assert raw_of(answer(aspects=aspects), covered) == {"yes": 1, "partly": 1, "no": 2}
+    assert value_of(answer(), scored, scale="ratio") is None
+    assert value_of(answer(), covered, scale="ratio") is None
+
+
+def test_a_level_has_its_value_and_criteria_are_told_as_they_were_given():
+    levelled = Dimension(name="d", asks="?", levels={"fine": 0.9, "bad": 0.2})
+    assert value_of(answer(level="fine"), levelled, scale="ratio") == 0.9
+    assert value_of(answer(), levelled, scale="ratio") is None
+    assert raw_of(answer(level="bad"), levelled) == "bad"
+    assert raw_of(answer(criteria={"a": 5.0, "b": 1.0}), TWO) == {"a": 5.0, "b": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def lean_client(name: str) -> "LeanClient | None":
     proxy = proxy_of(str(model.base_url))
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
+    if urlsplit(str(model.base_url)).username is not None:
+        return None  # which goes in place of the key, as the SDK's client has it
     read = message_reply if prefix == "anthropic" else chat_reply
     return LeanClient(model, Shaping(model, tap), lambda: UsualClient(open_model(name)), read, proxy)
 
@@ -110,6 +112,10 @@ class LeanClient:
             raise Trouble(why, kind="final") from None
         status, headers, answer = await self._exchange(call, shape, body)
         if status == 200:
+            kind = headers.get("Content-Type", "json")
+            if "json" not in kind.lower():
+                why = f"the answer is {kind}, no JSON: is {shape.address} where a model is asked?"
+                raise Trouble(f"{call.model}: {why}", kind="failing", billed=True)
             reply = self._read(answer)
             if reply is not None and not (self._screens and "\u200d" in reply.text):
                 return reply
@@ -135,6 +141,8 @@ class LeanClient:
             ) as response:
                 sent = True
                 return response.status, dict(response.headers), await _bounded(call, response)
+        except aiohttp.ClientHttpProxyError as error:
+            raise Trouble(f"{call.model}: the proxy refuses: {error.status}", kind="lost") from None
         except aiohttp.ClientConnectorError as error:
             raise Trouble(f"{call.model}: no connection: {error}", kind="lost") from None
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:

@@ -118,6 +118,7 @@ class Line:
         self._good: float | None = None
         self._failing: set[object] = set()
         self._dead_until = 0.0
+        self._dead_of = ""
 
     async def ask(self, call: Call, *, about: tuple[str, ...]) -> tuple[Reply, int]:
         """The reply, and the requests that it took.
@@ -133,7 +134,7 @@ class Line:
         try:
             while True:
                 if self._loop.time() < self._dead_until:
-                    raise GivenUp(f"{call.model} has not answered anything for a while")
+                    raise GivenUp(self._dead_of)
                 flight = Flight(call, about, self._loop.create_future())
                 try:
                     reply = await self._fly(flight, order)
@@ -202,7 +203,7 @@ class Line:
         try:
             hold = await self._purse.hold(call, about=flight.about)
             flight.requests += 1
-            reply, billed = None, True
+            reply, billed, went = None, True, True
             try:
                 if flight.began is None:
                     flight.began = loop.time()
@@ -214,11 +215,12 @@ class Line:
                 why = f"{call.model} did not answer within {self._timeout:g} s"
                 raise Trouble(why, kind="late", billed=True) from None
             except Trouble as trouble:
-                billed = trouble.billed
+                billed, went = trouble.billed, trouble.sent
+                flight.requests -= not went
                 refused = trouble if trouble.kind == "limited" else None
                 raise
             finally:
-                cost = self._purse.pay(hold, reply, billed=billed)
+                cost = self._purse.pay(hold, reply, billed=billed, sent=went)
         finally:
             self._over(sent, ended, refused)
         reply = msgspec.structs.replace(reply, cost_usd=cost)
@@ -329,8 +331,11 @@ class Line:
         if self._down():
             if now - self._since() < (patience.outage if self._good else patience.never):
                 return False
-            self._dead_until = now + 30
-            self._wake_all()
+            if now >= self._dead_until:
+                self._dead_until = now + 30
+                self._dead_of = f"{trouble}; nothing is answered any more"
+                log.warning("a judge is given up for now: %s", self._dead_of)
+                self._wake_all()
             return True
         share = self._bad_firsts / self._firsts if self._firsts >= SHARE_KNOWN else 0.0
         needed = math.ceil(math.log(patience.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
@@ -346,7 +351,7 @@ class Line:
             while queue:
                 turn = queue.popleft()
                 if not turn.done():
-                    turn.set_exception(Trouble("nothing is answered any more", kind="final"))
+                    turn.set_exception(Trouble(self._dead_of, kind="final"))
 
     def _pause(self, trouble: Trouble, failed: int, refused: int) -> float:
         """Seconds until the next try; when that is sent, the limiter says."""

@@ -3,6 +3,7 @@
 import logging
 import os
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlsplit
 
 from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
@@ -49,7 +50,7 @@ class Admitted:
     async def send(self, call: Call) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
         if self._off is not None:
-            raise Trouble(self._off, kind="final")
+            raise Trouble(self._off, kind="final", sent=False)
         try:
             reply = await self._client.send(call)
         except Trouble as trouble:
@@ -99,12 +100,23 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
         return made
 
     try:
-        return infer_model(name) if over is None else infer_model(name, provided)
+        return _with_address(infer_model(name) if over is None else infer_model(name, provided), name)
+    except ModelOff:
+        raise
     except (UserError, ImportError, ValueError) as error:
         why = str(error).partition("\n")[0]
         raise ModelOff(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
         raise ModelOff(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
+
+
+def _with_address(model: "Model", name: str) -> "Model":
+    """A model whose base URL, if it has one, can be asked at."""
+    parts = urlsplit(str(model.base_url or "http://none"))
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        told = mask(str(model.base_url))
+        raise ModelOff(f'{name}: the base URL is "{told}", expected http://… or https://…')
+    return model
 
 
 def _no_such(name: str) -> str:

@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -41,6 +42,12 @@ class Shape(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Shape({self.url!r})"
+
+    @property
+    def address(self) -> str:
+        """Host and path, without what could be a secret."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
     def body(self, call: Call) -> bytes:
         """The body that sends a call.

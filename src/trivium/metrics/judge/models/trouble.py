@@ -17,6 +17,7 @@ class Trouble(Exception):
             the connection. ``late``: no answer within its time. ``final``: another try would not help.
         retry_after: Seconds that the provider asks to be left alone, or None.
         billed: Whether it may be billed all the same.
+        sent: Whether there was a request at all.
         turned_down: Whether it is the key or the model that is wrong, which is the same for every request.
     """
 
@@ -27,12 +28,14 @@ class Trouble(Exception):
         kind: Kind,
         retry_after: float | None = None,
         billed: bool = False,
+        sent: bool = True,
         turned_down: bool = False,
     ) -> None:
         super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
         self.kind = kind
         self.retry_after = retry_after
         self.billed = billed
+        self.sent = sent
         self.turned_down = turned_down
 
 

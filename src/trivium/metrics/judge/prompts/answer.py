@@ -157,8 +157,9 @@ def parse(
         bare = bare.removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
         raw = json.loads(bare)
-    except (ValueError, RecursionError) as wrong:
-        raise MalformedAnswer("the answer", "JSON", f"none: {wrong}") from None
+    except (ValueError, RecursionError):
+        found = f"no JSON: {_told(text.strip())}" if bare else "empty"
+        raise MalformedAnswer("the answer", "JSON", found) from None
     given = _mapping(raw, "the answer")
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}

@@ -55,7 +55,7 @@ class Purse(Protocol):
             Spent: If the budget cannot allow it.
         """
 
-    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool) -> float | None:
+    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool, sent: bool = True) -> float | None:
         """Take note of how a request ended.
 
         Args:
@@ -64,6 +64,7 @@ class Purse(Protocol):
             billed: Without a reply, whether the provider may have billed it all the same (a timeout, a
                 connection lost after sending): then the most it can cost is charged, as for a reply of
                 which the provider does not say what it took.
+            sent: Whether there was a request at all.
 
         Returns:
             USD that the reply cost, or None where no price is known or nothing came.
@@ -133,7 +134,7 @@ class RunPurse:
             raise
         return hold
 
-    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool) -> float | None:
+    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool, sent: bool = True) -> float | None:
         """See :meth:`Purse.pay`."""
         cost: float | None = None
         if reply is not None and not _told(reply):
@@ -153,7 +154,7 @@ class RunPurse:
         elif billed:
             more = self._unknown(hold)
         else:
-            more = Spending(requests=1)
+            more = Spending(requests=int(sent))
         self._usd += more.most_usd
         self._tokens += more.most_tokens
         self._books.note(hold.entry, more)
