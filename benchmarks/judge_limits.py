@@ -91,6 +91,7 @@ def _buckets() -> Iterator[Scenario]:
     yield Scenario("bucket 25/s, slow refusals", Weather(rate=25, refusal=0.1))
     yield Scenario("bucket 25/s, far away", Weather(rate=25, trip=0.04))
     yield Scenario("bucket 25/s of 5, far away", Weather(rate=25, burst=5, trip=0.04))
+    yield Scenario("bucket 25/s, slow at first", Weather(rate=25, cold=0.02))
     yield Scenario("bucket 25/s, late timers", Weather(rate=25), late=0.002)
     yield Scenario("bucket 25/s, told exactly", Weather(rate=25, told=0.001))
     yield Scenario("bucket 25/s, told seconds", Weather(rate=25, told=1))

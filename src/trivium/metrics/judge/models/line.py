@@ -41,7 +41,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 5
     bad_luck: float = 1e-6
     most_tries: int = 20
-    first_pause: float = 0.15
+    first_pause: float = 0.05
     own_pause: float = 5
     longest_pause: float = 60
     outage: float = 120
@@ -313,7 +313,7 @@ class Line:
             self._failing.add(mark)
         if self._down():
             now = self._loop.time()
-            self.limiter.pace.hold(now + min(8.0, max(0.1, 0.35 * (now - self._since()))))
+            self.limiter.pace.hold(now + min(2.0, max(0.1, 0.3 * (now - self._since()))))
             self._pump()
 
     def _down(self) -> bool:
@@ -357,7 +357,7 @@ class Line:
         """Seconds until the next try; when that is sent, the limiter says."""
         if trouble.kind == "limited":
             # When there is room the limiter says; one that is refused over and over lets others try.
-            own = 0.0 if refused < 2 else min(0.25, 0.03 * 2.0 ** min(refused - 2, 4))
+            own = 0.0 if refused < 2 else min(0.1, 0.01 * 2.0 ** min(refused - 2, 4))
         else:
             own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (failed - 1))
         own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once

@@ -30,6 +30,8 @@ class Weather(NamedTuple):
     """To how many seconds a refusal by the limit rounds up when to come back; None where it does not say."""
     trip: float = 0.0
     """Seconds on the way there, on average; as long as that at most more or less."""
+    cold: float = 0.0
+    """Seconds that the first twenty are heard of later, on average, while connections are made."""
     refused: float = 0.0
     """Share refused at random."""
     refused_told: float | None = None
@@ -86,6 +88,8 @@ class Provider:
             now = loop.time()
             self.sent.append(now)
             took, trouble = self.take(now)
+            if len(self.sent) <= 20:
+                took += weather.cold * 2 * self.random.random()
             self.working += trouble is None
             try:
                 await asyncio.sleep(took)

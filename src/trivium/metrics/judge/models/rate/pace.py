@@ -33,6 +33,10 @@ AVERAGED = 100
 REPLAYED = 300
 """Requests before the first refusal from which beliefs begin."""
 
+STEADIER = 0.97
+"""Of the seconds that requests take more or less than usual, what is left with each that is let through: only
+refusals tell them, which may be few, and those of the first moments are slow."""
+
 AGAIN = 0.25
 """Of the time since the last request, the part after which what to do is asked again."""
 
@@ -60,6 +64,7 @@ class Pace:
         self._told_at = self._told_until = -math.inf
         self._told_right = self._told_wrong = 0
         self._test: Sent | None = None
+        self._jitter = 0.0
 
     def ready(self, now: float, in_flight: int) -> float:
         """Seconds until the next request may be sent; infinite when one must come back first."""
@@ -92,10 +97,9 @@ class Pace:
 
     def rejected(self, sent: Sent, now: float, *, retry_after: float | None) -> None:
         """A request was turned away."""
-        self._verdicts.heard(now - sent.time)
+        self._jitter += 0.25 * (self._verdicts.heard(now - sent.time) - self._jitter)
         if self.beliefs is None:
             self.beliefs = self._begun(self._recent)
-        self.beliefs.blur(self._verdicts.spread)
         sent.fate, sent.told = "rejected", now + retry_after if retry_after else None
         self._settle(now)
 
@@ -153,10 +157,12 @@ class Pace:
             refused = sent.fate == "rejected"
             by_limit = 0.0
             if self.beliefs is not None and sent.blocked is not None:
+                self.beliefs.blur(self._jitter)
                 by_limit = self.beliefs.learn(sent.blocked, sent.time, refused=refused)
                 sent.blocked = None
             if not refused:
                 self._passed.append(sent.time)
+                self._jitter *= STEADIER  # as it all goes well
             if self._told_at < sent.time < self._told_until:
                 self._told_right += refused
                 self._told_wrong += not refused

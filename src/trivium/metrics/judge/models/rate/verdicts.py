@@ -39,24 +39,26 @@ class Verdicts:
     def __init__(self) -> None:
         self._waiting: deque[Sent] = deque()
         self._took: float | None = None
-        self.spread = 0.0
+        self._spread = 0.0
 
     @property
     def hearing(self) -> float:
         """Seconds within which a refusal is heard of; 0 while none was."""
-        return 0.0 if self._took is None else self._took + 4 * self.spread + MARGIN
+        return 0.0 if self._took is None else self._took + 4 * self._spread + MARGIN
 
     def sent(self, sent: Sent) -> None:
         """A request leaves."""
         self._waiting.append(sent)
 
-    def heard(self, took: float) -> None:
-        """A refusal took so many seconds."""
+    def heard(self, took: float) -> float:
+        """A refusal took so many seconds; how many more or less than usual."""
         if self._took is None:
-            self._took, self.spread = took, took / 8
-        else:
-            self.spread += 0.25 * (abs(took - self._took) - self.spread)
-            self._took += 0.125 * (took - self._took)
+            self._took, self._spread = took, took / 8
+            return self._spread
+        off = abs(took - self._took)
+        self._spread += 0.25 * (off - self._spread)
+        self._took += 0.125 * (took - self._took)
+        return off
 
     def until_known(self, now: float) -> float:
         """Seconds until it is known of the first that is not yet judged."""
