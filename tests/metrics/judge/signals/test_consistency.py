@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.metrics.judge.signals.consistency import NONE, consistency, modal
+from trivium.metrics.judge.signals.consistency import consistency, modal
 
 SAMPLES = st.lists(st.sampled_from([None, 0.2, 0.6, 0.8, 1.0]), min_size=1, max_size=12)
 
@@ -28,7 +28,12 @@ def test_the_signals_are_those_of_the_specification(values):
 
 
 def test_one_sample_agrees_with_nobody():
-    assert consistency([0.6]) == consistency([None]) == NONE
+    unknown = {
+        "consistency_modal_confidence": None,
+        "consistency_score_std": None,
+        "consistency_na_rate": None,
+    }
+    assert consistency([0.6]) == consistency([None]) == unknown
 
 
 @pytest.mark.parametrize(

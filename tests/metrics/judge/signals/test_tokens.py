@@ -35,6 +35,12 @@ def test_a_score_of_several_tokens_counts_them_all():
     assert of_scores(halves)["token_msp"] == pytest.approx((0.5 + 1 + 0.5) / 3)
 
 
+def test_verdicts_of_claims_and_what_is_covered_are_scores():
+    claim = [('{"a":{"claims":[{"claim":"c","verdict":"', -9), ("partly", HALF), ('"}]}}', -9)]
+    aspect = [('{"a":{"aspects":[{"quote":"q","covered":"', -9), ("no", HALF), ('"}]}}', -9)]
+    assert of_scores(claim)["token_msp"] == of_scores(aspect)["token_msp"] == 0.5
+
+
 def test_a_token_that_holds_more_than_the_score_counts_once():
     assert of_scores([('{"a":{"score"', -9), (":4},", HALF), ('"b":{"score":1}}', -9)])["token_msp"] == 0.5
 
