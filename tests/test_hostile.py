@@ -103,6 +103,23 @@ def test_a_coroutine_ends_no_process(capsys, does, said):
     assert summary["failures"][0]["why"].startswith(said)
 
 
+def test_a_coroutine_that_never_awaits_runs_out_of_its_time_like_any_agent(capsys):
+    Path("blocking.py").write_text(
+        "import threading\n"
+        "async def answer(question):\n"
+        "    if question == 'bad':\n"
+        "        threading.Event().wait()\n"
+        "    return 'good'\n"
+    )
+    code, summary = answer(
+        capsys, "run", suite("before", "bad", "after"), "--agent", "blocking.py:answer", "--at-once", "1"
+    )
+    assert (code, summary["passed"]) == (3, 2)
+    assert summary["failures"][0]["why"].startswith(
+        "no answer within 0.3 s (limits.seconds); it holds up its event loop"
+    )
+
+
 def test_what_a_coroutine_leaves_behind_ends_no_process(capsys):
     Path("leaving.py").write_text(
         "import asyncio, sys\n"

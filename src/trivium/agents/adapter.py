@@ -81,3 +81,7 @@ class AgentFailure(Exception):
         self.retryable = retryable
         self.retry_after = retry_after
         self.trace = trace
+
+
+class Blocked(AgentFailure):
+    """A call that was given up held up what would have told it so; its text ends the reason."""

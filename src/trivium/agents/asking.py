@@ -8,7 +8,7 @@ from hashlib import blake2b
 from random import Random
 from time import perf_counter
 
-from trivium.agents.adapter import AgentAdapter, AgentFailure, Reply, Request
+from trivium.agents.adapter import AgentAdapter, AgentFailure, Blocked, Reply, Request
 from trivium.agents.admission import admit
 from trivium.agents.attempt import Attempt
 from trivium.agents.failing import may_be_ctrl_c, reason, retry_after, shown, wait_seconds, worth_retrying
@@ -100,7 +100,9 @@ async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace
         raise
     if not done:
         await _stop(task, grace)
-        raise AgentFailure(f"no answer within {seconds:g} s (limits.seconds)")
+        blocked = task.exception() if task.done() and not task.cancelled() else None
+        why = f"; {blocked}" if isinstance(blocked, Blocked) else ""
+        raise AgentFailure(f"no answer within {seconds:g} s (limits.seconds){why}")
     if task.cancelled():
         raise AgentFailure("the agent cancelled itself")
     return task.result()

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trivium.agents.adapter import AgentAdapter
+from trivium.agents.adapters.own_loop import apart
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded.sources import Recorded, open_recorded
 from trivium.errors import InputError, TriviumError
@@ -23,7 +24,7 @@ from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
-from trivium.runs.own_thread import run_in_own_thread
+from trivium.runs.own_thread import in_own_thread, run_in_own_thread
 from trivium.runs.pipeline import Pipeline, batches
 from trivium.runs.progress import Progress, Quiet
 from trivium.runs.provenance import provenance
@@ -97,6 +98,8 @@ async def evaluate_async(
     built = build_metrics(default_metrics(settings), settings)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None
+    if adapter is not None and in_own_thread():
+        adapter = apart(adapter)
     recorded = None
     if outputs is not None:
         recorded = open_recorded(str(outputs), loaded, leave_one_out=leave_one_out)

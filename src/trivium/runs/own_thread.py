@@ -3,10 +3,18 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from threading import Event, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_OURS: ContextVar[bool] = ContextVar("trivium_own_thread", default=False)
+
+
+def in_own_thread() -> bool:
+    """Whether the running event loop was made here, so that nothing of the caller's can belong to it."""
+    return _OURS.get()
 
 
 def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -30,6 +38,7 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     def work() -> None:
         asyncio.set_event_loop(loop)
+        _OURS.set(True)
         try:
             _run_to_its_end(loop, loop.create_task(main()))
             _run_to_its_end(loop, loop.create_task(loop.shutdown_asyncgens()))

@@ -38,6 +38,8 @@ class CommandAgent:
         AgentError: When the command is empty, not quoted properly, or its program is not there.
     """
 
+    blocks_no_loop = True
+
     def __init__(self, command: str | Sequence[str], *, name: str | None = None) -> None:
         self.name = name or mask(command if isinstance(command, str) else shlex.join(command))
         try:

@@ -29,6 +29,8 @@ class EndpointAgent:
         transport: Carries the requests; the network by default.
     """
 
+    blocks_no_loop = True
+
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.name = mask(url)
         self._url = url

@@ -42,6 +42,11 @@ class FunctionAgent:
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
 
+    @property
+    def blocks_no_loop(self) -> bool:
+        """Whether it runs in a thread, where it may wait as it likes."""
+        return not self._is_async
+
     async def call(self, request: Request) -> Reply:
         """Call the function and take what it recorded; a failed call keeps it up to the failure."""
         with recorded() as found:
