@@ -166,3 +166,26 @@ def test_a_lean_client_reads_no_certificates_until_it_needs_some(server, monkeyp
     assert read == []
     assert len(asyncio.run(asked("A text.", "<|im_start|>", "<|im_end|>"))) == 3
     assert read == [1]
+
+
+def test_an_error_that_repeats_means_the_same_each_time(server):
+    faults = {n: failure(429, retry_after=2) for n in range(3)} | {3: failure(429), 4: failure(500)}
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at(faults))
+
+    async def told():
+        client = lean_client(MODELS[0])
+        try:
+            found = []
+            for _ in range(5):
+                with pytest.raises(Trouble) as caught:
+                    await client.send(call(MODELS[0]))
+                found.append((caught.value.kind, caught.value.retry_after, str(caught.value)))
+            return found
+        finally:
+            await client.close()
+
+    first, second, third, other, failed = asyncio.run(told())
+    assert first == second == third
+    assert first[:2] == ("limited", 2)
+    assert other[:2] == ("limited", None)
+    assert failed[:2] == ("failing", None)

@@ -29,6 +29,12 @@ MOST_BODY = 16_000_000
 
 SCREENED_AT_ONCE = 4096
 
+ERRORS_AT_ONCE, LONGEST_ERROR = 64, 4096
+"""Errors that are known by heart, and the bytes that one may have."""
+
+OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
+"""Headers that what an error means depends on."""
+
 
 def lean_client(name: str) -> "LeanClient | None":
     """A lean client for a model, or None where it has to be asked the usual way.
@@ -96,6 +102,7 @@ class LeanClient:
         self._read = read
         self._proxy = proxy
         self._session: aiohttp.ClientSession | None = None
+        self._errors: dict[tuple[object, ...], Trouble] = {}
         self._screened: dict[str, bool] = {}
         self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
 
@@ -112,14 +119,14 @@ class LeanClient:
             raise Trouble(why, kind="final") from None
         status, headers, answer = await self._exchange(call, shape, body)
         if status == 200:
-            kind = headers.get("Content-Type", "json")
+            kind = headers.get("content-type", "json")
             if "json" not in kind.lower():
                 why = f"the answer is {kind}, no JSON: is {shape.address} where a model is asked?"
                 raise Trouble(f"{call.model}: {why}", kind="failing", billed=True)
             reply = self._read(answer)
             if reply is not None and not (self._screens and "\u200d" in reply.text):
                 return reply
-        return await self._shaping.read(call, status=status, headers=headers, body=answer)
+        return await self._read_once(call, status, headers, answer)
 
     async def close(self) -> None:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.close`."""
@@ -140,7 +147,8 @@ class LeanClient:
                 shape.url, data=body, headers=shape.headers, proxy=self._proxy, allow_redirects=False
             ) as response:
                 sent = True
-                return response.status, dict(response.headers), await _bounded(call, response)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return response.status, headers, await _bounded(call, response)
         except aiohttp.ClientHttpProxyError as error:
             raise Trouble(f"{call.model}: the proxy refuses: {error.status}", kind="lost") from None
         except aiohttp.ClientConnectorError as error:
@@ -149,6 +157,21 @@ class LeanClient:
             where = "in the middle of the answer" if sent else "before the answer"
             why = f"{call.model}: the connection was lost {where}: {type(error).__name__}"
             raise Trouble(why, kind="lost", billed=True) from None
+
+    async def _read_once(self, call: Call, status: int, headers: dict[str, str], answer: bytes) -> Reply:
+        """What PydanticAI makes of an answer; it takes milliseconds, so errors that repeat are read once."""
+        key = (call.model, status, answer, *map(headers.get, OF_AN_ERROR))
+        if (known := self._errors.get(key)) is not None:
+            raise known.again()
+        try:
+            return await self._shaping.read(call, status=status, headers=headers, body=answer)
+        except Trouble as trouble:
+            a_date = not headers.get("retry-after", "0").replace(".", "").isdecimal()
+            if status >= 400 and len(answer) <= LONGEST_ERROR and not a_date:
+                if len(self._errors) >= ERRORS_AT_ONCE:
+                    self._errors.clear()
+                self._errors[key] = trouble.again()
+            raise
 
     def _changes(self, text: str) -> bool:
         """Whether PydanticAI would send something else: it breaks up what a tokenizer takes for a command."""

@@ -89,18 +89,9 @@ class Shaping:
         settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
         key = (schema, call.output, settings, len(call.turns))
         if key not in self._shapes:
-            marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 1)]
-            marked = msgspec.structs.replace(call, instructions=marks[0], turns=tuple(marks[1:]))
-            request = await self._captured(marked)
-            parts = _MARKED.split(request.content)
-            headers = {
-                name: value
-                for name, value in request.headers.items()
-                if name.lower() not in LEFT_TO_THE_CLIENT and "idempotency" not in name.lower()
-            }
-            self._shapes[key] = Shape(
-                str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2])
-            )
+            async with self._one_at_a_time:
+                if key not in self._shapes:  # others may have waited for the same
+                    self._shapes[key] = await self._learnt(call)
         return self._shapes[key]
 
     async def read(self, call: Call, *, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
@@ -123,15 +114,26 @@ class Shaping:
         """Close the client that never had a connection."""
         await self._tap.client.aclose()
 
+    async def _learnt(self, call: Call) -> Shape:
+        marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 1)]
+        marked = msgspec.structs.replace(call, instructions=marks[0], turns=tuple(marks[1:]))
+        request = await self._captured(marked)
+        parts = _MARKED.split(request.content)
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in LEFT_TO_THE_CLIENT and "idempotency" not in name.lower()
+        }
+        return Shape(str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2]))
+
     async def _captured(self, call: Call) -> "httpx2.Request":
-        async with self._one_at_a_time:
-            self._tap.taken.clear()
-            try:
-                await respond(self._model, call)
-            except Trouble:
-                if not self._tap.taken:
-                    raise
-            return self._tap.taken.pop()
+        self._tap.taken.clear()
+        try:
+            await respond(self._model, call)
+        except Trouble:
+            if not self._tap.taken:
+                raise
+        return self._tap.taken.pop()
 
 
 class Tap:

@@ -38,6 +38,17 @@ class Trouble(Exception):
         self.sent = sent
         self.turned_down = turned_down
 
+    def again(self) -> "Trouble":
+        """The same trouble with another request."""
+        return Trouble(
+            str(self),
+            kind=self.kind,
+            retry_after=self.retry_after,
+            billed=self.billed,
+            sent=self.sent,
+            turned_down=self.turned_down,
+        )
+
 
 class GivenUp(Exception):
     """A model gave no usable answer; the text says why, in one line."""

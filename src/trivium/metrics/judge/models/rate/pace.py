@@ -97,7 +97,7 @@ class Pace:
 
     def rejected(self, sent: Sent, now: float, *, retry_after: float | None) -> None:
         """A request was turned away."""
-        self._jitter += 0.25 * (self._verdicts.heard(now - sent.time) - self._jitter)
+        self._jitter = self._verdicts.heard(now - sent.time)
         if self.beliefs is None:
             self.beliefs = self._begun(self._recent)
         sent.fate, sent.told = "rejected", now + retry_after if retry_after else None

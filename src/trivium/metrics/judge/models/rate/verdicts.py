@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 Fate = Literal["open", "admitted", "rejected"]
 
+OFFS = 7
+"""Differences of which one of the smaller counts: busy moments make others large."""
+
 MARGIN = 0.005
 """Seconds on top of what a refusal usually takes."""
 
@@ -40,6 +43,8 @@ class Verdicts:
         self._waiting: deque[Sent] = deque()
         self._took: float | None = None
         self._spread = 0.0
+        self._before = 0.0
+        self._offs: deque[float] = deque(maxlen=OFFS)
 
     @property
     def hearing(self) -> float:
@@ -51,14 +56,19 @@ class Verdicts:
         self._waiting.append(sent)
 
     def heard(self, took: float) -> float:
-        """A refusal took so many seconds; how many more or less than usual."""
+        """A refusal took so many seconds; by how many those of late differ.
+
+        Two that follow one another differ by chance alone, while all those of the first moments, when much is
+        done at once, are slow.
+        """
         if self._took is None:
             self._took, self._spread = took, took / 8
-            return self._spread
-        off = abs(took - self._took)
-        self._spread += 0.25 * (off - self._spread)
-        self._took += 0.125 * (took - self._took)
-        return off
+        else:
+            self._offs.append(abs(took - self._before))
+            self._spread += 0.25 * (abs(took - self._took) - self._spread)
+            self._took += 0.125 * (took - self._took)
+        self._before = took
+        return sorted(self._offs)[len(self._offs) // 4] if self._offs else 0.0
 
     def until_known(self, now: float) -> float:
         """Seconds until it is known of the first that is not yet judged."""
