@@ -11,9 +11,9 @@ import os
 from random import Random
 from typing import Any
 
-from benchmarks.prose import prose
 from tests.judge_server import JudgeServer, Question
 
+from benchmarks.prose import prose
 from trivium.agents.attempt import Attempt
 from trivium.metrics.registry import build_metrics, default_metrics
 from trivium.metrics.scoring import score_attempts
