@@ -15,6 +15,7 @@ from tests.reports.html.parsed import Page
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.html.case import case_context
 from trivium.reports.html.document import environment
+from trivium.reports.html.overview import overview_context
 from trivium.reports.html.page import write_html
 
 ATTRIBUTES = (
@@ -351,3 +352,13 @@ def test_every_text_stands_out_from_its_ground_in_light_and_dark(calm):
         for text, ground in pairs:
             one, other = sorted([luminance(scheme[text]), luminance(scheme[ground])])
             assert (other + 0.05) / (one + 0.05) >= 4.5, (text, ground)
+
+
+def test_what_is_reported_and_not_scored_has_no_bounds_of_what_is_missing():
+    summary = samples.summary()
+    unscored = msgspec.structs.replace(summary.metrics["complexity"], bounds=(0.0, 1.0), coverage=0.0)
+    summary = msgspec.structs.replace(summary, metrics=summary.metrics | {"complexity": unscored})
+    rows = overview_context(summary, {}, {}, shown=0, total=0)["rows"]
+    bounds = {row["name"]: row["bounds"] for row in rows}
+    assert bounds["complexity"] is None
+    assert bounds["similarity"] == summary.metrics["similarity"].bounds

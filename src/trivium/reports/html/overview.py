@@ -32,6 +32,7 @@ def overview_context(
 ) -> dict[str, Any]:
     """Everything the template of the page around the attempts needs."""
     ceiling = summary.human_ceiling or {}
+    rows = [_row(name, figure, ceiling.get(name)) for name, figure in summary.metrics.items()]
     return {
         "summary": summary,
         "headline": wording.headline(summary),
@@ -39,9 +40,9 @@ def overview_context(
         "pass_range": _range(summary.pass_rate.value, summary.pass_rate.ci95),
         "composite": None if summary.composite is None else _composite(summary.composite),
         "dimensions": wording.further_dimensions(summary),
-        "rows": [_row(name, figure, ceiling.get(name)) for name, figure in summary.metrics.items()],
+        "rows": rows,
         "has_raw": any(figure.raw_mean not in {None, figure.mean} for figure in summary.metrics.values()),
-        "has_bounds": any(figure.bounds and figure.coverage < 1 for figure in summary.metrics.values()),
+        "has_bounds": any(row["bounds"] for row in rows),
         "has_ceiling": bool(ceiling),
         "ceiling_only": {name: figure for name, figure in ceiling.items() if name not in summary.metrics},
         "note": wording.interval_note(summary),
@@ -74,6 +75,7 @@ def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
     raw = ""
     if figure.raw_mean is not None and figure.raw_mean != figure.mean:
         raw = wording.seconds(figure.raw_mean) if name == "time" else wording.number(figure.raw_mean)
+    reported_only = wording.is_reported_only(figure)
     return {
         "name": one_line(name),
         "figure": figure,
@@ -82,7 +84,8 @@ def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
         "range": _range(figure.mean, figure.ci95, mean),
         "raw": raw,
         "statuses": [(status, count) for status, count in figure.status.items() if count],
-        "reported_only": wording.is_reported_only(figure),
+        "reported_only": reported_only,
+        "bounds": None if reported_only or figure.coverage == 1 else figure.bounds,
     }
 
 
