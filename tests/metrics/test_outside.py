@@ -10,7 +10,7 @@ import pytest
 
 import trivium as tv
 from trivium.errors import SuiteError
-from trivium.metrics.metric import Metric, TextMetric, metric
+from trivium.metrics.metric import REGISTERED, Metric, TextMetric, metric
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.settings import Settings
@@ -84,6 +84,19 @@ class Whole(Metric):
     def score_many(self, subjects):
         subjects.clear()
         return self.says
+
+
+# Suites of other tests that name no metrics are scored by all that there are.
+for each in (Told, Whole):
+    del REGISTERED[each.name]
+
+
+@pytest.fixture(autouse=True)
+def _no_more_metrics_than_before():
+    before = dict(REGISTERED)
+    yield
+    REGISTERED.clear()
+    REGISTERED.update(before)
 
 
 @pytest.mark.parametrize(
