@@ -92,6 +92,15 @@ def _buckets() -> Iterator[Scenario]:
     yield Scenario("bucket 25/s, far away", Weather(rate=25, trip=0.04))
     yield Scenario("bucket 25/s of 5, far away", Weather(rate=25, burst=5, trip=0.04))
     yield Scenario("bucket 25/s, slow at first", Weather(rate=25, cold=0.02))
+    near = {"out": 0.0006, "trip": 0.0003, "refusal": 0.001}
+    turned = Weather(rate=25, change_at=250, then=Weather(rate=50, **near), **near)
+    for rate in (5, 25, 60, 100, 200):
+        yield Scenario(f"near bucket {rate}/s", Weather(rate=rate, **near), late=0.0001)
+    yield Scenario("near bucket 25.5/s", Weather(rate=25.5, **near), late=0.0001)
+    yield Scenario("near bucket 24/s", Weather(rate=24, **near), late=0.0001)
+    yield Scenario("near bucket 25/s and 5% 429", Weather(rate=25, refused=0.05, **near), late=0.0001)
+    yield Scenario("near bucket 25/s of 5", Weather(rate=25, burst=5, **near), late=0.0001)
+    yield Scenario("near bucket 25/s, then 50/s", turned, late=0.0001)
     yield Scenario("bucket 25/s, late timers", Weather(rate=25), late=0.002)
     yield Scenario("bucket 25/s, told exactly", Weather(rate=25, told=0.001))
     yield Scenario("bucket 25/s, told seconds", Weather(rate=25, told=1))

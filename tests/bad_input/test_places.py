@@ -45,14 +45,25 @@ def test_closed_streams_are_no_file_of_ours(folder, closed):
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")
-@pytest.mark.parametrize("words", [["export"], ["show", "--json"], ["list"], ["--help"]])
+@pytest.mark.parametrize(
+    "words", [["export"], ["show", "--json"], ["list"], ["--help"], ["traces", "import", "trace.json"]]
+)
 def test_standard_output_on_a_full_disk_ends_with_2(folder, words):
+    (folder.path / "trace.json").write_text('{"spans": [{"id": "1", "kind": "agent", "name": "a"}]}')
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "trivium", *words], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert done.returncode == 2
     assert done.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")
+@pytest.mark.parametrize("words", [["scroe"], ["score", "no.jsonl"], ["show", "--html", "page.html"]])
+def test_standard_error_on_a_full_disk_is_no_failed_gate(folder, words):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-m", "trivium", *words], stdout=subprocess.PIPE, stderr=full)
+    assert done.returncode == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no device that is full")

@@ -219,6 +219,26 @@ WRONG = {
     # the line itself
     "unknown command": Row({}, "scroe", ('there is no command "scroe". Did you mean "score"?',)),
     "unknown option": Row({}, "show --jsn", ("No such option '--jsn'", "'--json'")),
+    "unknown word for an option": Row(
+        {},
+        "export --format jsnl",
+        ("'--format': found \"jsnl\", expected one of jsonl", 'Did you mean "jsonl"?'),
+    ),
+    "run that is no text": Row({}, "show \udcff", ('no run is called "\ufffd"',)),
+    "run to resume that is no text": Row(
+        {}, "score cases.jsonl --outputs good.jsonl --resume \udcff", ('no run is called "\ufffd"',)
+    ),
+    "store that is no text": Row(
+        {}, "list --store a\udcff.db", ("a\ufffd.db: SQLite opens files whose names are UTF-8 alone",)
+    ),
+    "address that is no text": Row(
+        {}, "run cases.jsonl --agent http://h/\udcff", ("http://h/\ufffd: is no address",)
+    ),
+    "endpoint that is no text": Row(
+        {}, "export --to http://h/\udcff", ("http://h/\ufffd: cannot be reached",)
+    ),
+    "unknown schema": Row({}, "schema cases", ('found "cases"', 'Did you mean "case"?')),
+    "no file behind a prefix": Row({}, "score tau-bench:", ("tau-bench: names no file or folder",)),
     "no tag": Row({}, "run cases.jsonl --agent json:dumps --tag x", ("no case meets the filter",)),
 }
 

@@ -182,3 +182,26 @@ def test_a_score_in_error_says_so_and_its_method_goes_along():
     assert (one["error.type"], one["gen_ai.evaluation.explanation"]) == ("_OTHER", "no model")
     assert "gen_ai.evaluation.score.value" not in one
     assert (two["trivium.score.method"], two["gen_ai.evaluation.score.label"]) == ("cosine", "fallback")
+
+
+def test_every_row_of_scores_has_every_column_and_every_attempt_says_which_it_is(capsys):
+    rows = [json.loads(line) for line in outcome(capsys, "export")[1].splitlines()]
+    columns = [
+        "run",
+        "case",
+        "repeat",
+        "metric",
+        "tier",
+        "value",
+        "status",
+        "raw",
+        "method",
+        "reason",
+        "detail",
+    ]
+    assert {tuple(row) for row in rows} == {tuple(columns)}
+    assert {row["metric"] for row in rows} >= {"jaccard", "composite", "pass^2"}
+    attempts = [json.loads(line) for line in outcome(capsys, "export", "--what", "attempts")[1].splitlines()]
+    assert [(each["case"], each["repeat"]) for each in attempts] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    table = outcome(capsys, "export", "--what", "attempts", "--format", "csv")[1].splitlines()
+    assert [line.split(",")[1] for line in table if line[:2] in {"a,", "b,"}] == ["0", "1", "0", "1"]

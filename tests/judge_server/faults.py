@@ -36,6 +36,8 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until it comes about; none for the server's own."""
     pace: float = 0.01
     """Seconds between the bytes of an answer that drips."""
+    body: bytes | None = None
+    """What a garbled answer holds; none for a page of a gateway."""
 
 
 Plan = Callable[[Question], Reaction]

@@ -151,7 +151,7 @@ class JudgeServer:
         if reaction.kind == "failure":
             return msgspec.json.encode(error(question.api, reaction.status, reaction.message))
         if reaction.kind == "garbled":
-            return b"<html><body>Bad gateway</body></html>"
+            return reaction.body or b"<html><body>Bad gateway</body></html>"
         self.counts["answered"] += reaction.kind not in _UNHEARD
         if (change := self.changes.pop(self.counts["answered"], None)) is not None:
             self.conditions = change

@@ -49,3 +49,8 @@ def test_hostile_rows_fit_80_columns():
 
 def test_no_runs_are_said():
     assert as_text(RunsTable([])) == "no runs yet\n"
+
+
+def test_runs_that_are_not_shown_are_told_of():
+    assert "… and older ones (--limit, now 1)" in as_text(RunsTable([row()], older=True))
+    assert "older" not in as_text(RunsTable([row()]))

@@ -13,7 +13,7 @@ import trivium as tv
 from tests.runs.suites import Says, told_suite, tv_composite
 from trivium.runs.summary import Summary
 from trivium.store.store import Store
-from trivium.suites.settings import CompositeSettings, Gate, PassRule, Thresholds
+from trivium.suites.settings import CompositeSettings, Gate, PassRule, Settings, Thresholds
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_one_group_gives_no_interval_and_says_so(store):
     assert any("one group gives no interval" in warning for warning in summary.warnings)
 
 
-@pytest.mark.parametrize(("count", "words"), [(5, "too few to call them 95%"), (12, "somewhat too narrow")])
+@pytest.mark.parametrize(("count", "words"), [(5, "too few to call them 95 %"), (12, "somewhat too narrow")])
 def test_few_groups_are_warned_of(store, count, words):
     summary = summary_of(store, [0.1 * (i % 10) for i in range(count)])
     assert any(words in warning for warning in summary.warnings)
@@ -92,6 +92,24 @@ def test_few_groups_are_warned_of(store, count, words):
 
 def test_many_groups_are_not_warned_of(store):
     assert summary_of(store, [0.1 * (i % 10) for i in range(25)]).warnings == ()
+
+
+def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it(store):
+    suite = tv.Suite(
+        name="s",
+        cases=[tv.Case(id="a", input="?", references=("x y",))],
+        settings=Settings(metrics=("semantic", "similarity"), encoder="/no/such/folder"),
+    )
+    warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
+    assert "\n".join(warnings).count("/no/such/folder is no folder") == 1
+    assert any(w.startswith("semantic has no score: /no/such/folder is no folder") for w in warnings)
+    assert any(w.startswith("similarity is a fallback in 1 of 1:") for w in warnings)
+    whatever = Settings(encoder="/no/such/folder")
+    suite = tv.Suite(name="s", cases=list(suite), settings=whatever)
+    warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
+    first, second = (w.partition(". ")[2] for w in warnings if " is a fallback in " in w)
+    assert first.startswith("without semantic: /no/such/folder is no folder here")
+    assert second == "without semantic"
 
 
 def test_skipped_scores_leave_the_mean_and_show_in_coverage_and_bounds(store):

@@ -1,6 +1,8 @@
 """Sending: an OTLP endpoint on loopback gets every span once, and what it answers is told."""
 
+import resource
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -28,7 +30,8 @@ def endpoint():
                 self.send_header(key, value)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # the reader has left
+                self.wfile.write(content)
 
         def log_message(self, *_):
             pass
@@ -120,6 +123,18 @@ def test_the_error_says_how_much_had_been_sent(endpoint):
     endpoint.answers = [(200, {}, b"{}"), (500, {}, b"")]
     with pytest.raises(InputError, match=r"answered 500 \(1,000 spans had been sent\)"):
         sent(endpoint.url, spans(MOST_SPANS + 1))
+
+
+def test_an_answer_without_an_end_is_not_read_to_it(endpoint):
+    endpoint.answers = [
+        (200, {}, b"[" * 50_000_000),
+        (400, {"content-encoding": "gzip"}, b"no " * 20_000_000),
+    ]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert sent(endpoint.url, spans(1)) == 1
+    with pytest.raises(InputError, match="answered 400: no no no"):
+        sent(endpoint.url, spans(1))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30 * 1024, "kilobytes"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1/traces", "ftp://127.0.0.1/", "http://[", "nonsense"])

@@ -94,7 +94,7 @@ BAD = {
         for last, now in zip("abcdefghi", "bcdefghij", strict=True)
     ), "that is too many"),
     "broken TOML": ("s.toml", "name = ", "s.toml: broken TOML: Invalid value (at end of document)"),
-    "TOML infinity": ("s.toml", "margin = inf", "broken TOML: inf is too large a number"),
+    "TOML infinity": ("s.toml", "margin = inf", "broken TOML: inf is no finite number"),
     "deep TOML": ("s.toml", "a = " + "[" * 50_000, "is nested too deeply"),
     # lines
     "empty lines": ("c.jsonl", "\n\n", "c.jsonl: holds no case"),
@@ -113,6 +113,8 @@ BAD = {
                        'unknown column "refernces". Did you mean "references"?'),
     "wrong dots": ("c.csv", "id,input.text\n", 'unknown column "input.text"'),
     "column twice": ("c.csv", "id,id\n", 'the column "id" stands twice'),
+    "semicolons": ("c.csv", "id;input\n1;q\n", "c.csv: its cells stand between semicolons, expected commas"),
+    "tabs": ("c.csv", "id\tinput\n1\tq\n", "c.csv: its cells stand between tabs, expected commas"),
     "short row": ("c.csv", "id,input\n1,q\n2\n", "line 3: has 1 cells, expected 2 as in the first line"),
     "open quote": ("c.csv", 'id,input\n1,"q\n', "line 2: broken CSV: unexpected end of data"),
     "cell of no JSON": ("c.csv", "id,input,metadata\n1,q,{\n", "c.csv: line 2: metadata: broken JSON: "),

@@ -57,7 +57,7 @@ def _check_address(spec: str) -> None:
 
     try:
         host = httpx.URL(spec).host
-    except httpx.InvalidURL as error:
+    except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise AgentError(spec, f"is no address: {error}") from error
     if not host:
         raise AgentError(spec, "names no host; expected http://host/path or https://host/path")

@@ -28,7 +28,7 @@ _PATH = click.Path(dir_okay=False)
 @options.quiet
 @options.option(
     "--inconclusive",
-    type=click.Choice(["pass", "fail"]),
+    type=options.Words(["pass", "fail"]),
     help="What an inconclusive answer counts as (otherwise exit code 4).",
 )
 @options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")

@@ -3,9 +3,11 @@
 import click
 from click.shell_completion import get_completion_class
 
+from trivium.cli.options import Words
+
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Words(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the lines that complete trivium's commands and options in SHELL.
 

@@ -19,11 +19,13 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "semantic": (("onnxruntime", "tokenizers", "huggingface_hub"), "the semantic score, light"),
     "semantic-torch": (("torch", "transformers"), "the semantic score with any encoder, or on a GPU"),
     "text": (("rouge_score", "sacrebleu", "rapidfuzz"), "rouge_l, bleu, chrf and edit"),
+    "calibrate": (("sklearn",), "calibrators from scikit-learn"),
     "parquet": (("pyarrow",), "Parquet files, Arrow tables"),
     "polars": (("polars", "pyarrow"), "frames of Polars"),
     "pandas": (("pandas", "pyarrow"), "frames of pandas"),
     "report": (("altair", "jinja2", "vl_convert"), "the HTML report"),
     "postgres": (("psycopg",), "a PostgreSQL store"),
+    "inspect": (("zstandard",), "packed logs of Inspect AI"),
 }
 """Modules of each extra, and what it is for."""
 
@@ -118,7 +120,7 @@ def _installed(module: str) -> bool:
 
 def _version(module: str) -> str:
     package = module.replace("_", "-").replace(".", "-").replace("pydantic-ai", "pydantic-ai-slim")
-    package = package.replace("vl-convert", "vl-convert-python")
+    package = package.replace("vl-convert", "vl-convert-python").replace("sklearn", "scikit-learn")
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:

@@ -12,7 +12,7 @@ TABLES = ("jsonl", "csv", "parquet")
 
 @click.command()
 @click.argument("run", required=False)
-@options.option("--what", type=click.Choice(WHAT), default="scores", show_default=True, help="Which data.")
+@options.option("--what", type=options.Words(WHAT), default="scores", show_default=True, help="Which data.")
 @options.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -22,7 +22,7 @@ TABLES = ("jsonl", "csv", "parquet")
 @options.option(
     "--format",
     "format_",
-    type=click.Choice([*TABLES, *exporting.TRACE_FORMATS]),
+    type=options.Words([*TABLES, *exporting.TRACE_FORMATS]),
     default="jsonl",
     show_default=True,
     help="A table, or the traces and their graphs.",

@@ -8,12 +8,13 @@ from typing import Any, BinaryIO
 import click
 
 from trivium.cli import options
+from trivium.cli.options import Words
 
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
 
 graph = options.option(
     "--graph",
-    type=click.Choice(["agents", "tools"]),
+    type=Words(["agents", "tools"]),
     default="agents",
     show_default=True,
     help="Which graph, for graphml, dot and edges-jsonl.",

@@ -32,8 +32,9 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
         )
 
     with Store(store, create=False) as opened:
-        rows = [row(record) for record in opened.runs(limit=limit)]
+        found = opened.runs(limit=limit + 1)
+        rows = [row(record) for record in found[:limit]]
     if as_json:
         print_json(rows)
     else:
-        show(RunsTable(rows))
+        show(RunsTable(rows, older=len(found) > limit))

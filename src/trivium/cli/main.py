@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from trivium.cli.lazy import LazyCommands
+from trivium.cli.options import Words
 from trivium.cli.overview import COMMANDS, LOG_FILE_HELP, LOG_LEVEL_HELP, LOG_LEVELS, PURPOSE, columns
 
 INTERRUPTED = 130
@@ -23,7 +24,7 @@ WRONG_INPUT = 2
 @click.version_option(package_name="trivium", message="trivium %(version)s")
 @click.option(
     "--log-level",
-    type=click.Choice(LOG_LEVELS),
+    type=Words(LOG_LEVELS),
     default="warning",
     envvar="TRIVIUM_LOG_LEVEL",
     show_default=True,

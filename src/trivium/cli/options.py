@@ -1,9 +1,12 @@
 """Options that several commands share. Each can also be set by an environment variable TRIVIUM_…."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,6 +20,33 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
+class Words(click.Choice[str]):
+    """One of several words.
+
+    Args:
+        words: Those to choose from.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(words)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """What is said about another word."""
+        from trivium.errors import suggest
+
+        hint = suggest(str(value), self.choices)
+        return f'found "{value}", expected one of {", ".join(self.choices)}.{hint}'
+
+
+def file_names(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Leaves it to the shell to complete the name of a file, where one may stand."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 store = option(
     "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are kept."
 )
@@ -27,7 +57,7 @@ quiet = option("--quiet", is_flag=True, help="No progress and no table.")
 resume = option("--resume", metavar="RUN", help="Finish a run that was cut short.")
 inconclusive = option(
     "--inconclusive",
-    type=click.Choice(["pass", "fail"]),
+    type=Words(["pass", "fail"]),
     help="What an inconclusive gate counts as (otherwise exit code 4).",
 )
 

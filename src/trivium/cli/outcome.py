@@ -34,8 +34,8 @@ def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    """One JSON document on standard output, in UTF-8 whatever the terminal's encoding."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def just_made(run: Run) -> Summary:

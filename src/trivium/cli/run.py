@@ -8,7 +8,7 @@ from trivium.cli import options
 
 
 @click.command()
-@click.argument("suite")
+@click.argument("suite", shell_complete=options.file_names)
 @options.option("--agent", required=True, metavar="PKG.MOD:NAME|URL|cmd:…", help="Who is asked.")
 @options.option("--repeats", type=click.IntRange(min=1), help="Attempts of each case (else the suite's).")
 @options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (else the suite's).")

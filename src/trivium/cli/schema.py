@@ -8,7 +8,7 @@ from trivium.cli import options
 @click.command()
 @click.argument(
     "what",
-    type=click.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
+    type=options.Words(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
     default="suite",
 )
 @options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
@@ -39,11 +39,11 @@ def schema(what: str, output: str | None) -> None:
         made = record_schema(records[what])
     else:
         made = suite_schema() if what == "suite" else output_schema()
-    text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
     if output is None:
-        click.echo(text)
+        click.echo(text, nl=False)
         return
     try:
-        Path(output).write_text(text + "\n", encoding="utf-8")
+        Path(output).write_bytes(text)
     except OSError as error:
         raise InputError(output, f"cannot be written: {error.strerror}") from error

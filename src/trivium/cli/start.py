@@ -1,8 +1,11 @@
 """Where the command begins: the overview at once, everything else through Click."""
 
 import errno
+import gc
+import io
 import os
 import sys
+from contextlib import suppress
 
 from trivium.cli.overview import columns, overview
 
@@ -13,6 +16,8 @@ _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF
 def main() -> None:
     """Entry point of ``trivium``."""
     _open_what_is_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets "?" in a table; JSON is UTF-8 bytes
     try:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
@@ -24,7 +29,9 @@ def main() -> None:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # what is left would fail at exit again
         if not left:
-            sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+            with suppress(OSError):  # it may be standard error that is on the full disk
+                sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+                sys.stderr.flush()
         code = 0 if left else 2
     if code:
         sys.exit(code)
@@ -42,11 +49,13 @@ def _open_what_is_closed() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments in ([], ["-h"], ["--help"]):
+    completing = "_TRIVIUM_COMPLETE" in os.environ  # a shell asks so, without arguments
+    if arguments in ([], ["-h"], ["--help"]) and not completing:
         sys.stdout.write(overview(columns()) + "\n")
         return 0
     from trivium.cli.main import run_command
-    from trivium.runs.engines.cycles import cycles_seldom_sought
+    from trivium.runs.engines.cycles import SELDOM
 
-    with cycles_seldom_sought():
-        return run_command(arguments)
+    # For good: Python's own would have everything looked through once more before the process ends.
+    gc.set_threshold(*SELDOM)
+    return run_command(arguments)

@@ -6,6 +6,7 @@ from trivium.errors import Problem, SuiteError
 from trivium.metrics.registry import (
     CASE_FIGURES,
     FOLDED,
+    SURELY_KNOWN,
     default_metrics,
     known_metrics,
     metric_class,
@@ -31,10 +32,15 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     problems: list[Problem] = []
     own = _loaded(named, settings, problems)
     own |= _loaded(also, settings, [])
-    known = {*known_metrics(settings), *own}
-    for where, name, others in _spoken_of(settings):
+    doubtful = [
+        (where, name, others)
+        for where, name, others in _spoken_of(settings)
         # A path is followed where the metric is built, which says what is wrong with it.
-        if ":" not in name and name not in known and name not in others:
+        if ":" not in name and name not in SURELY_KNOWN and name not in own and name not in others
+    ]
+    known = {*known_metrics(settings), *own} if doubtful else set()
+    for where, name, others in doubtful:
+        if name not in known:
             problems.append(Problem(where, no_metric(name, [*known, *others])))
     if problems:
         raise SuiteError(source, problems)

@@ -54,6 +54,12 @@ OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *FOLDED})
 PLANNING = "planning_rationality"
 """The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
 
+STAND_IN = "similarity"
+"""What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
+
+SURELY_KNOWN = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
+"""Names that need not be looked for among rubrics and installed packages, which takes a while."""
+
 _JUDGED = "trivium.metrics.judge.dimensions"
 """Holds the judged dimensions; named, not imported, so that the tiers know nothing of each other."""
 
@@ -132,6 +138,8 @@ def default_metrics(settings: Settings) -> tuple[str, ...]:
 
     The name of a rubric stands for its dimensions.
     """
+    if settings.metrics is not None and settings.judge is None and SURELY_KNOWN.issuperset(settings.metrics):
+        return tuple(dict.fromkeys(settings.metrics))
     judged = _judged(settings)
     if settings.metrics is not None:
         return tuple(
@@ -172,5 +180,7 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
     for name in names:
         if name not in CASE_FIGURES:
             add(name, ())
+    if settings.judge is None:
+        return list(ordered.values())
     seated: list[Metric] = import_module(_JUDGED).seat(list(ordered.values()), settings)
     return seated

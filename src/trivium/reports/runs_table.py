@@ -39,10 +39,16 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunsTable:
-    """A Rich renderable of a list of runs, in the order given."""
+    """A Rich renderable of a list of runs, in the order given.
 
-    def __init__(self, rows: list[RunRow]) -> None:
+    Args:
+        rows: The runs.
+        older: Whether there are more, which are older.
+    """
+
+    def __init__(self, rows: list[RunRow], *, older: bool = False) -> None:
         self.rows = rows
+        self.older = older
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.rows:
@@ -71,6 +77,8 @@ class RunsTable:
                 Text(wording.number(row.composite)),
             )
         yield table
+        if self.older:
+            yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
 
 
 def _moment(started: float | None) -> str:

@@ -76,7 +76,9 @@ def headline(summary: Summary) -> str:
     if summary.missing:
         parts.append(f"{summary.missing:,} missing")
     parts += [
-        f"{count:,} {words(one_line(kind))} in error" for kind, count in summary.errors.items() if count
+        f"{counted(count, words(one_line(kind)).removesuffix('s'))} in error"
+        for kind, count in summary.errors.items()
+        if count
     ]
     return " · ".join(parts)
 

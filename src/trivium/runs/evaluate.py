@@ -22,10 +22,11 @@ from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
 from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
+from trivium.runs.gathering.following import Following
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
 from trivium.runs.own_thread import in_own_thread, run_in_own_thread
-from trivium.runs.pipeline import Pipeline, batches
+from trivium.runs.pipeline import Pipeline
 from trivium.runs.progress import Progress, Quiet
 from trivium.runs.provenance import provenance
 from trivium.runs.run import Run
@@ -111,7 +112,16 @@ async def evaluate_async(
     named = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
     watch = progress or Quiet()
-    pipeline = Pipeline(store=opened, run=run, suite=loaded, metrics=built, settings=settings, progress=watch)
+    following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out)
+    pipeline = Pipeline(
+        store=opened,
+        run=run,
+        suite=loaded,
+        metrics=built,
+        settings=settings,
+        progress=watch,
+        following=following,
+    )
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
         with cycles_seldom_sought(HARDLY if adapter is None else SELDOM):
@@ -128,7 +138,7 @@ async def evaluate_async(
     finally:
         await asyncio.to_thread(pipeline.close)
         watch.end()
-    return _finished(opened, run, settings)
+    return _finished(opened, run, settings, following)
 
 
 class _Beginning:
@@ -196,7 +206,7 @@ def _asked(adapter: AgentAdapter | None, outputs: str | Path | None, source: Run
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
     """Score what is stored and not scored yet: all of it when another run's attempts are scored again."""
-    await pipeline.score_all(batches(store.attempts(run, unscored_only=True)), keep=False)
+    await pipeline.score_all(store.attempts(run, unscored_only=True), keep=False)
 
 
 async def _ask(
@@ -226,14 +236,17 @@ async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, 
             if position is not None and (position, attempt.repeat) not in answered:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
-    await pipeline.score_all(batches(unread()), keep=True)
+    await pipeline.score_all(unread(), keep=True)
 
 
-def _finished(store: Store, run: RunRecord, settings: Settings) -> Run:
-    if settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES):
+def _finished(store: Store, run: RunRecord, settings: Settings, following: Following) -> Run:
+    gathered = following.gathered()
+    figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
+    if figures and following.repeats:
         from trivium.runs.case_figures import case_figures
 
         store.save_case_scores(run, case_figures(store, run, settings))
-    summary = summarise(store, run)
+        gathered = None
+    summary = summarise(store, run, gathered)
     store.finish(run, "done", summary=msgspec.to_builtins(summary))
     return Run(store, store.run(run.id))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import ceil
 
-from trivium.runs.columns import Column
+from trivium.runs.gathering.columns import Column
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import Settings
 from trivium.trust.interval import Interval

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.scoring import Scores, begin, finish
+from trivium.runs.gathering.following import Following
 from trivium.runs.progress import Progress
 from trivium.store.chunks import chunks
 from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
@@ -25,7 +26,7 @@ CHARACTERS_AT_ONCE = 8_000_000
 
 ALONE_AT_ONCE = 32
 """Attempts scored before the next are looked at where every metric scores them one by one, so that what is
-made of them is still in the processor's cache when it is stored."""
+made of them is still in the processor's cache when it is summed up and stored."""
 
 BATCHES_AHEAD = 4
 CHARACTERS_AHEAD = 16_000_000
@@ -49,6 +50,7 @@ class Pipeline:
         metrics: As ``build_metrics`` orders them.
         settings: The suite's.
         progress: Told about every batch.
+        following: Told about every evaluation.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Pipeline:
         metrics: Sequence[Metric],
         settings: Settings,
         progress: Progress,
+        following: Following,
     ) -> None:
         self._store = store
         self._run = run
@@ -67,17 +70,14 @@ class Pipeline:
         self._metrics = metrics
         self._settings = settings
         self._progress = progress
+        self._following = following
         alone = all(type(metric).score_many is Metric.score_many for metric in metrics)
         self._together = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
+        self._closed = False
 
     def keep(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts that cost something to get, before anything else is done with them."""
         self._store.save(self._run, attempts=batch)
-
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether a metric gains from being told of attempts before their turn."""
-        return any(metric.looks_ahead for metric in self._metrics)
 
     def begin(self, batch: Sequence[StoredAttempt]) -> list[Due]:
         """Have metrics begin with attempts; :meth:`score` waits for what comes of it."""
@@ -95,18 +95,17 @@ class Pipeline:
             batch: The attempts.
             keep: Store the attempts too, in the same transaction.
         """
-        rows = Rows.of(self._run)
-        failed = 0
+        rows = Rows(self._run)
         for part in chunks(batch, self._together):
-            for due, scores in self._scored(part):
-                stored = due.stored
+            scored = self._scored(part)
+            folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
+            self._following.follow([(due.stored.position, due.subject.case) for due, _ in scored], folded)
+            for (due, _), made in zip(scored, folded, strict=True):
                 if keep:
-                    rows.add_attempt(stored, own_case=self._run.kind == "human")
-                folded = evaluation(stored.attempt, scores, self._settings)
-                rows.add_evaluation(StoredEvaluation(position=stored.position, evaluation=folded))
-                failed += stored.attempt.failed
+                    rows.add_attempt(due.stored, own_case=self._run.kind == "human")
+                rows.add_evaluation(StoredEvaluation(position=due.stored.position, evaluation=made))
         self._store.write(rows)
-        self._progress.advance(done=len(rows.evaluations), failed=failed)
+        self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
     def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
         """Attempts with their scores; without those that a metric was closed before."""
@@ -124,29 +123,20 @@ class Pipeline:
 
     def close(self) -> None:
         """Let the metrics go: what they have under way is given up."""
+        self._closed = True
         for metric in self._metrics:
             metric.close()
 
-    async def score_all(self, stored: Iterable[list[StoredAttempt]], *, keep: bool) -> None:
-        """Score batch after batch, each in a thread, the next ones begun with while one is scored.
+    async def score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
+        """Read and score attempt after attempt in a thread, the next ones begun with while some are scored.
 
         When this is cancelled, the metrics are closed, and what they had scored by then is stored.
 
         Args:
-            stored: The batches.
-            keep: Store the attempts too.
+            stored: The attempts.
+            keep: Store them too.
         """
-        ahead: deque[list[Due]] = deque()
-        most = BATCHES_AHEAD if self.looks_ahead else 0
-        for batch in stored:
-            ahead.append(self.begin(batch))
-            while len(ahead) > most or (len(ahead) > 1 and _characters(ahead) > CHARACTERS_AHEAD):
-                await self._score_in_thread(ahead.popleft(), keep=keep)
-        while ahead:
-            await self._score_in_thread(ahead.popleft(), keep=keep)
-
-    async def _score_in_thread(self, batch: list[Due], *, keep: bool) -> None:
-        scoring = asyncio.ensure_future(asyncio.to_thread(self.score, batch, keep=keep))
+        scoring = asyncio.ensure_future(asyncio.to_thread(self._score_all, stored, keep=keep))
         try:
             await asyncio.shield(scoring)
         except asyncio.CancelledError:
@@ -154,12 +144,29 @@ class Pipeline:
             await asyncio.wait([scoring])
             raise
 
+    def _score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
+        for batch in self._begun(stored):
+            self.score(batch, keep=keep)
+            if self._closed:
+                return
+
+    def _begun(self, stored: Iterable[StoredAttempt]) -> Iterator[list[Due]]:
+        """Batches that are due; some more are begun with before, where a metric looks ahead."""
+        ahead: deque[list[Due]] = deque()
+        most = BATCHES_AHEAD if any(metric.looks_ahead for metric in self._metrics) else 0
+        for batch in _batches(stored):
+            ahead.append(self.begin(batch))
+            while len(ahead) > most or (len(ahead) > 1 and _characters(ahead) > CHARACTERS_AHEAD):
+                yield ahead.popleft()
+        while ahead:
+            yield ahead.popleft()
+
 
 def _characters(ahead: Iterable[list[Due]]) -> int:
     return sum(len(due.stored.attempt.text) for batch in ahead for due in batch)
 
 
-def batches(attempts: Iterable[StoredAttempt]) -> Iterator[list[StoredAttempt]]:
+def _batches(attempts: Iterable[StoredAttempt]) -> Iterator[list[StoredAttempt]]:
     """Attempts in batches of bounded number and size."""
     batch: list[StoredAttempt] = []
     size = 0

@@ -1,153 +1,30 @@
-"""Summing up: a stored run made a Summary, in one pass and flat memory."""
+"""Summing up: a run made a Summary."""
 
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from trivium.metrics.composite import (
     RECOMMENDATION_WEIGHTS,
-    Composite,
     distance_to_threshold,
     recommend,
 )
 from trivium.metrics.registry import CASE_FIGURES
-from trivium.metrics.score import Score
-from trivium.runs.columns import Column
 from trivium.runs.gates import gate_answers
+from trivium.runs.gathering.columns import Column
+from trivium.runs.gathering.gathered import FAILURES_SHOWN, Gathered, read_back
 from trivium.runs.judging.spent import spent_of
-from trivium.runs.reducers import REDUCERS, Reducer, pass_at_k, pass_hat_k
-from trivium.runs.summary import CompositeFigure, Failure, Figure, Rate, Summary
-from trivium.runs.verdicts import why_not_passed
+from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.summary import CompositeFigure, Figure, Rate, Summary
 from trivium.runs.warnings import warnings_of
-from trivium.store.outline import Outline, ScoreOutline
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
 
-_FAILURES_SHOWN = 100
-_EVALUATIONS_AT_ONCE = 100
 
-
-class _Gathering:
-    """What one pass over the evaluations of a run leaves."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.clusters = array("q")
-        self.columns: dict[str, Column] = {}
-        self.composite = Column("composite", "composite", self.clusters)
-        self.verdicts = Column("pass_rate", "composite", self.clusters)
-        self.recommendations: Counter[str] = Counter()
-        self.part_sums: defaultdict[str, float] = defaultdict(float)
-        self.part_counts: Counter[str] = Counter()
-        self.tallies = array("q")
-        """(verdicts, passes) of every case, flat."""
-        self.case_clusters = array("q")
-        self._worst: list[tuple[float, int, Outline]] = []
-        self.failures_seen = 0
-        self.passed = 0
-        self.failed = 0
-        self.attempts = 0
-        self.failed_attempts = 0
-
-    @property
-    def every_column(self) -> dict[str, Column]:
-        return self.columns | {"composite": self.composite, "pass_rate": self.verdicts}
-
-    def take(
-        self, met: Sequence[tuple[int, Sequence[Outline]]], figures: Sequence[tuple[int, dict[str, Score]]]
-    ) -> None:
-        """Take in cases: the cluster and the evaluations of each, and of some the cluster and figures."""
-        places: list[int] = []
-        outlines: list[Outline] = []
-        for cluster, of_case in met:
-            for evaluation in of_case:
-                self._count(evaluation)
-            kept = of_case
-            if self.settings.failed_attempts == "skip":
-                kept = [evaluation for evaluation in of_case if evaluation.failed is None]
-            verdicts = [evaluation.passed for evaluation in kept if evaluation.passed is not None]
-            self.tallies.extend((len(verdicts), sum(verdicts)))
-            places.extend([len(self.clusters)] * len(kept))
-            self.clusters.append(cluster)
-            outlines.extend(kept)
-        reduce = REDUCERS[self.settings.reduce]
-        by_name: dict[str, tuple[list[int], list[ScoreOutline]]] = {}
-        for place, outline in zip(places, outlines, strict=True):
-            for name, score in outline.scores.items():
-                if name not in by_name:
-                    by_name[name] = ([], [])
-                cases, scores = by_name[name]
-                cases.append(place)
-                scores.append(score)
-        for name, (cases, scores) in by_name.items():
-            self._column(name, scores[0], self.clusters).add(cases, scores, reduce)
-        self._take_composites(places, [outline.composite for outline in outlines], reduce)
-        passed = [None if outline.passed is None else float(outline.passed) for outline in outlines]
-        self.verdicts.add_values(places, passed, reduce)
-        for cluster, scores_of_case in figures:
-            self._take_figures(scores_of_case, cluster)
-
-    def _take_composites(self, places: Sequence[int], folded: Sequence[Composite], reduce: Reducer) -> None:
-        self.composite.add_values(
-            places,
-            [composite.value for composite in folded],
-            reduce,
-            statuses=[composite.status for composite in folded],
-        )
-        for composite in folded:
-            if composite.recommendation is not None:
-                self.recommendations[composite.recommendation] += 1
-            for name, value in composite.parts.items():
-                if value is not None:
-                    self.part_sums[name] += value
-                    self.part_counts[name] += 1
-
-    def _take_figures(self, scores: dict[str, Score], cluster: int) -> None:
-        """Take in the figures of one case."""
-        place = len(self.case_clusters)
-        self.case_clusters.append(cluster)
-        for name, score in scores.items():
-            self._column(name, score, self.case_clusters).add([place], [score], REDUCERS["mean"])
-
-    def _column(self, name: str, score: Score | ScoreOutline, clusters: "array[int]") -> Column:
-        column = self.columns.get(name)
-        if column is None:
-            column = self.columns[name] = Column(name, score.tier, clusters)
-        return column
-
-    def _count(self, evaluation: Outline) -> None:
-        self.attempts += 1
-        self.failed_attempts += evaluation.failed is not None
-        if evaluation.passed is None:
-            return
-        if evaluation.passed:
-            self.passed += 1
-            return
-        self.failed += 1
-        self.failures_seen += 1
-        value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        self._worst.append((value, self.failures_seen, evaluation))
-        if len(self._worst) > 4 * _FAILURES_SHOWN:
-            self._worst = sorted(self._worst)[:_FAILURES_SHOWN]
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The attempts that did not pass, worst first, as many as are shown."""
-        return tuple(
-            Failure(case=each.case, repeat=each.repeat, why=why_not_passed(each, self.settings))
-            for _, _, each in sorted(self._worst)[:_FAILURES_SHOWN]
-        )
-
-
-def summarise(store: Store, run: RunRecord) -> Summary:
+def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) -> Summary:
     """What a run says.
 
     A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
@@ -155,10 +32,11 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     Args:
         store: Where it is.
         run: The run; it need not be finished.
+        gathered: Its evaluations, where they are at hand and need not be read back.
     """
     settings = msgspec.convert(run.settings, Settings)
-    gathered, cases = _gathered(store, run, settings)
-    due = max(gathered.attempts, run.due or cases * settings.repeats)
+    gathered = gathered or read_back(store, run, settings)
+    due = max(gathered.attempts, run.due or gathered.cases * settings.repeats)
     missing = due - gathered.attempts
     level = settings.level
     columns = _shown(gathered.columns, settings.metrics)
@@ -173,7 +51,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
-        cases=cases,
+        cases=gathered.cases,
         attempts=gathered.attempts,
         total_tests=due,
         passed=gathered.passed,
@@ -200,7 +78,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
         composite=composite,
         human_ceiling=ceiling,
         failures=gathered.failures,
-        failures_left_out=max(0, gathered.failures_seen - _FAILURES_SHOWN),
+        failures_left_out=max(0, gathered.failures_seen - FAILURES_SHOWN),
         gates=(),
         warnings=(),
         spent=spent_of(store, run, settings),
@@ -215,58 +93,7 @@ def summarise(store: Store, run: RunRecord) -> Summary:
 
 def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
     """Every figure of a run over its cases by name, ``composite`` and ``pass_rate`` among them."""
-    gathered, _ = _gathered(store, run, msgspec.convert(run.settings, Settings))
-    return gathered.every_column
-
-
-def _gathered(store: Store, run: RunRecord, settings: Settings) -> tuple[_Gathering, int]:
-    """What one pass over a run leaves, and the number of its cases."""
-    gathered = _Gathering(settings)
-    cases = 0
-    figures = _Peekable(store.case_scores(run))
-    evaluations = _by_case(store, run)
-    position, current = next(evaluations, (-1, []))
-    met: list[tuple[int, list[Outline]]] = []
-    met_figures: list[tuple[int, dict[str, Score]]] = []
-    waiting = 0
-    for at, name in enumerate(store.groups(run.suite, settings.group)):
-        cases += 1
-        cluster = _code(name)
-        if at == position:
-            # What several people wrote of one case are no repeats of one another.
-            apart = [[one] for one in current] if run.kind == "human" else [current]
-            met.extend((cluster, together) for together in apart)
-            waiting += len(current)
-            position, current = next(evaluations, (-1, []))
-        met_figures.extend((cluster, scores) for scores in figures.at(at))
-        if waiting >= _EVALUATIONS_AT_ONCE:
-            gathered.take(met, met_figures)
-            met, met_figures, waiting = [], [], 0
-    gathered.take(met, met_figures)
-    return gathered, cases
-
-
-def _code(name: str) -> int:
-    """A number for the name of a cluster: 63 bits, so that names need not be kept to tell them apart."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
-
-
-def _by_case(store: Store, run: RunRecord) -> Iterator[tuple[int, list[Outline]]]:
-    for position, together in groupby(store.outlines(run), key=itemgetter(0)):
-        yield position, [outline for _, outline in together]
-
-
-class _Peekable:
-    """Rows that rise by position, taken as the cases go by."""
-
-    def __init__(self, rows: Iterator[tuple[int, dict[str, Score]]]) -> None:
-        self._rows = rows
-        self._next = next(rows, None)
-
-    def at(self, position: int) -> Iterator[dict[str, Score]]:
-        while self._next is not None and self._next[0] == position:
-            yield self._next[1]
-            self._next = next(self._rows, None)
+    return read_back(store, run, msgspec.convert(run.settings, Settings)).every_column
 
 
 def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:
@@ -279,9 +106,9 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
     }
 
 
-def _figures_of_the_run(gathered: _Gathering, level: float) -> dict[str, Figure]:
+def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
     """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
-    tallies = np.array(gathered.tallies, dtype=np.int64).reshape(-1, 2)
+    tallies = np.frombuffer(gathered.tallies, dtype=np.uint32).reshape(-1, 2)
     most = int(tallies[:, 0].max(initial=0))
     if most < 2:
         return {}
@@ -306,7 +133,7 @@ def _ks(most: int) -> list[int]:
     return ks if ks[-1] == most else [*ks, most]
 
 
-def _composite(gathered: _Gathering, *, level: float, missing: int) -> CompositeFigure | None:
+def _composite(gathered: Gathered, *, level: float, missing: int) -> CompositeFigure | None:
     settings = gathered.settings.composite
     if not any(settings.weights.values()):
         return None

@@ -1,6 +1,6 @@
 """Verdicts in words: why an evaluation did not pass."""
 
-from trivium.metrics.evaluation import DEFAULT_PASS, Evaluation
+from trivium.metrics.evaluation import Evaluation, pass_rule
 from trivium.store.outline import Outline
 from trivium.suites.settings import Settings
 
@@ -9,7 +9,7 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
     """What kept an evaluation from passing, in a few words."""
     if evaluation.failed is not None:
         return evaluation.failed
-    rule = settings.passed or DEFAULT_PASS
+    rule = pass_rule(evaluation.scores, settings)
     if rule.metric == "success":
         condition = settings.success
         if condition.metric is not None and condition.at_least is not None:
@@ -22,4 +22,8 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
 def _under(evaluation: Evaluation | Outline, name: str, bar: float) -> str:
     score = evaluation.scores.get(name)
     value = evaluation.composite.value if name == "composite" else score.value if score else None
-    return f"{name} has no value" if value is None else f"{name} {value:.3f} is under {bar:g}"
+    if value is None:
+        return f"{name} has no value"
+    if value >= bar:
+        return f"{name} is {value:.3f}, but most of its judges are under {bar:g}"
+    return f"{name} {value:.3f} is under {bar:g}"

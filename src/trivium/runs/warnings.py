@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from trivium.runs.columns import Column
+from trivium.metrics.registry import STAND_IN
+from trivium.runs.gathering.columns import Column
 from trivium.runs.summary import Summary
+from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.settings import Settings
 
 NO_JUDGE = "no judge"
@@ -24,11 +26,16 @@ def warnings_of(
 def _warnings(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
+    lacking = list(_about_what_is_lacking(columns, shown))
+    told = {why for _, why in lacking}  # each cause is told once
     for column in columns.values():
         leaning = column.status["fallback"]
         if leaning:
-            how = ", ".join(column.methods) or "another way"
+            how = STAND_IN if column.tier == "judge" else ", ".join(column.methods) or "another way"
             reason = _reason(column, "fallback")
+            short, _, why = reason.partition(": ")
+            reason = short if why in told else reason
+            told.add(why)
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
     yield from _about_judges(columns)
     yield from _about_attempts(summary, settings)
@@ -40,11 +47,16 @@ def _warnings(
             yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
     yield from _about_groups(summary, settings)
     yield from _about_parts(summary)
+    yield from (f"{name} has no score: {why}" for name, why in lacking)
     yield from _about_what_is_left_out(settings, columns, shown)
 
 
 def _about_judges(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Judgements that were due and left out; those that failed or were stood in for are told of anyway."""
+    """Judgements that were due and left out, or made by others than those who should have made them.
+
+    Those that failed or were stood in for are told of anyway.
+    """
+    by_others: dict[str, list[str]] = {}
     for column in columns.values():
         unjudged = sum(
             count
@@ -56,6 +68,12 @@ def _about_judges(columns: Mapping[str, Column]) -> Iterator[str]:
                 f"{column.name} was not judged in {unjudged} of {column.attempts}: "
                 f"{_reason(column, 'skipped', beginning=NO_JUDGE)}"
             )
+        if column.tier == "judge" and not column.name.endswith(f".{OVERALL}"):
+            for method, count in column.methods.items():
+                if method != STAND_IN:
+                    by_others.setdefault(method, []).append(f"{column.name} in {count} of {column.attempts}")
+    for method, where in by_others.items():
+        yield f"judged by {method}: {', '.join(where)}"
 
 
 def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
@@ -80,13 +98,17 @@ def _about_parts(summary: Summary) -> Iterator[str]:
             yield f"the composite rests on {', '.join(rest)}: {', '.join(absent)} had no score"
 
 
-def _about_what_is_left_out(
-    settings: Settings, columns: Mapping[str, Column], shown: set[str]
-) -> Iterator[str]:
+def _about_what_is_lacking(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
+    """Of each metric that should have scores and has none its name, and why."""
     for column in columns.values():
         scored = column.status["ok"] + column.status["fallback"] + column.status["error"]
         if column.name in shown and not scored:
-            yield f"{column.name} has no score: {_reason(column, 'skipped')}"
+            yield column.name, _reason(column, "skipped")
+
+
+def _about_what_is_left_out(
+    settings: Settings, columns: Mapping[str, Column], shown: set[str]
+) -> Iterator[str]:
     hidden = [name for name in columns if name not in shown]
     if hidden:
         yield f"not applicable here and left out: {', '.join(hidden)}"
@@ -100,7 +122,7 @@ def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
     if groups == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
     elif 1 < groups < TOO_FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: too few to call them {settings.level:.0%} intervals"
+        yield f"intervals rest on {groups} groups: too few to call them {100 * settings.level:g} % intervals"
     elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
         yield f"intervals rest on {groups} groups: they may be somewhat too narrow"
 

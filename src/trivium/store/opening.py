@@ -78,6 +78,8 @@ def _prepare_file(database: str | None, *, create: bool) -> None:
     if database in {None, "", ":memory:"}:
         raise StoreError("a store needs a file: sqlite:///FILE")
     file = Path(str(database))
+    if not _is_utf8(str(file)):
+        raise StoreError(f"{file}: SQLite opens files whose names are UTF-8 alone")
     if file.exists():
         if not file.is_file():
             raise StoreError(f"{file}: is no file")
@@ -88,6 +90,14 @@ def _prepare_file(database: str | None, *, create: bool) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{file}: cannot be made: {error.strerror}") from error
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes of a file's name that are no text are surrogates in Python
+        return False
+    return True
 
 
 def _sqlite_pragmas(connection: Any, _record: Any) -> None:

@@ -1,25 +1,32 @@
 """Rows: attempts and evaluations as the tables hold them, the records no longer needed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Connection, Table, insert
+from sqlalchemy import Connection, Dialect, Table, insert
 
 from trivium.store.bodies import encode
 from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
 
 
-class Rows(NamedTuple):
-    """Attempts and evaluations of a run that are still to be written, and are then written together."""
+class Rows:
+    """Attempts and evaluations that are still to be written, and are then written together.
 
-    run: RunRecord
-    attempts: list[dict[str, Any]]
-    evaluations: list[dict[str, Any]]
+    Args:
+        run: Whose they are, owned by this process.
 
-    @classmethod
-    def of(cls, run: RunRecord) -> "Rows":
-        """None yet of a run, owned by this process."""
-        return cls(run, [], [])
+    Attributes:
+        attempts: Rows of the table of attempts.
+        evaluations: Rows of the table of evaluations.
+        failed: Evaluations of attempts that failed.
+    """
+
+    def __init__(self, run: RunRecord) -> None:
+        self.run = run
+        self.attempts: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.failed = 0
 
     def add_attempt(self, stored: StoredAttempt, *, own_case: bool = False) -> None:
         """Add a new attempt.
@@ -40,14 +47,16 @@ class Rows(NamedTuple):
 
     def add_evaluation(self, stored: StoredEvaluation) -> None:
         """Add a new evaluation."""
+        made = stored.evaluation
+        self.failed += made.failed is not None
         self.evaluations.append(
             {
                 "run": self.run.number,
                 "position": stored.position,
-                "repeat": stored.evaluation.repeat,
-                "composite": stored.evaluation.composite.value,
-                "passed": stored.evaluation.passed,
-                "body": encode(stored.evaluation),
+                "repeat": made.repeat,
+                "composite": made.composite.value,
+                "passed": made.passed,
+                "body": encode(made),
             }
         )
 
@@ -58,5 +67,9 @@ def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str
     SQLAlchemy's own way looks at each value of each row, which takes longer than storing them.
     """
     if rows:
-        statement = str(insert(table).compile(dialect=connection.dialect))
-        connection.exec_driver_sql(statement, rows)
+        connection.exec_driver_sql(_insert_into(table, connection.dialect), rows)
+
+
+@lru_cache
+def _insert_into(table: Table, dialect: Dialect) -> str:
+    return str(insert(table).compile(dialect=dialect))

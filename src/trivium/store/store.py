@@ -105,7 +105,8 @@ class Store:
         Raises:
             StoreError: If there is none, or several begin that way.
         """
-        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=id, limit=3)
+        # what is no text is no run's name, and cannot be asked for either
+        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=clean(id)[0], limit=3)
         exact = [record for record in found if record.id == id]
         if len(found) == 1 or exact:
             return (exact or found)[0]
@@ -248,7 +249,7 @@ class Store:
         Raises:
             StoreError: If one is there already, or they cannot be written.
         """
-        rows = Rows.of(run)
+        rows = Rows(run)
         for attempt in attempts:
             rows.add_attempt(attempt, own_case=own_cases)
         for evaluation in evaluations:

@@ -12,6 +12,10 @@ from trivium.suites.case import Case
 class Cases(Protocol):
     """What a suite needs of its cases: those of a file are read as they are asked for."""
 
+    @property
+    def decoded(self) -> bool:
+        """Whether all of them are as JSON had them, and nobody's code made one."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Case: ...
@@ -22,6 +26,8 @@ class Cases(Protocol):
 
 class CaseTuple(tuple[Case, ...]):
     """Cases in memory."""
+
+    decoded = False
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -56,6 +62,12 @@ class CaseView(Sequence[Case]):
             return CaseTuple(self._base[position] for position in self._positions[index])
         case: Case = self._base[self._positions[index]]
         return case
+
+    @property
+    def decoded(self) -> bool:
+        """Whether all of them are as JSON had them."""
+        decoded: bool = self._base.decoded
+        return decoded
 
     def position(self, id: str) -> int | None:  # noqa: A002
         """Index of a case, or None."""

@@ -257,7 +257,7 @@ class Suite:
     @cached_property
     def digest(self) -> str:
         """Hash of all that is asked: the cases, in order."""
-        return digest_of(self)
+        return digest_of(self, decoded=self._cases.decoded)
 
     @cached_property
     def settings_digest(self) -> str:

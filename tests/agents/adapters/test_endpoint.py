@@ -1,7 +1,9 @@
 import asyncio
 import gzip
 import json
+import resource
 import threading
+import zlib
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,6 +15,8 @@ from trivium.agents.asking import ask, attempt_seed
 from trivium.agents.attempt import Usage
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
+
+PACKED = gzip.compress(b'"packed"', mtime=0)
 
 
 class Server(ThreadingHTTPServer):
@@ -101,7 +105,8 @@ def test_the_fields_of_an_attempt_are_understood():
         ('{"answer": 1}', {"Content_Type": "text/plain"}, '{"answer": 1}'),
         ("grüße".encode("latin-1"), {"Content_Type": "text/plain; charset=iso-8859-1"}, "grüße"),
         ("grüße", {"Content_Type": "text/plain"}, "grüße"),
-        (gzip.compress(b'"packed"', mtime=0), {"Content_Encoding": "gzip"}, "packed"),
+        (PACKED, {"Content_Encoding": "gzip"}, "packed"),
+        ('"as it is"', {"Content_Encoding": "identity"}, "as it is"),
         (rb'"a\ud800b"', {}, "a\ufffdb"),
         ("", {"Content_Type": "text/plain"}, ""),
     ],
@@ -124,6 +129,10 @@ def test_any_json_or_text_is_an_output(content, headers, output):
         ('{"output": null}', {}, "nothing came back"),
         ('{"error": "no such paper"}', {}, "no such paper"),
         ('{"output": "x", "usage": 3}', {}, "the answer has a field of the wrong type: "),
+        (b"no", {"Content_Encoding": "gzip"}, "the answer is no gzip, though it says so: "),
+        (PACKED[:20], {"Content_Encoding": "gzip"}, "the answer is gzip that ends in the middle"),
+        (PACKED, {"Content_Encoding": "gzip, gzip"}, 'the answer is packed as "gzip, gzip", expected gzip'),
+        (b"?", {"Content_Encoding": "br"}, 'the answer is packed as "br", expected gzip or as it is'),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_a_failed_attempt(content, headers, reason):
@@ -211,6 +220,45 @@ def test_a_flood_is_cut_off_without_being_held():
         attempt = asked(server.url, output_bytes=100_000)
     assert attempt.error == "the output is larger than 100,000 bytes (limits.output_bytes)"
     assert sent < 50_000_000
+
+
+def test_no_content_is_no_output():
+    with answering("", status=204) as server:
+        assert asked(server.url).error == "nothing came back"
+
+
+def bomb(packing) -> bytes:
+    """300 MB of nothing, packed a megabyte at a time so that making it takes no memory."""
+    return b"".join(packing.compress(bytes(1_000_000)) for _ in range(300)) + packing.flush()
+
+
+def zstd():
+    return pytest.importorskip("zstandard").ZstdCompressor().compressobj()
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    ("coding", "packing"), [("gzip", lambda: zlib.compressobj(wbits=31)), ("zstd", zstd)]
+)
+def test_an_answer_that_unpacks_to_far_more_is_not_unpacked(coding, packing, status):
+    heard = []
+
+    def answer(handler, body):
+        heard.append(handler.headers["Accept-Encoding"])
+        handler.reply(status, content, Content_Encoding=coding, Content_Type="text/plain")
+
+    content = bomb(packing())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with serving(answer) as server:
+        attempt = asked(server.url, output_bytes=100_000)
+    assert heard == ["gzip"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024, "kilobytes"
+    if status == 400:
+        assert attempt.error.startswith("HTTP 400 Bad Request")
+    elif coding == "gzip":
+        assert attempt.error == "the output is larger than 100,000 bytes (limits.output_bytes)"
+    else:
+        assert attempt.error == 'the answer is packed as "zstd", expected gzip or as it is'
 
 
 def test_a_long_refusal_is_not_read_to_its_end():

@@ -270,7 +270,7 @@ def test_an_empty_file_is_a_mistake(outputs):
 def test_a_file_without_permission_is_said_so(outputs, tmp_path, suite, monkeypatch):
     outputs({"case": "alpha", "output": "x"})
 
-    def refuse(self, *args):
+    def refuse(*args, **options):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.open", refuse)  # root may read anything

@@ -207,3 +207,26 @@ def test_pictures_and_a_page_are_written(capsys):
     assert (code, err) == (0, "wrote c.svg\nwrote p.html\n")
     assert say(capsys, "curve", name, "--chart", "c.png")[0] == 0
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_items_that_stand_twice_are_told_of_and_counted_each(capsys):
+    once = Path(items(20)).read_text()
+    Path("twice.jsonl").write_text(once + once.splitlines()[3] + "\n")
+    told = "twice.jsonl: 1 of 21 items have the group and the name of an earlier one (the first in line 21)"
+    found = answer(capsys, "curve", "twice.jsonl", "--range", "0:1")
+    assert [each for each in found["warnings"] if each.startswith(told)]
+    assert found["population"]["items_total"] == 21
+    for command in (("agree",), ("certify",), ("calibrate", "--output", "c.json")):
+        found = json.loads(say(capsys, command[0], "twice.jsonl", *command[1:], "--json")[1])
+        assert any("1 of 21 items have the group and the name" in each for each in found["warnings"])
+    Path("apart.jsonl").write_text(once + once.replace('"x"', '"y"'))
+    assert not any("an earlier one" in each for each in answer(capsys, "curve", "apart.jsonl")["warnings"])
+
+
+def test_one_group_is_a_group(capsys):
+    path = items(1)
+    for command in ("curve", "agree", "certify"):
+        out = " ".join(say(capsys, command, path)[1].split())
+        assert "1 group" in out
+        assert "1 groups" not in out
+        assert "1 items" not in out

@@ -1,6 +1,7 @@
 """An answer is what was asked for, or is refused with its place."""
 
 import json
+from itertools import pairwise
 
 import jsonschema
 import pytest
@@ -11,7 +12,7 @@ from tests.judge_server import fill
 from trivium.metrics.judge.judgement import nearest_level
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
 from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
-from trivium.metrics.judge.signals.evidence import passages, quotes_found, retrieval
+from trivium.metrics.judge.signals.evidence import PASSAGE_CHARS, passages, quotes_found, retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.signals.tokens import score_spans
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
@@ -84,7 +85,7 @@ def test_a_quote_counts_when_it_is_there_but_for_case_and_spaces():
 
 def test_quotes_are_backed_by_passages_of_the_source():
     source = "Birds fly south.\n\nFish swim in water."
-    found = retrieval(["fish swim in water.", "fish swim", "nowhere"], source, similar=COSINE)
+    found = retrieval(["nowhere", "fish swim in water.", "fish swim"], source, similar=COSINE)
     assert found["retrieval_reference_count"] == 1
     assert found["retrieval_similarity_max"] == pytest.approx(1.0)
     assert 0 < found["retrieval_similarity_mean"] < 1
@@ -95,6 +96,25 @@ def test_quotes_are_backed_by_passages_of_the_source():
 @given(st.text())
 def test_passages_hold_every_word_of_the_source(source):
     assert " ".join(passages(source)).split() == source.split()
+
+
+@given(st.lists(st.integers(1, 260), min_size=1, max_size=40))
+def test_passages_are_as_long_as_they_may_be_and_no_longer(lengths):
+    words = ["x" * length for length in lengths]
+    found = passages(" ".join(words))
+    assert all(len(passage) <= PASSAGE_CHARS for passage in found)
+    for passage, after in pairwise(found):
+        assert len(f"{passage} {after.split()[0]}") > PASSAGE_CHARS
+
+
+def test_a_passage_ends_where_one_word_more_would_be_too_much():
+    half = PASSAGE_CHARS // 2
+    assert len(passages(f"{'x' * half} {'y' * (PASSAGE_CHARS - half - 1)}")) == 1
+    assert len(passages(f"{'x' * half} {'y' * (PASSAGE_CHARS - half)}")) == 2
+
+
+def test_a_word_that_is_longer_than_a_passage_is_one():
+    assert passages(f"a {'x' * 600} b") == ["a", "x" * 600, "b"]
 
 
 def test_spans_of_scores_are_those_of_the_dimension():

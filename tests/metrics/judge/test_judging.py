@@ -209,8 +209,8 @@ def test_no_more_requests_are_in_flight_than_were_allowed(served):
 
 def test_without_a_key_one_line_says_why_the_judge_is_off(caplog):
     with caplog.at_level(logging.WARNING):
-        (scores,) = judged(pairs=[(CASE, ATTEMPT)] * 3)[:1]
-    assert scores["clarity"].status == "fallback"
+        (scores,) = judged(("clarity", "agent"), pairs=[(CASE, ATTEMPT)] * 3)[:1]
+    assert scores["clarity"].status == scores["source_quality"].status == "fallback"
     assert [record.message for record in caplog.records if "judge" in record.message] == [
         f"the judge {GPT} is off: OPENAI_API_KEY is not set, which {GPT} needs"
     ]
@@ -317,7 +317,10 @@ def test_from_the_suite_file_to_the_summary(served, tmp_path):
             Suite.load(tmp_path / "suite.json"), outputs=tmp_path / "outputs.jsonl", store=store
         )
         summary = run.summary()
-    assert set(summary.dimension_averages) <= {"clarity", "constructiveness"}
+        (evaluation,) = run.evaluations()
+    assert summary.dimension_averages == {
+        name: evaluation.scores[name].value for name in ("clarity", "constructiveness")
+    }
     assert summary.metrics["technical_accuracy"].status["skipped"] == 1
 
 

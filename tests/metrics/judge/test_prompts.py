@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.digest import digest
-from trivium.metrics.judge.prompts.fence import fenced
+from trivium.metrics.judge.prompts.fence import NO_MARK, fenced, harmless
 from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case, Expect
@@ -116,3 +116,18 @@ def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
     assert len(steps) == 1 + (thought is not None)
     if thought is not None:
         assert steps[0] == f"1. m thought: {thought}"
+
+
+@pytest.mark.parametrize("name", ["output", "end of output", "END  OF\nTrace", "example 1, output", "source"])
+@pytest.mark.parametrize("opening", ["<<<", "<<<<", "< <<<", "＜＜＜", "﹤<＜", "<\u200b<\u00ad<"])
+def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
+    told = harmless(f"a {opening}{name} 00>>> b")
+    assert NO_MARK + name in told
+    assert harmless(told) == told
+
+
+@pytest.mark.parametrize(
+    "text", ["<<output>>", "<< <output", "<<<", "a <<< b", "x << output", "<<<outputs>>>", "1 <<< 3"]
+)
+def test_what_does_not_look_like_a_mark_stays_as_it_is(text):
+    assert harmless(text) == text

@@ -72,6 +72,31 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
     assert "Is the confidence true?" in said
     assert "ECE" in said
     assert "30 groups" in said
+    assert "a: how wrong are the surest answers?" in said
+
+
+def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, two):
+    named = dict(one, confidence_variants={"token_msp": one["confidence_variants"]["confidence"]})
+    assert "a: how wrong are the surest answers by token_msp?" in words(draw_curves(named, ".svg"))
+    assert "How wrong are the surest answers?" in words(draw_curves(two, ".svg"))
+
+
+def test_a_count_stands_on_the_side_of_its_dot_that_the_line_is_not_on(one):
+    above, below = {}, {}
+    entry = one["confidence_variants"]["confidence"]["reliability"]
+    for stated, right, n in zip(entry["confidence"], entry["accuracy"], entry["count"], strict=True):
+        if n:
+            (above if right >= stated else below)[n] = (stated, right)
+    assert below, "some of these predictions are too sure"
+    assert above
+    root = ElementTree.fromstring(draw_curves(one, ".svg"))
+    ends = {
+        int(node.text): node.get("text-anchor")
+        for node in root.iter("{http://www.w3.org/2000/svg}text")
+        if (node.text or "").isdigit() and node.get("font-size") == "11px" and int(node.text) in above | below
+    }
+    assert {ends[n] for n in below.keys() - above.keys()} == {"start"}
+    assert {ends[n] for n in above.keys() - below.keys()} == {"middle"}
 
 
 def test_the_reliability_diagram_counts_all_predictions(one):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import trivium as tv
-from tests.judge_server import MALFORMED, at, rate_limited
+from tests.judge_server import MALFORMED, at, fill, rate_limited
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.cli.main import run_command
 from trivium.store.answers import kept_answers
@@ -126,3 +126,22 @@ def test_the_doctor_says_how_large_the_cache_is(store, monkeypatch, capsys):
     assert "2 answers of judges dropped" in capsys.readouterr().out
     assert run_command(["doctor", "--store", store.url]) == 0
     assert "no answers of judges" in capsys.readouterr().out
+
+
+def test_of_an_answer_that_was_never_right_in_all_the_first_is_kept_and_asking_again_is_not(
+    monkeypatch, store
+):
+    def half(question):
+        told = fill(question.schema, seed=5)
+        del told["clarity"]["confidence"]
+        return told
+
+    asked = suite(1, metrics=("similarity", "constructiveness", "clarity"), on_failure="skip")
+    with provider(monkeypatch, answer=half) as server:
+        for requests in (2, 3):
+            (found,) = run(asked, store).evaluations()
+            assert found.scores["constructiveness"].status == "ok"
+            assert found.scores["clarity"].status == "skipped"
+            assert len(server.requests) == requests
+    first, again, anew = server.requests
+    assert again.prompt == anew.prompt != first.prompt

@@ -69,6 +69,16 @@ def test_a_budget_ends_judging_and_the_rest_goes_the_way_of_the_policy(store, mo
     assert drawn_of(store, found.record)[0] == pytest.approx(summary.spent.cost_usd), "the rest is given back"
 
 
+def test_one_line_says_that_the_budget_is_used_up(store, monkeypatch, caplog):
+    """Whatever the requests are that it does not allow, and whichever rubric they are for."""
+    metrics = ("similarity", "clarity", "source_quality", "completeness")
+    with provider(monkeypatch):
+        run(suite(20, metrics=metrics, together=False, budget_tokens=5_000, max_tokens=900), store)
+    said = [each.message for each in caplog.records if "budget" in each.message]
+    assert len(said) == 1
+    assert "the budget of 5,000 tokens is used up" in said[0]
+
+
 def test_a_budget_of_tokens_ends_judging_too(store, monkeypatch):
     with provider(monkeypatch) as server:
         summary = run(suite(30, budget_tokens=15_000, on_failure="skip"), store).summary()

@@ -3,7 +3,7 @@
 import pytest
 
 import trivium as tv
-from tests.judge_server import MALFORMED, REFUSAL, RESET, JudgeServer, at
+from tests.judge_server import ANSWER, MALFORMED, REFUSAL, RESET, JudgeServer, at
 from tests.metrics.judge.asked import served
 from tests.runs.pairs.compared_runs import CLAUDE, GPT, MINI, by_length, saying, shown, stored_run
 from trivium.errors import ComparisonError, SuiteError
@@ -117,6 +117,19 @@ def test_a_panel_decides_by_strict_majority(store, monkeypatch):
     verdict = found.pairs[0].verdicts["overall"]
     assert verdict.verdict == "win"
     assert [vote["raw"] for vote in verdict.orders[0].detail["votes"]] == ["second", "first", "second"]
+
+
+@pytest.mark.parametrize(("panel", "how"), [(True, "without"), (False, "in place of")])
+def test_verdicts_of_others_than_those_who_should_judge_are_noted(store, monkeypatch, panel, how):
+    def plan(question):
+        return REFUSAL if question.api == "chat" and "Question a?" in question.prompt else ANSWER
+
+    judge = JUDGE | {"models": [MINI, CLAUDE], "panel": panel}
+    server = JudgeServer(answer=saying(by_length), plan=plan)
+    found = compared(store, monkeypatch, server, one(a="x", b="x"), one(a="yy", b="yy"), judge=judge)
+    dimensions = len(found.figures)
+    assert f"{2 * dimensions} of {4 * dimensions} verdicts are by {CLAUDE} {how} {MINI}" in found.notes
+    assert {pair.case: pair.verdicts["overall"].verdict for pair in found.pairs} == {"a": "win", "b": "win"}
 
 
 def test_repeats_meet_their_like_and_groups_hold_the_interval(store, monkeypatch):

@@ -2,6 +2,7 @@ import json
 import threading
 from itertools import count
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,3 +137,35 @@ def test_a_suite_over_a_file_holds_no_case_and_still_filters_samples_and_splits(
 def test_line_numbers_count_blank_lines(tmp_path):
     file = CaseFile(write(tmp_path / "c.jsonl", [row("1"), row("2")], between="\n\n\n"))
     assert [file.line_number(i) for i in (0, 1)] == [1, 4]
+
+
+@given(st.lists(st.integers(0, 199), max_size=40), st.integers(0, 150))
+def test_a_case_is_the_same_in_whatever_order_it_is_asked_for(tmp_path_factory, asked, first):
+    path = tmp_path_factory.mktemp("cases") / "c.jsonl"
+    file = CaseFile(write(path, [row(f"n{i}") for i in range(200)], between="\n\n"))
+    for index in (*asked, *range(first, 200), *reversed(asked)):
+        assert file[index].id == f"n{index}"
+
+
+@given(st.lists(cases(), min_size=1, max_size=4, unique_by=lambda case: case.id), st.booleans())
+def test_its_digest_is_that_of_a_list_whether_defaults_are_spelled_out_or_not(
+    tmp_path_factory, made, spelled
+):
+    path = tmp_path_factory.mktemp("cases") / "c.jsonl"
+    rows = [msgspec.to_builtins(case) for case in made]
+    if spelled:
+        empty = {
+            "references": [],
+            "source": None,
+            "expect": {},
+            "tags": [],
+            "complexity": "medium",
+            "group": None,
+        }
+        rows = [empty | {"metadata": {}} | row for row in rows]
+        for each in rows:
+            each["expect"] = {"aspects": [], "facts": [], "output": None} | each["expect"]
+            for tool in each["expect"].get("tools") or ():
+                tool.setdefault("arguments", None)
+    file = CaseFile(write(path, [json.dumps(each) for each in rows]))
+    assert Suite(name="s", cases=file).digest == Suite(name="s", cases=made).digest

@@ -32,6 +32,11 @@ def test_a_table_made_by_hand(tmp_path):
     ]  # fmt: skip
 
 
+def test_blank_lines_may_stand_before_the_columns(tmp_path):
+    (tmp_path / "c.csv").write_text('\n\r\nid,input\n\n1,"a\nb"\n')
+    assert Suite.load(tmp_path / "c.csv").case("1").input == "a\nb"
+
+
 def test_columns_may_name_what_is_below(tmp_path):
     text = (
         'id,input.json,metadata.year,metadata,expect.output\n1,"{""a"": [1]}",2017,"{""venue"": ""ACL""}",x\n'

@@ -6,6 +6,7 @@ import httpx
 import msgspec
 
 from trivium.agents.adapter import AgentFailure, Reply, Request
+from trivium.agents.adapters.unpacking import ACCEPTED, beginning
 from trivium.agents.admission import too_large
 from trivium.agents.failing import is_passing_status, parse_retry_after
 from trivium.agents.reply import decode_json, read_reply
@@ -21,8 +22,8 @@ class EndpointAgent:
 
     It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
     ``output`` holds the fields of an Attempt (see :func:`trivium.agents.reply.read_reply`); any other JSON
-    or text is the output itself. The whole answer is bounded by ``limits.output_bytes`` and is read as it
-    comes, so that a flood does not fill memory.
+    or text is the output itself, and 204 says that there is none. The whole answer is bounded by
+    ``limits.output_bytes`` and is read and unpacked as it comes, so that a flood does not fill memory.
 
     Args:
         url: Where to post.
@@ -46,13 +47,17 @@ class EndpointAgent:
             "repeat": request.repeat,
             "seed": request.seed,
         }
-        headers = {"Content-Type": "application/json", "Accept": "application/json, text/*;q=0.9, */*;q=0.1"}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
+            "Accept-Encoding": ACCEPTED,
+        }
         content = msgspec.json.encode(asked)
         async with self._connected().stream("POST", self._url, content=content, headers=headers) as response:
             if not response.is_success:
                 raise await _refusal(response)
-            body = await _read(response, request.output_bytes)
-            if body is None:
+            body = await beginning(response, request.output_bytes + 1)
+            if len(body) > request.output_bytes:
                 raise too_large(request.output_bytes)
         return _understood(response, body)
 
@@ -75,24 +80,13 @@ class EndpointAgent:
         return self._client
 
 
-async def _read(response: httpx.Response, limit: int) -> bytes | None:
-    """The body, or None when it is larger than the limit."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limit:
-            return None
-    return bytes(body)
-
-
 async def _refusal(response: httpx.Response) -> AgentFailure:
     """What a status other than 2xx means, with the beginning of what the server said."""
-    said = bytearray()
-    async for chunk in response.aiter_bytes():
-        said += chunk
-        if len(said) >= _COMPLAINT_BYTES:
-            break
-    text = bytes(said[:_COMPLAINT_BYTES]).decode(errors="replace").strip()
+    try:
+        said = await beginning(response, _COMPLAINT_BYTES)
+    except AgentFailure:  # the status says what matters
+        said = b""
+    text = said.decode(errors="replace").strip()
     status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
     if response.has_redirect_location:
         text = f"redirects to {response.headers['location']}; name that address instead"
@@ -104,6 +98,8 @@ async def _refusal(response: httpx.Response) -> AgentFailure:
 
 
 def _understood(response: httpx.Response, body: bytes) -> Reply:
+    if response.status_code == httpx.codes.NO_CONTENT:
+        return Reply(output=None)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         return read_reply(decode_json(body))

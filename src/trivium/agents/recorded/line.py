@@ -75,6 +75,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     flags: tuple[str, ...] = ()
 
 
+class _Traced(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same with a native trace, as most lines have it: not yet normalised."""
+
+    trace: Trace | None = None
+
+
 class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same with the trace left as it stands, for whoever needs it."""
 
@@ -88,6 +94,7 @@ class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     format: str | None = None
 
 
+_TRACED_DECODER = msgspec.json.Decoder(_Traced)
 _DECODER = msgspec.json.Decoder(_FastOutput)
 _TRACE_DECODER = msgspec.json.Decoder(Trace)
 
@@ -119,10 +126,11 @@ def lines_of(
 def read_line(line: bytes, number: int) -> Told:
     """What a line says; the trace in it is looked at by ``trace_problems`` and ``attempt_from``."""
     if not _SUSPECT.search(line):
-        try:
-            return _DECODER.decode(line), [], ()
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # found again below, in words
+        for decoder in (_TRACED_DECODER, _DECODER):
+            try:
+                return decoder.decode(line), [], ()
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # found again below, in words
     try:
         raw = parse_json(decode(line))
     except Malformed as malformed:

@@ -18,6 +18,9 @@ from trivium.suites.suite import Suite
 MOST_PROBLEMS = 20
 """Mistakes that are shown; the others are counted."""
 
+READ_AT_ONCE = 1 << 17
+"""Bytes asked of the system at once: the file is gone through from end to end."""
+
 MOST_SUGGESTED_FROM = 10_000
 """Cases up to which the nearest id is looked for."""
 
@@ -68,7 +71,7 @@ class OutputsFile:
 
     def _opened(self) -> IO[bytes]:
         try:
-            return self.path.open("rb")
+            return self.path.open("rb", buffering=READ_AT_ONCE)
         except OSError as failure:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from trivium.cli import exporting, options
+from trivium.cli.options import Words
 
 
 @click.command()
@@ -12,7 +13,7 @@ from trivium.cli import exporting, options
 @options.option(
     "--format",
     "format_",
-    type=click.Choice(exporting.TRACE_FORMATS),
+    type=Words(exporting.TRACE_FORMATS),
     default="otlp",
     show_default=True,
     help="What to write.",

@@ -29,7 +29,9 @@ def import_(files: tuple[Path, ...], format_: str | None, output: str | None) ->
         with click.open_file(output or "-", "wb") as file:
             file.writelines(msgspec.json.encode(trace) + b"\n" for trace in traces)
     except OSError as error:
-        raise InputError(str(output), f"cannot be written: {error.strerror or error}") from error
+        if output is None:
+            raise
+        raise InputError(output, f"cannot be written: {error.strerror or error}") from error
     repaired = sum(len(trace.problems) for trace in traces)
     told = f", with {repaired:,} problems listed in them" if repaired else ""
     click.echo(f"read as {found}: {len(traces):,}{told}", err=True)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from trivium.cli import options
-from trivium.cli.options import option, split_names
+from trivium.cli.options import Words, option, split_names
 from trivium.cli.trust import options as shared
 from trivium.cli.trust.source import open_items
 
@@ -19,7 +19,7 @@ from trivium.cli.trust.source import open_items
 @options.store
 @option(
     "--method",
-    type=click.Choice(["temperature", "isotonic", "logistic", "platt", "linear"]),
+    type=Words(["temperature", "isotonic", "logistic", "platt", "linear"]),
     default="temperature",
     show_default=True,
     help="What is fitted.",
@@ -28,7 +28,7 @@ from trivium.cli.trust.source import open_items
 @option("--confidence", metavar="NAME", help="The confidence to calibrate, in place of signals.")
 @option(
     "--target",
-    type=click.Choice(["correctness", "near_correct", "loss"]),
+    type=Words(["correctness", "near_correct", "loss"]),
     default="correctness",
     show_default=True,
     help="What the calibrated number is the probability of (loss: 1 - error / range).",

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from trivium.cli import options
-from trivium.cli.options import option
+from trivium.cli.options import Words, option
 from trivium.cli.trust import options as shared
 from trivium.cli.trust.source import open_calibrator, open_items
 
@@ -42,7 +42,7 @@ from trivium.cli.trust.source import open_calibrator, open_items
 @option("--group-size", type=click.IntRange(min=1), metavar="N", help="The most items that a group can have.")
 @option(
     "--bound",
-    type=click.Choice(["betting", "hoeffding"]),
+    type=Words(["betting", "hoeffding"]),
     default="betting",
     show_default=True,
     help="The test where groups have several items.",

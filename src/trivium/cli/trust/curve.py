@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trivium.cli import options
-from trivium.cli.options import option
+from trivium.cli.options import Words, option
 from trivium.cli.trust import options as shared
 from trivium.cli.trust.source import open_calibrator, open_items
 
@@ -35,7 +35,7 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @shared.calibration
 @option(
     "--loss",
-    type=click.Choice(["abs", "abs_norm", "zero_one"]),
+    type=Words(["abs", "abs_norm", "zero_one"]),
     default="abs",
     show_default=True,
     help="How wrong a prediction is.",
@@ -60,14 +60,14 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @shared.seed
 @option(
     "--rng",
-    type=click.Choice(["pcg64", "legacy"]),
+    type=Words(["pcg64", "legacy"]),
     default="pcg64",
     show_default=True,
     help="legacy makes the numbers of the first tool's artifacts again, plain percentiles included.",
 )
 @option(
     "--interval",
-    type=click.Choice(["expanded", "percentile", "bca"]),
+    type=Words(["expanded", "percentile", "bca"]),
     default="expanded",
     show_default=True,
     help="How intervals are made from the resamples.",

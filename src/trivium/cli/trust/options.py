@@ -104,8 +104,8 @@ def write(path: Path, text: str | bytes) -> None:
     click.echo(f"wrote {path}", err=True)
 
 
-def as_document(answer: Any) -> str:
-    """An answer as one JSON document; NaN and infinity are null."""
+def as_document(answer: Any) -> bytes:
+    """An answer as one JSON document in UTF-8; NaN and infinity are null."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"

@@ -11,8 +11,8 @@ from trivium.errors import TriviumError, suggest
 from trivium.integrations.pytest.attempts import TestedAttempt
 from trivium.reports import wording
 from trivium.reports.untrusted import one_line
-from trivium.runs.columns import Column
 from trivium.runs.gates import answer_of
+from trivium.runs.gathering.columns import Column
 from trivium.runs.run import Run
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.runs.summing import columns_of

@@ -16,6 +16,7 @@ from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
+from trivium.metrics.registry import STAND_IN
 from trivium.metrics.score import Score, Tier
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.checking import OVERALL
@@ -24,8 +25,6 @@ from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import Settings
 
 NO_JUDGE = "the judge is off: the suite names no model (judge.models)"
-STAND_IN = "similarity"
-"""What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +76,18 @@ class JudgedDimension(Metric):
         ]
 
     def _score(self, subject: Subject, found: Judgement) -> Score:
-        match found.status:
-            case "ok":
-                return self.ok(found.value, raw=found.raw, reason=found.reason, detail=found.detail)
-            case "skipped":
-                return self.skipped(found.reason, detail=found.detail)
-            case "abstained":
-                return Score(
-                    name=self.name,
-                    tier=self.tier,
-                    status="abstained",
-                    raw=found.raw,
-                    reason=found.reason,
-                    detail=found.detail,
-                )
-            case "failed":
-                return self._without_judge(subject, found.reason)
+        if found.status == "failed":
+            return self._without_judge(subject, found.reason)
+        return Score(
+            name=self.name,
+            tier=self.tier,
+            value=found.value,
+            status=found.status,
+            raw=found.raw,
+            reason=found.reason,
+            method=found.method,
+            detail=found.detail,
+        )
 
     def _without_judge(self, subject: Subject, why: str) -> Score:
         if self.on_failure == "fail":
@@ -136,6 +131,7 @@ class Overall(Metric):
         if not there:
             raise Skip("no dimension of the rubric has a score")
         leaning = [name for name in there if scores[name].status == "fallback"]
+        methods = dict.fromkeys(scores[name].method for name in there)
         total = sum(self.weights[name] for name in there)
         value = round(sum(self.weights[name] * score for name, score in there.items()) / total, DIGITS)
         each = by_judge(scores, self.weights)
@@ -149,7 +145,7 @@ class Overall(Metric):
             value=value,
             status="fallback" if leaning else "ok",
             reason=f"fallback in {', '.join(leaning)}" if leaning else None,
-            method=STAND_IN if leaning else None,
+            method=", ".join(each for each in methods if each) or None,
             detail=detail | ({"by_judge": each} if each else {}),
         )
 
@@ -267,6 +263,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
     bench = Bench(settings.judge)
+    told: set[str] = set()
     judges = {
         name: Judge(
             each[0].rubric,
@@ -274,6 +271,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
             settings.judge,
             encoder=settings.encoder,
             bench=bench,
+            told=told,
         )
         for name, each in wanted.items()
     }

@@ -23,6 +23,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         value: In [0, 1], when it is ok.
         raw: In the unit of its scale.
         reason: The judge's, or why there is no judgement.
+        method: Who judged, where it is not all or the first of those that were named.
         detail: Everything that is recorded of it (T2.5).
     """
 
@@ -30,6 +31,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None = None
     raw: Any = None
     reason: str
+    method: str | None = None
     detail: dict[str, Any] = {}
 
 
@@ -69,9 +71,8 @@ def judgement_of(
         "verbalized_confidence": answer.confidence,
         **retrieval(answer.evidence, texts.get("source"), similar=similar),
         **token_signals(sample.logprobs, sample.text, dimension.name, tokens=settings.tokens),
+        **consistency(values),
     }
-    if settings.samples > 1:
-        signals |= consistency(values)
     detail: dict[str, Any] = {
         **facts,
         "reason": answer.reason,

@@ -43,6 +43,7 @@ class Judge:
         settings: The suite's.
         encoder: The suite's, where quotes are compared by it.
         bench: Where models are asked, together with the suite's other judges.
+        told: What the suite's judges have logged something about, so that not each of them says it.
     """
 
     def __init__(
@@ -53,13 +54,14 @@ class Judge:
         *,
         encoder: str | None = None,
         bench: Bench,
+        told: set[str] | None = None,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
         self.bench = bench
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
-        self._told: set[str] = set()
+        self._told = set() if told is None else told
 
     def begin(self, subjects: Sequence[Subject]) -> None:
         """Have attempts judged, without waiting for it; :meth:`judge` takes what came of it."""
@@ -154,13 +156,13 @@ class Judge:
         try:
             samples = await self._samples(await self.bench.model(name), asked)
         except ModelOff as off:
-            self._tell_once(f"the judge {name} is off: {off}")
+            self._tell_once(name, f"the judge {name} is off: {off}")
             return Missing(model=name, reason=str(off))
         except GivenUp as why:
             log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
             return Missing(model=name, reason=str(why))
         except Spent as spent:
-            self._tell_once(str(spent))
+            self._tell_once("the budget", str(spent))
             return spent
         facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
         return await self._worked_out(partial(self._read, samples, asked, facts))
@@ -240,9 +242,9 @@ class Judge:
             raise (unforeseen or failed)[0]
         return answered
 
-    def _tell_once(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+    def _tell_once(self, about: str, line: str) -> None:
+        if about not in self._told:
+            self._told.add(about)
             log.warning(line)
 
 
@@ -251,7 +253,11 @@ def _passed_over(missing: Sequence[Missing], judgement: Judgement) -> Judgement:
     if not missing:
         return judgement
     why_not = {"passed_over": [each.reason for each in missing]}
-    return msgspec.structs.replace(judgement, detail=judgement.detail | why_not)
+    return msgspec.structs.replace(
+        judgement,
+        method=f"{judgement.detail['model']} in place of {', '.join(each.model for each in missing)}",
+        detail=judgement.detail | why_not,
+    )
 
 
 def _nobody(missing: Sequence[Missing]) -> Judgement:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
 
 NAMES = {
     "exact": "same label",
@@ -34,7 +35,8 @@ class AgreementTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self._answer
         passed = f", {found['abstained']:,} more without a judgement" if found["abstained"] else ""
-        yield Text(f"{found['n']:,} items that both labelled, in {found['groups']:,} groups{passed}\n")
+        groups = counted(found["groups"], "group")
+        yield Text(f"{counted(found['n'], 'item')} that both labelled, in {groups}{passed}\n")
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("agreement")
         table.add_column("value", justify="right")

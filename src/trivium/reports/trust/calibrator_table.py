@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
 
 MEASURES = {
     "ece": "ECE",
@@ -38,7 +39,8 @@ class CalibratorTable:
         yield Text(
             one_line(f"{made['method']} on {on}{warm}; target {made['target']}", at_most=300), style="bold"
         )
-        yield Text(f"fitted on {training['n_samples']:,} predictions of {training['n_groups']:,} groups\n")
+        fitted = counted(training["n_samples"], "prediction")
+        yield Text(f"fitted on {fitted} of {counted(training['n_groups'], 'group')}\n")
         table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
         table.add_column("")
         shown = [name for name in MEASURES if name in metrics["in_sample"]]

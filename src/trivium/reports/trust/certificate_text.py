@@ -7,6 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
 
 
 class CertificateText:
@@ -34,8 +35,8 @@ class CertificateText:
                 f"the bound at this threshold is {100 * found['error_bound']:.1f} %. The others go to people."
             )
         yield Text(
-            f"{found['n']:,} labelled verdicts in {found['groups']:,} groups, {found['tested']:,} thresholds "
-            f"tested, {found['method']}.",
+            f"{counted(found['n'], 'labelled verdict')} in {counted(found['groups'], 'group')}, "
+            f"{counted(found['tested'], 'threshold')} tested, {found['method']}.",
             style="dim",
         )
         for warning in found["warnings"]:

@@ -10,6 +10,7 @@ from typing import Any
 from trivium.errors import InputError
 from trivium.reports.charts import load_altair
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
 
 WIDTH, HEIGHT = 380, 260
 PIXELS = 2
@@ -70,8 +71,7 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
         entry = artifact["confidence_variants"][name]
         entries = list(entry.values()) if paired else [entry]
         labels = _side_names(artifact) if paired else ["measured"]
-        title = name if paired else f"{_source_name(artifact['inputs'][0])} · {name}"
-        panels = [_risk(alt, title, entries, labels, artifact["loss"])]
+        panels = [_risk(alt, _title(artifact, name), entries, labels, artifact["loss"])]
         panels += [_reliability(alt, entries[0])] if not paired and entries[0]["reliability"] else []
         rows.append(alt.hconcat(*panels, spacing=36))
     chart = (
@@ -85,6 +85,15 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
     )
     described: dict[str, Any] = chart.to_dict()
     return described
+
+
+def _title(artifact: Mapping[str, Any], confidence: str) -> str:
+    """The question that a row of the picture answers; how the answers are ranked, where that has a name."""
+    ranked = "" if confidence == "confidence" else f" by {confidence}"
+    question = f"ow wrong are the surest answers{ranked}?"
+    if artifact["comparison"]["enabled"]:
+        return f"H{question}"
+    return f"{one_line(_source_name(artifact['inputs'][0]), at_most=24)}: h{question}"
 
 
 def _side_names(artifact: Mapping[str, Any]) -> list[str]:
@@ -159,16 +168,17 @@ def _risk(
         if 0 < entry["cmax"] < 1:
             layers += _end(alt, entry["cmax"], tint)
     return alt.layer(*layers).properties(
-        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=60), subtitle=_reading(entries))
+        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_reading(entries))
     )
 
 
 def _reading(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     groups = entries[0]["bootstrap"]["groups"]
     level = "95 % interval" if groups >= 10 else "interval"
+    among = counted(groups, "group")
     return [
         "Lower is better. With a good confidence the curve rises:",
-        f"the surest answers are the least wrong. Band: {level}, {groups:,} groups.",
+        f"the surest answers are the least wrong. Band: {level}, {among}.",
     ]
 
 
@@ -201,10 +211,19 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
     dots = given.mark_circle(color=SIDES[0], opacity=0.85).encode(
         x=x, y=y, size=alt.Size("n:Q", scale=alt.Scale(range=[40, 420]), legend=None)
     )
-    counts = given.mark_text(color=INK, dy=-16, fontSize=11).encode(x=x, y=y, text="label:N")
+    texts = []  # on the side of their dot that the dashed line is not on
+    for side, place in (
+        ("datum.right >= datum.stated", {"dy": -16}),
+        ("datum.right < datum.stated", {"dx": 14, "dy": -8, "align": "left"}),
+    ):
+        these = given.transform_filter(side)
+        texts += [
+            these.mark_text(fontSize=11, **place, **style).encode(x=x, y=y, text="label:N")
+            for style in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": INK})
+        ]
     ece = bins["ece"]
     return alt.layer(
-        exact.mark_line(color=FAINT, strokeDash=[5, 4]).encode(x=x, y=y), gaps, dots, counts
+        exact.mark_line(color=FAINT, strokeDash=[5, 4]).encode(x=x, y=y), gaps, dots, *texts
     ).properties(
         width=HEIGHT,
         height=HEIGHT,

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.untrusted import one_line
+from trivium.reports.wording import counted
 
 NAME_COLUMNS = 27
 TOO_FEW_GROUPS = 10
@@ -53,7 +54,8 @@ class CurveTable:
         counts = predicted if isinstance(predicted, list) else [predicted]
         shares = " and ".join(f"{count:,} ({_percent(count, total)})" for count in counts)
         yield Text(
-            f"{total:,} items in {population['participants_included']:,} groups, {shares} predicted; "
+            f"{counted(total, 'item')} in {counted(population['participants_included'], 'group')}, {shares} "
+            f"predicted; "
             f"loss {loss['name']} = {loss['definition']}"
         )
         for place, source in enumerate(self._artifact["inputs"]):
@@ -157,6 +159,6 @@ def _resampled(artifact: Mapping[str, Any]) -> str:
     entry = entries[0] if not artifact["comparison"]["enabled"] else entries[0]["input_0"]
     plan = entry["bootstrap"]
     return (
-        f"Intervals: {plan['n_resamples']:,} resamples of {plan['groups']:,} groups, {plan['method']}, "
-        f"{plan['rng']}, seed {plan['seed']}."
+        f"Intervals: {plan['n_resamples']:,} resamples of {counted(plan['groups'], 'group')}, "
+        f"{plan['method']}, {plan['rng']}, seed {plan['seed']}."
     )

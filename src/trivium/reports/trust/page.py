@@ -6,17 +6,9 @@ from typing import Any
 
 from trivium.reports.as_text import as_text
 from trivium.reports.charts import load_altair
-from trivium.reports.html.document import environment, policy
+from trivium.reports.html.document import asset, environment, policy
 from trivium.reports.trust.curve_chart import MOST_VARIANTS, describe_curves
 from trivium.reports.trust.curve_table import CurveTable
-
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;color:#1f2937;background:#fff;margin:2rem auto;max-width:62rem}
-body{padding:0 1rem}
-pre{overflow-x:auto;background:#f3f4f6;padding:1rem;border-radius:6px;font-size:13px;line-height:1.35}
-figure{margin:2rem 0} img{max-width:100%;height:auto}
-dt{font-weight:600} dd{margin:0 0 .6rem 0}
-"""
 
 COLUMNS = 100
 
@@ -32,6 +24,11 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
     """
     load_altair()
     import vl_convert
+    from markupsafe import Markup
+
+    from trivium import __version__
+
+    style = asset("style.css")
 
     names = list(artifact["confidence_variants"])
     pictures = []
@@ -42,8 +39,10 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
         environment()
         .get_template("risk_coverage.html")
         .render(
-            policy=policy(STYLE),
-            style=STYLE,
+            policy=policy(style),
+            style=Markup(style),  # noqa: S704 - our own file
+            version=__version__,
+            sources=[" · ".join(filter(None, (each["path"], each["mode"]))) for each in artifact["inputs"]],
             pictures=pictures,
             left_out=max(0, len(names) - MOST_VARIANTS),
             table=as_text(CurveTable(artifact), width=COLUMNS),

@@ -79,6 +79,6 @@ def calibrate(
         target=target,
         confidence=confidence,
         training=training | table.provenance,
-        warnings=notes,
+        warnings=[*table.notes, *notes],
         seed=seed,
     )

@@ -44,7 +44,7 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
     if fewest == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
     elif fewest < TOO_FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: too few to call them {options.level:.0%} intervals"
+        yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
     elif fewest < FEW_GROUPS:
         yield f"intervals rest on {fewest} groups: they may be somewhat too narrow"
     least = 2 * len(deltas) / (options.resamples + 1)

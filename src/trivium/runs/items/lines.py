@@ -2,15 +2,17 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from trivium.agents.recorded.line import lines_of
-from trivium.errors import ItemsError, MissingExtra, Problem
+from trivium.errors import ItemsError, Problem
+from trivium.suites.files.parquet import parquet_rows
 from trivium.suites.files.reading import LARGEST_DOCUMENT, Malformed, check_is_file, decode
+from trivium.suites.files.tables import header_of, other_separator
 from trivium.suites.validation import convert, unknown_key
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -103,7 +105,7 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(lines, [])]
+            header = header_of(lines)
             _check_columns(header, kind, path)
             number = lines.line_num + 1
             for cells in lines:
@@ -155,6 +157,8 @@ def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -
 
 
 def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> None:
+    if other := other_separator(names):
+        raise ItemsError(str(path), other)
     known = kind.__struct_fields__
     problems = [
         Problem("", f'the column "{name}" stands twice')
@@ -171,32 +175,24 @@ def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> 
 
 
 def _parquet(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as missing:
-        raise MissingExtra("parquet", f"reading {path.name}") from missing
-    number = 0
-    try:
-        with pq.ParquetFile(path) as table:
-            header = list(table.schema_arrow.names)
-            _check_columns(header, kind, path)
-            for batch in table.iter_batches(batch_size=4096):
-                for row in batch.to_pylist():
-                    number += 1
-                    raw = {name: _from_arrow(name, cell) for name, cell in row.items() if cell is not None}
-                    yield from _converted(_whole(raw, kind, header), kind, number, refuse)
-    except pa.ArrowException as wrong:
-        said = str(wrong).partition("\n")[0]
-        raise ItemsError(str(path), f"is no Parquet file that can be read: {said}") from wrong
+    header: list[str] = []
+
+    def check(names: list[str]) -> None:
+        _check_columns(names, kind, path)
+        header.extend(names)
+
+    rows = parquet_rows(path, error=ItemsError, check=check, rows_at_once=4096)
+    for number, row in enumerate(rows, start=1):
+        raw = {
+            name: _from_arrow(cell) if name in JSON_FIELDS else cell
+            for name, cell in row.items()
+            if cell is not None
+        }
+        yield from _converted(_whole(raw, kind, header), kind, number, refuse)
 
 
-def _from_arrow(name: str, cell: Any) -> Any:
-    if name in JSON_FIELDS:
-        pairs = dict(cell) if isinstance(cell, list) else cell
-        return _cell(name, pairs) if isinstance(pairs, str) else _plain(pairs)
-    return msgspec.to_builtins(cell)
-
-
-def _plain(signals: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.to_builtins(signals).items() if value is not None}
+def _from_arrow(cell: Any) -> Any:
+    """Signals: JSON, or a struct or a map, in which null says that one is absent."""
+    if isinstance(cell, dict):
+        return {name: value for name, value in cell.items() if value is not None}
+    return _cell("signals", cell) if isinstance(cell, str) else cell

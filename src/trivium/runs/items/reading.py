@@ -37,4 +37,5 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
     builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
     for number, item in read_records(place, Item, builder.problem):
         builder.add(item, number)
-    return builder.table()
+    repeated = builder.repeated()
+    return builder.table(notes=(repeated,) if repeated else ())

@@ -162,6 +162,7 @@ class TableBuilder:
         self._rows, self._numbers = array("q"), array("q")
         self._pred, self._gt, self._confidence = array("d"), array("d"), array("d")
         self._names = PackedTexts()
+        self._hashes = array("q")
         self._signals = SignalColumns()
         self._problems: list[Problem] = []
         self._left_out = 0
@@ -195,6 +196,7 @@ class TableBuilder:
             self._rows.append(self._codes.setdefault(item.group, len(self._codes)))
             self._numbers.append(number)
             self._names.append(name)
+            self._hashes.append(hash(name))
             self._pred.append(nan if pred is None else pred)
             self._gt.append(gt)
             self._confidence.append(nan if confidence is None else confidence)
@@ -202,6 +204,23 @@ class TableBuilder:
         else:
             for what in _faults(item):
                 self.problem(number, what, group=item.group, item=name)
+
+    def repeated(self) -> str:
+        """How many items have group and name of an earlier one, in words; empty when none has."""
+        groups = np.frombuffer(self._rows, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        seen = groups ^ np.frombuffer(self._hashes, np.uint64)
+        ordered = np.sort(seen)
+        if not (ordered[1:] == ordered[:-1]).any():
+            return ""
+        _, first = np.unique(seen, return_index=True)
+        more = seen.size - first.size
+        again = np.ones(seen.size, np.bool_)
+        again[first] = False
+        where = f"{self._word} {self._numbers[int(again.argmax())]:,}"
+        return (
+            f"{more:,} of {seen.size:,} items have the group and the name of an earlier one (the first in "
+            f"{where}): each counts as an item of its own"
+        )
 
     def table(
         self,

@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trivium.metrics.judge.dimensions import JudgedDimension
-from trivium.metrics.judge.judging import SAMPLED_TEMPERATURE
-from trivium.metrics.judge.models.opening import ModelOff, where
-from trivium.metrics.judge.spending.prices import models_of
 from trivium.metrics.metric import Metric
 from trivium.suites.settings import Settings
 
@@ -21,9 +17,15 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
     Returns:
         ``judges`` and ``prompts`` tell which judgements a calibrator may be used on; ``judge`` has all.
     """
-    judged = [each for each in metrics if isinstance(each, JudgedDimension)]
     judge = settings.judge
-    if judge is None or not judged:
+    if judge is None or not any(metric.tier == "judge" for metric in metrics):
+        return {}
+    from trivium.metrics.judge.dimensions import JudgedDimension
+    from trivium.metrics.judge.judging import SAMPLED_TEMPERATURE
+    from trivium.metrics.judge.spending.prices import models_of
+
+    judged = [each for each in metrics if isinstance(each, JudgedDimension)]
+    if not judged:
         return {}
     # A version is the digest of a rubric and of the wording around it.
     prompts = {each.rubric.name: each.version for each in judged}
@@ -47,6 +49,8 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
 
 def _address(name: str) -> str | None:
     """Where a model is asked, None where it is off."""
+    from trivium.metrics.judge.models.opening import ModelOff, where
+
     try:
         return where(name)
     except ModelOff:

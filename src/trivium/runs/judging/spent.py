@@ -21,8 +21,10 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
         run: The run.
         settings: Its settings.
     """
+    if settings.judge is None:
+        return None
     entries, drawn = entries_of(store, run), drawn_of(store, run)
-    if settings.judge is None or not (entries or any(drawn)):
+    if not (entries or any(drawn)):
         return None
     return spent_in(entries, settings.judge, drawn=drawn)
 

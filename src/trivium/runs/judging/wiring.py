@@ -4,11 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from trivium.metrics.judge.dimensions import bench_of
-from trivium.metrics.judge.spending.purse import run_purse
 from trivium.metrics.metric import Metric
-from trivium.store.answers import StoredAnswers
-from trivium.store.books import StoredBooks
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -25,6 +21,14 @@ async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> 
     Raises:
         StoreError: If what was kept or spent cannot be written.
     """
+    if not any(metric.tier == "judge" for metric in metrics):
+        yield
+        return
+    from trivium.metrics.judge.dimensions import bench_of
+    from trivium.metrics.judge.spending.purse import run_purse
+    from trivium.store.answers import StoredAnswers
+    from trivium.store.books import StoredBooks
+
     bench = bench_of(metrics)
     if bench is None:
         yield

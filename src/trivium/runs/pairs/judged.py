@@ -19,6 +19,7 @@ class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
         verdict: Of head against base; None where there is none.
         status: ok, abstained, skipped or failed.
         reason: The judge's, or why there is no verdict.
+        method: Who judged, where it is not all or the first of those that were named.
         detail: Everything that is recorded of a judgement: model, evidence, signals, votes, tokens, cost.
     """
 
@@ -26,6 +27,7 @@ class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None
     status: str
     reason: str
+    method: str | None = None
     detail: dict[str, Any] = {}
 
 

@@ -4,6 +4,7 @@ A judge that is shown two outputs favours a place as well as an output. Shown in
 place contradicts itself, counts as a tie, and says how strong the bias is.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -223,6 +224,7 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
         verdict=verdict,
         status=judgement.status,
         reason=judgement.reason,
+        method=judgement.method,
         detail=judgement.detail,
     )
 
@@ -236,9 +238,12 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
         yield "the suites' cases are not the same: outputs are judged by head's cases"
     failed = [pair for pair in pairs if _failed(pair)]
     if failed:
-        orders = (order for found in failed[0].verdicts.values() for order in found.orders)
-        why = next(order.reason for order in orders if order.status == "failed")
+        of_one = (order for found in failed[0].verdicts.values() for order in found.orders)
+        why = next(order.reason for order in of_one if order.status == "failed")
         yield f"{len(failed):,} of {len(pairs):,} pairs got no answer: {why}"
+    orders = [order for pair in pairs for found in pair.verdicts.values() for order in found.orders]
+    for method, count in Counter(order.method for order in orders if order.method).items():
+        yield f"{count:,} of {len(orders):,} verdicts are by {method}"
     unasked = sum(pair.how != "judged" for pair in pairs)
     if unasked:
         yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"

@@ -58,6 +58,7 @@ def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterato
     for name, figure in (run.summary or {}).get("metrics", {}).items():
         if name.startswith(("pass@", "pass^")):
             fields = {"metric": name, "tier": "composite", "value": figure["mean"], "status": "ok"}
+            fields |= dict.fromkeys(("raw", "method", "reason"))
             detail = {key: figure[key] for key in ("ci95", "n", "groups", "method")}
             yield _trim({"case": None, "repeat": None} | fields | {"detail": detail}, run, stable)
 
@@ -65,7 +66,8 @@ def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterato
 def attempt_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
     """One row an attempt: the format of recorded outputs, so that they can be scored again elsewhere."""
     for stored in store.attempts(run):
-        row = msgspec.to_builtins(stored.attempt)
+        row = {"case": stored.attempt.case, "repeat": stored.attempt.repeat}
+        row |= msgspec.to_builtins(stored.attempt)
         if stable:
             row.pop("seconds", None)
         yield row

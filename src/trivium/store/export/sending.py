@@ -1,9 +1,10 @@
 """Sending: spans to an OpenTelemetry endpoint over HTTP, a bounded batch at a time."""
 
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from trivium.errors import InputError
@@ -20,6 +21,17 @@ _LATER = frozenset({429, 502, 503, 504})
 """Statuses at which OTLP has a client try again."""
 _LONGEST_WAIT_SECONDS = 30.0
 _TIMEOUT_SECONDS = 30.0
+_MOST_ANSWER_BYTES = 65_536
+"""How much of an answer is read: a partial success is a few words, and what else comes is not asked for."""
+
+
+class _Answer(NamedTuple):
+    """What an endpoint said, as far as it is read."""
+
+    status: int
+    kind: str
+    retry_after: str
+    body: bytes
 
 
 def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: float = 1.0) -> int:
@@ -46,11 +58,11 @@ def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: floa
         for batch, number in _batches(entries):
             try:
                 answer = _post(client, url, request(batch), first_wait_seconds)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
                 raise InputError(url, f"cannot be reached: {error}{_so_far(sent)}") from error
-            if not answer.is_success:
-                said = f": {answer.text[:200]}" if answer.text else ""
-                raise InputError(url, f"answered {answer.status_code}{said}{_so_far(sent)}")
+            if not 200 <= answer.status < 300:
+                said = f": {answer.body[:800].decode(errors='replace')[:200]}" if answer.body else ""
+                raise InputError(url, f"answered {answer.status}{said}{_so_far(sent)}")
             refused = _refused(answer)
             if refused:
                 raise InputError(url, f"refused {refused}{_so_far(sent)}")
@@ -58,15 +70,29 @@ def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: floa
     return sent
 
 
-def _post(client: "httpx.Client", url: str, content: bytes, wait: float) -> "httpx.Response":
+def _post(client: "httpx.Client", url: str, content: bytes, wait: float) -> _Answer:
+    headers = {"content-type": "application/json", "accept-encoding": "identity"}
     for left in range(TRIES - 1, -1, -1):
-        answer = client.post(url, content=content, headers={"content-type": "application/json"})
-        if answer.status_code not in _LATER or not left:
+        with client.stream("POST", url, content=content, headers=headers) as response:
+            answer = _read(response)
+        if answer.status not in _LATER or not left:
             break
-        told = answer.headers.get("retry-after", "")
+        told = answer.retry_after
         time.sleep(min(float(told) if told.isdecimal() else wait, _LONGEST_WAIT_SECONDS))
         wait *= 2
     return answer
+
+
+def _read(response: "httpx.Response") -> _Answer:
+    body = bytearray()
+    for chunk in response.iter_raw():
+        body += chunk[: _MOST_ANSWER_BYTES - len(body)]
+        if len(body) == _MOST_ANSWER_BYTES:
+            break
+    told = response.headers
+    return _Answer(
+        response.status_code, told.get("content-type", ""), told.get("retry-after", ""), bytes(body)
+    )
 
 
 def _batches(entries: Iterable[ResourceSpans]) -> Iterator[tuple[list[ResourceSpans], int]]:
@@ -93,13 +119,13 @@ def _headers() -> dict[str, str]:
     return {unquote(key.strip()): unquote(value.strip()) for key, _, value in pairs if key.strip()}
 
 
-def _refused(answer: "httpx.Response") -> str:
+def _refused(answer: _Answer) -> str:
     """What a partial success says was not taken."""
-    if "json" not in answer.headers.get("content-type", ""):
+    if "json" not in answer.kind:
         return ""
     try:
-        told = answer.json()
-    except ValueError:
+        told = json.loads(answer.body)
+    except (ValueError, RecursionError):
         return ""
     partial = told.get("partialSuccess") if isinstance(told, dict) else None
     if not isinstance(partial, dict) or partial.get("rejectedSpans") in {None, 0, "0"}:

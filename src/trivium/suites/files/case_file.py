@@ -54,6 +54,8 @@ class CaseFile(Sequence[Case]):
         SuiteError: With every mistake of the file, or, later, if the file has changed since.
     """
 
+    decoded = True
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         check_is_file(self.path)
@@ -68,6 +70,8 @@ class CaseFile(Sequence[Case]):
         self._hashes = self._hashes_of_ids()
         self._order = self._sorted_order()
         self._latest = 0
+        self._asked = -1
+        self._ahead: tuple[int, list[Case]] = (0, [])
         self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
 
     def __len__(self) -> int:
@@ -82,19 +86,31 @@ class CaseFile(Sequence[Case]):
             return CaseTuple(self._read(position) for position in range(*index.indices(len(self))))
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        return self._cached(index % len(self))
+        index %= len(self)
+        before, self._asked = self._asked, index
+        first, ahead = self._ahead
+        if first <= index < first + len(ahead):
+            return ahead[index - first]
+        if index != before + 1:
+            return self._cached(index)
+        near = self._read_all(self._near(index))  # whoever asks for one after the other goes on to
+        self._ahead = (index, near)
+        return near[0]
 
     def __iter__(self) -> Iterator[Case]:
         first = 0
         while first < len(self):
-            # Many at a time are read faster than one by one, unless they are long.
-            last = first + 1
-            while (
-                last < min(first + CASES_KEPT, len(self)) and self._starts[last] - self._starts[first] < _NEAR
-            ):
-                last += 1
-            yield from self._read_all(range(first, last))
-            first = last
+            near = self._near(first)
+            yield from self._read_all(near)
+            first = near.stop
+
+    def _near(self, first: int) -> range:
+        """A case and some that follow it: many at a time are read faster than one by one, unless long."""
+        last = first + 1
+        most = min(first + CASES_KEPT, len(self))
+        while last < most and self._starts[last] - self._starts[first] < _NEAR:
+            last += 1
+        return range(first, last)
 
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
@@ -187,9 +203,12 @@ class CaseFile(Sequence[Case]):
     def _read_all(self, indices: Sequence[int]) -> list[Case]:
         lines = []
         with self._lock:
+            at = -1
             for index in indices:
-                self._file.seek(self._starts[index])
+                if self._starts[index] != at:
+                    self._file.seek(self._starts[index])
                 lines.append(self._file.readline())
+                at = self._starts[index] + len(lines[-1])
             unchanged = self._stamp_now() == self._stamp
         cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
         if len(cases) < len(lines):

@@ -139,7 +139,7 @@ def _no_constant(word: str) -> Any:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits} is too large a number")
+        raise ValueError(f"{digits} is {'too large a' if digits[-1].isdigit() else 'no finite'} number")
     return value
 
 

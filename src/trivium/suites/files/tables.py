@@ -7,14 +7,14 @@ mapping, and ``FIELD.json`` holds any field as JSON. Empty cells say nothing.
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from trivium.errors import MissingExtra, Problem, SuiteError
+from trivium.errors import Problem, SuiteError
 from trivium.suites.case import Case
+from trivium.suites.files.parquet import parquet_rows
 from trivium.suites.files.reading import (
     LARGEST_DOCUMENT,
     Malformed,
@@ -25,6 +25,9 @@ from trivium.suites.files.reading import (
 from trivium.suites.validation import unknown_key
 
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
+
+LARGEST_TABLE = 4 * LARGEST_DOCUMENT
+"""Bytes of the rows of a Parquet file; 7 kB can stand for 3 GB."""
 
 Row = list[tuple[str, Any]]
 """Columns with their cells, empty ones left out."""
@@ -49,7 +52,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
     lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     start = 1
     try:
-        header = [name.strip() for name in next(lines, [])]
+        header = header_of(lines)
         _check_columns(header, path)
         start = lines.line_num + 1
         for cells in lines:
@@ -66,36 +69,48 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as missing:
-        raise MissingExtra("parquet", f"reading {path.name}") from missing
     check_is_file(path)
-    number = 0
-    try:
-        with pq.ParquetFile(path) as table:
-            _check_columns(table.schema_arrow.names, path)
-            for batch in table.iter_batches(batch_size=256):
-                for row in batch.to_pylist():
-                    number += 1
-                    plain = _without_nulls(msgspec.to_builtins(row))
-                    yield f"row {number}", list(plain.items())
-    except (pa.ArrowException, OSError) as wrong:
-        said = str(wrong).partition("\n")[0]
-        raise SuiteError(str(path), f"is no Parquet file that can be read: {said}") from wrong
+    rows = parquet_rows(
+        path, error=SuiteError, check=lambda names: _check_columns(names, path), largest=LARGEST_TABLE
+    )
+    for number, row in enumerate(rows, start=1):
+        where = f"row {number}"
+        try:
+            yield where, [(name, _said(cell)) for name, cell in row.items() if not _is_absent(cell)]
+        except Malformed as malformed:
+            raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
-def _without_nulls(value: Any) -> Any:
-    """A cell without the nulls by which Parquet says "absent", and its maps as mappings."""
+def _is_absent(value: Any) -> bool:
+    """Whether a value is null, by which Parquet says "absent", or NaN, by which frames of pandas do."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _said(value: Any) -> Any:
+    """A cell without what is absent in it."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list) and value and all(isinstance(pair, tuple) for pair in value):
-        return {key: _without_nulls(item) for key, item in value}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _said(item) for key, item in value.items() if not _is_absent(item)}
+    if isinstance(value, float) and math.isinf(value):
+        raise Malformed("", "holds infinity, expected a finite number")
+    return [_said(item) for item in value] if isinstance(value, list) else value
+
+
+def header_of(lines: Iterator[list[str]]) -> list[str]:
+    """The columns, which the first line that is not blank names."""
+    return [name.strip() for name in next(filter(None, lines), [])]
+
+
+def other_separator(names: Sequence[str]) -> str:
+    """What a first line is told whose cells stand between other signs than commas; empty for any other."""
+    found = [
+        word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]
+    ]
+    return f"its cells stand between {found[0]}, expected commas" if found else ""
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:
+    if other := other_separator(names):
+        raise SuiteError(str(path), other)
     problems = []
     for index, name in enumerate(names):
         field, dot, _ = name.partition(".")

@@ -34,10 +34,12 @@ def split_prefix(source: str) -> tuple[str | None, str]:
     """The prefix of a source, if it has one, and the rest.
 
     Raises:
-        SuiteError: If what looks like a prefix is none.
+        SuiteError: If what looks like a prefix is none, or nothing stands behind it.
     """
     prefix, colon, rest = source.partition(":")
     if colon and prefix in SOURCES:
+        if not rest.strip():
+            raise SuiteError(prefix, "names no file or folder")
         return prefix, rest
     if colon and suggest(prefix, SOURCES) and not Path(source).exists():
         raise SuiteError(source, f'"{prefix}:" is no prefix.{suggest(prefix, SOURCES)}')

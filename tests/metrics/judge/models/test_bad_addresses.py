@@ -79,7 +79,16 @@ def test_tls_to_a_plain_port_says_so_for_every_judgement(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:11434", "localhost:11434/v1", "/v1", "ftp://there/v1", "http:///v1"]
+    "url",
+    [
+        "localhost:11434",
+        "localhost:11434/v1",
+        "/v1",
+        "ftp://there/v1",
+        "http:///v1",
+        "http://127.0.0.1:99999/v1",
+        f"http://{'a' * 64}.example/v1",
+    ],
 )
 def test_what_is_no_address_is_told_before_anything_is_asked(monkeypatch, url):
     monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -87,6 +96,22 @@ def test_what_is_no_address_is_told_before_anything_is_asked(monkeypatch, url):
     assert "expected http://… or https://…" in str(why_off(GPT))
     (scores,) = judged(on_failure="skip")
     assert "the base URL is" in scores["clarity"].reason
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-test\n", "sk-test\r", "sk-\u043a\u043b\u044e\u0447", " sk-test", "sk\x7ftest"]
+)
+@pytest.mark.parametrize("model", [GPT, "openai-responses:gpt-4o", "anthropic:claude-haiku-4-5"])
+def test_a_key_that_cannot_be_sent_turns_the_judge_off(monkeypatch, caplog, model, key):
+    with served(JudgeServer(), monkeypatch) as server:
+        for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+            monkeypatch.setenv(name, key)
+        (scores,) = judged(models=(model,))
+    assert (scores["clarity"].status, scores["clarity"].method) == ("fallback", "similarity")
+    assert "_API_KEY holds a line break or another character" in scores["clarity"].reason
+    assert caplog.text.count("is off: ") == 1
+    assert "sk" not in caplog.text.replace("asked", "")
+    assert not server.requests
 
 
 def test_requests_that_nobody_sent_are_not_counted(monkeypatch, tmp_path):

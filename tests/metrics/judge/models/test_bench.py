@@ -10,6 +10,7 @@ import pytest
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.models.test_lean import call
 from trivium.metrics.judge.models.bench import Bench
+from trivium.metrics.judge.models.line import Patience
 from trivium.metrics.judge.models.trouble import GivenUp
 from trivium.suites.settings import JudgeSettings
 
@@ -105,3 +106,24 @@ def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, 
         each.result()
     bench.close()
     assert most == seats
+
+
+def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: failure(429))
+    bench = Bench(JudgeSettings(models=(GPT,), timeout=0.5), patience=Patience(outage=0.5))
+    prompts = distinct(200)
+    found = answers(bench, *prompts).result()
+    bench.close()
+    assert {type(each) for each in found} == {GivenUp}
+    assert all("429" in str(each) for each in found)
+    asked = {question.prompt for question in server.requests}
+    assert len(asked) < len(prompts), "each was refused by itself"
+
+
+def test_a_provider_that_refuses_for_a_while_answers_everything_after_it(server):
+    refusing = at(dict.fromkeys(range(20), failure(429)))
+    server.conditions = msgspec.structs.replace(server.conditions, plan=refusing)
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    found = answers(bench, *distinct(30)).result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]

@@ -188,3 +188,16 @@ def test_a_certificate_that_the_environment_trusts_is_accepted(monkeypatch, cert
     monkeypatch.setenv("SSL_CERT_FILE", str(signed))
     with listening(Wire(_answer), secure=context) as url:
         assert asked(monkeypatch, url).text == "{}"
+
+
+@pytest.mark.parametrize(
+    "header", [b"x-request: \xff\xfe", b"x-r\xe9quest: 1", b"retry-after: \xb2", b"x: \x7f"]
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"429 Too Many Requests", b"500 \xc3\xa9\xff"])
+def test_headers_that_are_no_text_mislead_nobody(monkeypatch, header, status):
+    async def odd(writer: asyncio.StreamWriter) -> None:
+        writer.write(head(header, b"content-length: 2").replace(b"200 OK", status) + b"{}")
+
+    with listening(Wire(odd)) as url, pytest.raises(Trouble) as told:
+        asked(monkeypatch, url)
+    assert told.value.kind in ("limited" if status.startswith(b"429") else "failing", "lost")

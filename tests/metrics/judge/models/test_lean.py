@@ -1,6 +1,7 @@
 """The lean client says what PydanticAI says, and understands what it understands."""
 
 import asyncio
+import socket
 import ssl
 
 import msgspec
@@ -189,3 +190,37 @@ def test_an_error_that_repeats_means_the_same_each_time(server):
     assert first[:2] == ("limited", 2)
     assert other[:2] == ("limited", None)
     assert failed[:2] == ("failing", None)
+
+
+@pytest.mark.parametrize("name", MODELS[:1])
+def test_a_request_is_said_to_go_out_once_when_there_is_a_connection(server, name):
+    async def ask():
+        clients = lean_client(name), UsualClient(open_model(name))
+        told = []
+        for client in clients:
+            before = len(told), len(server.requests)
+            for _ in range(2):
+                await client.send(call(name), lambda: told.append(len(server.requests)))
+            told.append(before)
+            await client.close()
+        return told
+
+    # The server has heard of the requests before it, and not yet of this one.
+    assert asyncio.run(ask()) == [0, 1, (0, 0), 2, 3, (3, 2)]
+
+
+def test_a_request_that_finds_no_server_does_not_go_out(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
+
+        async def ask():
+            told = []
+            client = lean_client(MODELS[0])
+            with pytest.raises(Trouble):
+                await client.send(call(MODELS[0]), lambda: told.append("out"))
+            await client.close()
+            return told
+
+        assert asyncio.run(ask()) == []

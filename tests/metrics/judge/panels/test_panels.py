@@ -2,6 +2,7 @@
 
 import statistics
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,15 @@ def test_half_of_a_panel_abstaining_is_a_tie_and_abstains(monkeypatch):
     assert (score.status, score.value, score.reason) == ("abstained", None, "1 of 2 judges abstained")
 
 
+def test_a_criterion_has_the_median_of_most_judges_or_no_score(monkeypatch):
+    answer = by_model(gpt=clarity(5), mini=clarity(4, structure=None), claude=clarity(1, structure=None))
+    score = panel_of(monkeypatch, JudgeServer(answer=answer))
+    assert (score.status, score.reason) == ("abstained", "2 of 3 judges abstained")
+    assert score.raw == {"structure": None, "readability": 4, "logical_flow": 4}
+    mostly = by_model(gpt=clarity(5), mini=clarity(4), claude=clarity(1, structure=None))
+    assert panel_of(monkeypatch, JudgeServer(answer=mostly)).raw["structure"] == 4.5
+
+
 def test_each_judge_of_a_panel_is_asked_for_every_sample(monkeypatch):
     server = JudgeServer(answer=by_model(gpt=clarity(5), mini=clarity(4), claude=clarity(4)))
     score = panel_of(monkeypatch, server, samples=2)
@@ -134,6 +144,9 @@ def test_claims_of_a_panel_count_by_their_score(monkeypatch):
     answer = by_model(gpt=claims("supported"), mini=claims("supported", "contradicted"), claude=claims())
     score = panel_of(monkeypatch, JudgeServer(answer=answer), ("factual_accuracy",))
     assert score.value == pytest.approx(0.75)
+    assert [each["verdict"] for each in score.detail["claims"]] == [
+        "supported"
+    ]  # of the first of the nearest
     none = JudgeServer(answer=by_model(gpt=claims(), mini=claims(), claude=claims("supported")))
     assert panel_of(monkeypatch, none, ("factual_accuracy",)).status == "skipped"
 
@@ -167,6 +180,44 @@ def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
     assert (found.value is None) == (2 * len(numbers) <= len(values))
     if found.value is not None:
         assert found.value == pytest.approx(statistics.median(numbers), abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("levels", "why"),
+    [
+        (
+            ["good", "poor", "failed"],
+            "no level of source_quality has a majority of 3 judges: 1 for good, 1 for",
+        ),
+        (
+            ["poor", "good", "good", None],
+            "no level of source_quality has a majority of 4 judges: 2 for good, 1",
+        ),
+        (["good", "good", "good", None, None, None], "3 of 6 judges abstained"),
+        ([None, "good", None], "2 of 3 judges abstained"),
+    ],
+)
+def test_why_a_panel_abstains_is_told(levels, why):
+    votes = [vote("m", None if name is None else LEVELLED.levels[name], name) for name in levels]
+    assert combined(LEVELLED, votes, (), backed=lambda _: {}).reason.startswith(why)
+
+
+@pytest.mark.parametrize(("costs", "total"), [((0.1, 0.2), 0.3), ((0.1, None), None), ((None, None), None)])
+def test_what_a_panel_took_is_what_its_judges_took(costs, total):
+    votes = []
+    for place, cost in enumerate(costs, 1):
+        one = vote("m", 0.8)
+        took = {
+            "tokens": {"input": 10 * place, "output": place},
+            "latency_seconds": 0.1 * place,
+            "requests": place,
+        }
+        detail = one.judgement.detail | took | {"cost_usd": cost}
+        votes.append(Vote(model="m", judgement=msgspec.structs.replace(one.judgement, detail=detail)))
+    detail = combined(CLARITY, votes, (), backed=lambda _: {}).detail
+    assert detail["cost_usd"] == (None if total is None else pytest.approx(total))
+    assert (detail["tokens"], detail["requests"]) == ({"input": 30, "output": 3}, 3)
+    assert detail["latency_seconds"] == pytest.approx(0.2)  # they were asked at once
 
 
 @given(st.lists(st.sampled_from([None, *LEVELLED.levels]), min_size=1, max_size=7))

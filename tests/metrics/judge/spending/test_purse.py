@@ -247,3 +247,33 @@ def test_few_advances_serve_many_requests():
         return books.draws
 
     assert asyncio.run(work()) < 60
+
+
+def test_of_a_budget_in_tokens_too_what_may_be_used_is_put_down_before_it_is():
+    books = RememberedBooks()
+    spending = purse(budget_tokens=1_000_000, books=books)
+
+    async def spend():
+        used, held, most = 0, [], 0
+        for number in range(60):
+            held.append(await spending.hold(call(max_tokens=5_000), about=("a",)))
+            most = used + sum(each.tokens for each in held)
+            assert books.drawn()[1] >= most
+            if number % 3 == 2:
+                spending.pay(held.pop(0), reply(40, 300), billed=True)
+                used += 340
+        return most
+
+    assert asyncio.run(spend()) > 0.02 * 1_000_000  # so that one advance is not enough
+
+
+def test_an_answer_that_is_longer_than_it_may_be_raises_the_bound_by_as_much():
+    spending = purse(budget_tokens=1_000_000)
+
+    async def held_before_and_after():
+        first = await spending.hold(call(max_tokens=1_000), about=("a",))
+        spending.pay(first, reply(10, 1_500), billed=True)
+        return first.tokens, (await spending.hold(call(max_tokens=1_000), about=("a",))).tokens
+
+    before, after = asyncio.run(held_before_and_after())
+    assert after - before == 500

@@ -11,6 +11,7 @@ import msgspec
 
 from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.fine_loop import fine_event_loop
 from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import PATIENCE, Line, Patience
 from trivium.metrics.judge.models.opening import Admitted, ModelOff, open_model
@@ -133,7 +134,7 @@ class _Room:
                 cancelled.set_running_or_notify_cancel()
                 return cancelled
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = fine_event_loop()
                 self._thread = threading.Thread(target=self._work, name="trivium-judges", daemon=True)
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(self._seated(make), self._loop)

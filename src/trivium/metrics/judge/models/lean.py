@@ -3,6 +3,7 @@
 import asyncio
 import urllib.request
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.opening import open_model
 from trivium.metrics.judge.models.shape import Shape, Shaping, Tap
 from trivium.metrics.judge.models.trouble import Trouble
-from trivium.metrics.judge.models.usual import UsualClient
+from trivium.metrics.judge.models.usual import Left, UsualClient, unheard
 from trivium.metrics.judge.models.wire import chat_reply, message_reply
 
 if TYPE_CHECKING:
@@ -106,18 +107,18 @@ class LeanClient:
         self._screened: dict[str, bool] = {}
         self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: Call, left: Left = unheard) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
         if self._screens and any(self._changes(text) for text in (call.instructions, *call.turns)):
             self._usual = self._usual or self._open_usual()
-            return await self._usual.send(call)
+            return await self._usual.send(call, left)
         shape = await self._shaping.shape(call)
         try:
             body = shape.body(call)
         except UnicodeEncodeError as error:
             why = f"{call.model}: what it would be sent is no text: {error.reason}"
             raise Trouble(why, kind="final") from None
-        status, headers, answer = await self._exchange(call, shape, body)
+        status, headers, answer = await self._exchange(call, shape, body, left)
         if status == 200:
             kind = headers.get("content-type", "json")
             if "json" not in kind.lower():
@@ -136,7 +137,9 @@ class LeanClient:
         if self._usual is not None:
             await self._usual.close()
 
-    async def _exchange(self, call: Call, shape: Shape, body: bytes) -> tuple[int, dict[str, str], bytes]:
+    async def _exchange(
+        self, call: Call, shape: Shape, body: bytes, left: Left
+    ) -> tuple[int, dict[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
@@ -144,7 +147,12 @@ class LeanClient:
         sent = False
         try:
             async with self._session.post(
-                shape.url, data=body, headers=shape.headers, proxy=self._proxy, allow_redirects=False
+                shape.url,
+                data=body,
+                headers=shape.headers,
+                proxy=self._proxy,
+                allow_redirects=False,
+                trace_request_ctx=left,
             ) as response:
                 sent = True
                 headers = {name.lower(): value for name, value in response.headers.items()}
@@ -199,6 +207,8 @@ def _session(url: str) -> "aiohttp.ClientSession":
     import aiohttp
 
     secure: ssl.SSLContext | bool = True
+    departures = aiohttp.TraceConfig()
+    departures.on_request_chunk_sent.append(_left)
     if url.startswith("https"):
         import httpx2
 
@@ -208,7 +218,13 @@ def _session(url: str) -> "aiohttp.ClientSession":
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "gzip, deflate"},
+        trace_configs=[departures],
     )
+
+
+async def _left(_session: object, request: SimpleNamespace, _sent: object) -> None:
+    """A request goes out: there is a connection, and the first of its body is written."""
+    request.trace_request_ctx()
 
 
 async def _bounded(call: Call, response: "aiohttp.ClientResponse") -> bytes:

@@ -116,6 +116,8 @@ class Line:
         self._firsts = self._bad_firsts = 0
         self._began: float | None = None
         self._good: float | None = None
+        self._asking = 0
+        self._turned_away: float | None = None
         self._failing: set[object] = set()
         self._dead_until = 0.0
         self._dead_of = ""
@@ -131,6 +133,9 @@ class Line:
         failed = refused = requests = 0
         first_failed = 0.0
         order: Order = "new"
+        if not self._asking:
+            self._turned_away = None  # which was long ago, for all that is known
+        self._asking += 1
         try:
             while True:
                 if self._loop.time() < self._dead_until:
@@ -159,6 +164,7 @@ class Line:
                     self._firsts += not failed + refused
                     return reply, requests + flight.requests
         finally:
+            self._asking -= 1
             self._failing.discard(mark)
 
     async def close(self) -> None:
@@ -208,7 +214,7 @@ class Line:
                 if flight.began is None:
                     flight.began = loop.time()
                 async with asyncio.timeout_at(flight.began + self._timeout):
-                    reply = await self.client.send(call)
+                    reply = await self.client.send(call, lambda: self._left(sent))
                 ended = "answered"
             except TimeoutError:
                 ended = "late"
@@ -228,9 +234,15 @@ class Line:
         if not flight.outcome.done():
             flight.outcome.set_result(reply)
 
+    def _left(self, sent: Sent) -> None:
+        """A request has gone out."""
+        self.limiter.left(sent, self._loop.time())
+        self._pump()
+
     def _over(self, sent: Sent, ended: str, refused: Trouble | None) -> None:
         now = self._loop.time()
         if refused is not None:
+            self._turned_away = self._turned_away or now
             self.limiter.rejected(sent, now, retry_after=refused.retry_after)
         elif ended == "late":
             self.limiter.late(sent, now)
@@ -240,6 +252,7 @@ class Line:
             self.limiter.answered(sent, now)
             self._took.append(now - sent.time)
             self._good = now
+            self._turned_away = None
             self._failing.clear()
         self._pump()
 
@@ -331,19 +344,26 @@ class Line:
         if self._down():
             if now - self._since() < (patience.outage if self._good else patience.never):
                 return False
-            if now >= self._dead_until:
-                self._dead_until = now + 30
-                self._dead_of = f"{trouble}; nothing is answered any more"
-                log.warning("a judge is given up for now: %s", self._dead_of)
-                self._wake_all()
+            self._give_up(trouble, now)
             return True
         share = self._bad_firsts / self._firsts if self._firsts >= SHARE_KNOWN else 0.0
         needed = math.ceil(math.log(patience.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
         if failed >= min(patience.most_tries, max(patience.tries, needed)):
             return True
-        # Refusals of a prompt that is never let through, while others are; or of everything, for too long.
-        much = refused >= 10 * patience.most_tries and now - first_failed > patience.longest_pause
-        return much or (refused > 0 and now - max(self._since(), first_failed) > patience.outage)
+        # Of everything, and for so long that what is in flight would have been answered.
+        if self._turned_away and now - self._turned_away > max(patience.outage, self._timeout):
+            self._give_up(trouble, now)
+            return True
+        # Of a prompt that is never let through, while others are.
+        return refused >= 10 * patience.most_tries and now - first_failed > patience.longest_pause
+
+    def _give_up(self, trouble: Trouble, now: float) -> None:
+        """Ask nothing for a while, and nothing that waits now: a run ends by itself."""
+        if now >= self._dead_until:
+            self._dead_until = now + 30
+            self._dead_of = f"{trouble}; nothing is answered any more"
+            log.warning("a judge is given up for now: %s", self._dead_of)
+            self._wake_all()
 
     def _wake_all(self) -> None:
         """Those that wait learn that nobody answers."""

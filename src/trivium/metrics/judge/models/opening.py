@@ -9,7 +9,7 @@ from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.trouble import Trouble
-from trivium.metrics.judge.models.usual import Client
+from trivium.metrics.judge.models.usual import Client, Left, unheard
 
 if TYPE_CHECKING:
     import httpx2
@@ -47,12 +47,12 @@ class Admitted:
         self._answered = False
         self._off: str | None = None
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: Call, left: Left = unheard) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
         if self._off is not None:
             raise Trouble(self._off, kind="final", sent=False)
         try:
-            reply = await self._client.send(call)
+            reply = await self._client.send(call, left)
         except Trouble as trouble:
             if trouble.turned_down and not self._answered and self._off is None:
                 self._off = str(trouble)
@@ -91,6 +91,8 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
         raise ModelOff(str(MissingExtra("judge", "a judge"))) from None
     if keys and not any(os.environ.get(key) for key in keys):
         raise ModelOff(f"{keys[0]} is not set, which {name} needs")
+    if keys and not _can_be_sent(os.environ.get(keys[0], "")):
+        raise ModelOff(f"{keys[0]} holds a line break or another character that no key can have")
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
@@ -110,10 +112,20 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
         raise ModelOff(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
 
 
+def _can_be_sent(value: str) -> bool:
+    """Whether a value can stand in a header."""
+    return value.isascii() and value.isprintable() and value == value.strip()
+
+
 def _with_address(model: "Model", name: str) -> "Model":
     """A model whose base URL, if it has one, can be asked at."""
     parts = urlsplit(str(model.base_url or "http://none"))
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 80)
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # of a port, or of a name that no host has
+        known = False
+    if not known:
         told = mask(str(model.base_url))
         raise ModelOff(f'{name}: the base URL is "{told}", expected http://… or https://…')
     return model

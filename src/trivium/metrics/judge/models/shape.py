@@ -11,7 +11,7 @@ import msgspec
 
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.trouble import Trouble
-from trivium.metrics.judge.models.usual import reply_of, respond
+from trivium.metrics.judge.models.usual import respond
 
 if TYPE_CHECKING:
     import httpx2
@@ -102,11 +102,15 @@ class Shaping:
         """
         import httpx2
 
-        kept = {name: value for name, value in headers.items() if name.lower() not in _OF_THE_WIRE}
+        kept = [
+            (_as_sent(name), _as_sent(value))
+            for name, value in headers.items()
+            if name.lower() not in _OF_THE_WIRE
+        ]
         async with self._one_at_a_time:
             self._tap.answer = httpx2.Response(status, headers=kept, content=body)
             try:
-                return reply_of(await respond(self._model, call))
+                return await respond(self._model, call)
             finally:
                 self._tap.answer = None
 
@@ -168,6 +172,11 @@ _OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encodi
 
 def _texts(call: Call) -> list[str]:
     return [call.instructions, *(turn or "(no answer)" for turn in call.turns)]
+
+
+def _as_sent(header: str) -> bytes:
+    """A header, or its name, as it came, whatever bytes were in it."""
+    return header.encode(errors="surrogateescape")
 
 
 def _inside(text: str) -> bytes:

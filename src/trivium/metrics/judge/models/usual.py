@@ -1,5 +1,6 @@
 """UsualClient: asks a model through PydanticAI, which is the way to every provider."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,11 +30,22 @@ PASSING = frozenset({408, 409, 425, 499})
 """Statuses under 500 that another try may not meet."""
 
 
+Left = Callable[[], None]
+
+
+def unheard() -> None:
+    """Nobody wants to know when a request goes out."""
+
+
 class Client(Protocol):
     """Sends one request and says what came of it."""
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: Call, left: Left = unheard) -> Reply:
         """The reply.
+
+        Args:
+            call: What is asked.
+            left: Called when the request goes out, as far as can be told.
 
         Raises:
             Trouble: If none came.
@@ -55,34 +67,36 @@ class UsualClient:
         self._stack = AsyncExitStack()
         self._entered = False
 
-    async def send(self, call: Call) -> Reply:
+    async def send(self, call: Call, left: Left = unheard) -> Reply:
         """See :meth:`Client.send`."""
         if not self._entered:
             self._entered = True
             await self._stack.enter_async_context(self._model)
-        return reply_of(await respond(self._model, call))
+        left()
+        return await respond(self._model, call)
 
     async def close(self) -> None:
         """See :meth:`Client.close`."""
         await self._stack.aclose()
 
 
-async def respond(model: "Model", call: Call) -> "ModelResponse":
-    """What a model responds to a call.
+async def respond(model: "Model", call: Call) -> Reply:
+    """What a model replies to a call, its cost still unknown.
 
     Raises:
         Trouble: If it does not.
     """
     from pydantic_ai.direct import model_request
-    from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+    from pydantic_ai.exceptions import ModelAPIError, UserError
 
     try:
-        return await model_request(
+        response = await model_request(
             model,
             _messages(call),
             model_settings=_settings(model, call),
             model_request_parameters=_parameters(call),
         )
+        return _reply(response)
     except ModelAPIError as error:
         raise Trouble(
             f"{call.model}: {type(error).__name__}: {error}",
@@ -93,12 +107,12 @@ async def respond(model: "Model", call: Call) -> "ModelResponse":
         ) from None
     except UserError as error:  # raised before anything is sent
         raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final") from None
-    except (AgentRunError, ValueError, OSError) as error:
-        raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final", billed=True) from None
+    except Exception as error:  # what a 200 without an answer in it may do to a reader, nobody can list
+        why = f"{call.model}: no answer could be read: {type(error).__name__}: {error}"
+        raise Trouble(why, kind="failing", billed=True) from None
 
 
-def reply_of(response: "ModelResponse") -> Reply:
-    """A response of PydanticAI's as a reply, its cost still unknown."""
+def _reply(response: "ModelResponse") -> Reply:
     calls = response.tool_calls
     usage = response.usage
     return Reply(

@@ -1,10 +1,11 @@
 """Wire: the usual answers of the two wire formats, read fast; None for any that is not usual."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from trivium.metrics.judge.models.call import MOST_TOKENS, Reply
+from trivium.metrics.judge.models.usual import thinned
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
@@ -16,7 +17,7 @@ class _Top(msgspec.Struct):
 class _Token(msgspec.Struct):
     token: str
     logprob: float
-    top_logprobs: list[_Top] = []
+    top_logprobs: list[_Top] | None = None
 
 
 class _Logprobs(msgspec.Struct):
@@ -41,7 +42,13 @@ class _Message(msgspec.Struct):
 class _Choice(msgspec.Struct):
     message: _Message
     finish_reason: str
+
+
+class _LoggedChoice(_Choice):
     logprobs: _Logprobs | None = None
+
+
+C = TypeVar("C", bound=_Choice)
 
 
 class _PromptDetails(msgspec.Struct):
@@ -54,16 +61,16 @@ class _ChatUsage(msgspec.Struct):
     prompt_tokens_details: _PromptDetails | None = None
 
 
-class _Chat(msgspec.Struct):
-    choices: list[_Choice]
-    model: str
-    usage: _ChatUsage
+class _Chat(msgspec.Struct, Generic[C]):
+    choices: list[C]
+    model: str | None = None
+    usage: _ChatUsage | None = None
 
 
 class _Block(msgspec.Struct):
     type: str
     text: str = ""
-    input: Any = None
+    input: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _MessageUsage(msgspec.Struct):
@@ -75,13 +82,15 @@ class _MessageUsage(msgspec.Struct):
 
 class _MessageBody(msgspec.Struct):
     content: list[_Block]
-    model: str
     stop_reason: str
-    usage: _MessageUsage
+    model: str | None = None
+    usage: _MessageUsage | None = None
 
 
-_CHAT = msgspec.json.Decoder(_Chat)
+_LOGGED = msgspec.json.Decoder(_Chat[_LoggedChoice])
+_CHAT = msgspec.json.Decoder(_Chat[_Choice])
 _MESSAGE = msgspec.json.Decoder(_MessageBody)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _CHAT_FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_call"}
 _MESSAGE_FINISH = {
@@ -94,10 +103,14 @@ _MESSAGE_FINISH = {
 
 def chat_reply(body: bytes) -> Reply | None:
     """A chat completion as OpenAI and its likes write it."""
+    chat: _Chat[Any]
     try:
-        chat = _CHAT.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+        chat = _LOGGED.decode(body)
+    except _UNREADABLE:
+        try:
+            chat = _CHAT.decode(body)  # log-probabilities that are none cost the answer nothing
+        except _UNREADABLE:
+            return None
     if len(chat.choices) != 1:
         return None
     choice = chat.choices[0]
@@ -106,42 +119,53 @@ def chat_reply(body: bytes) -> Reply | None:
     # Thoughts between tags, refusals and empty answers are left to those who know them all.
     if finish is None or message.refusal or not text or "<think" in text[:200]:
         return None
-    logprobs = choice.logprobs.content if choice.logprobs else None
-    details = chat.usage.prompt_tokens_details
+    usage = chat.usage or _ChatUsage(prompt_tokens=0, completion_tokens=0)
+    details = usage.prompt_tokens_details
     return Reply(
         text=text,
         finish=finish,
-        model=chat.model,
-        logprobs=msgspec.to_builtins(logprobs) if logprobs else None,
-        input_tokens=chat.usage.prompt_tokens,
-        output_tokens=chat.usage.completion_tokens,
+        model=chat.model or "",
+        logprobs=_logprobs(getattr(choice, "logprobs", None), text, body),
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
         cached_tokens=(details and details.cached_tokens) or 0,
         cost_usd=None,
     )
+
+
+def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[dict[str, Any]] | None:
+    """Log-probabilities of the tokens of a text."""
+    if found is None or not found.content:
+        return None
+    if text in "".join([each.token for each in found.content]):
+        return list(msgspec.to_builtins(found.content))
+    # Some token is a piece of a character, which its bytes tell.
+    return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
 
 
 def message_reply(body: bytes) -> Reply | None:
     """A message as Anthropic writes it."""
     try:
         message = _MESSAGE.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return None
     finish = _MESSAGE_FINISH.get(message.stop_reason)
     if finish is None or len(message.content) != 1:
         return None
     block = message.content[0]
-    if block.type == "tool_use" and isinstance(block.input, dict):
-        text = msgspec.json.encode(block.input).decode()
+    called = bytes(block.input)
+    if block.type == "tool_use" and called.startswith(b"{"):
+        text = called.decode(errors="replace")  # as it stands: what is said twice has to be seen
     elif block.type == "text" and block.text:
         text = block.text
     else:
         return None
-    usage = message.usage
+    usage = message.usage or _MessageUsage(input_tokens=0, output_tokens=0)
     cached = usage.cache_read_input_tokens or 0
     return Reply(
         text=text,
         finish=finish,
-        model=message.model,
+        model=message.model or "",
         logprobs=None,
         input_tokens=usage.input_tokens + cached + (usage.cache_creation_input_tokens or 0),
         output_tokens=usage.output_tokens,

@@ -91,6 +91,8 @@ def combined(
         "signals": _signals(votes, quotes, backed),
         "votes": [_kept(vote) for vote in votes],
     }
+    left_out = ", ".join(each.model for each in missing)
+    method = f"{detail['model']} without {left_out}" if missing else None
     raw: Any = None if value is None else own.raw
     if criteria:
         detail["criteria"] = criteria
@@ -105,11 +107,12 @@ def combined(
             status="skipped" if skipped else "abstained",
             raw=raw,
             reason=own.reason if skipped else _why_not(dimension, votes),
+            method=method,
             detail=detail,
         )
     if not dimension.criteria:
         detail["level"] = nearest_level(value, dimension.levels)
-    return Judgement(status="ok", value=value, raw=raw, reason=own.reason, detail=detail)
+    return Judgement(status="ok", value=value, raw=raw, reason=own.reason, method=method, detail=detail)
 
 
 def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:

@@ -1,11 +1,13 @@
 """Answer: the JSON that a judge has to give, its schema made from the rubric and its bounds checked."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from trivium.metrics.judge.prompts.json_said import NoJson, SaidTwice, json_said
+from trivium.suites.door import clean
 from trivium.suites.rubrics.rubric import Dimension
 
 MOST_CLAIMS = 100
@@ -138,7 +140,12 @@ def _object(fields: dict[str, Schema]) -> Schema:
 
 
 def parse(
-    text: str, dimensions: Sequence[Dimension], scores: Sequence[float], *, aspects: int = 0
+    text: str,
+    dimensions: Sequence[Dimension],
+    scores: Sequence[float],
+    *,
+    aspects: int = 0,
+    shown: Iterable[str] = (),
 ) -> Answers:
     """The answer to every dimension, out of a text that may be anything.
 
@@ -147,20 +154,21 @@ def parse(
         dimensions: What it was asked about.
         scores: The values that a Likert criterion may have.
         aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
+        shown: What the model was shown, which is no answer when it quotes it.
 
     Raises:
         MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed; where it is
             of some dimensions only, a PartlyMalformed holds the others.
     """
-    bare = text.strip()
-    if bare.startswith("```"):  # models that have no structured output like to dress it up
-        bare = bare.removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        raw = json.loads(bare)
-    except (ValueError, RecursionError):
-        found = f"no JSON: {_told(text.strip())}" if bare else "empty"
-        raise MalformedAnswer("the answer", "JSON", found) from None
-    given = _mapping(raw, "the answer")
+        said = json_said(text, shown=shown)
+    except SaidTwice:
+        raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
+    except NoJson:
+        raise _no_json(text) from None
+    given = _mapping(clean(said.value)[0], "the answer")
+    if not said.whole and not any(each.name in given for each in dimensions):
+        raise _no_json(text)
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}
     for each in dimensions:
@@ -171,6 +179,11 @@ def parse(
     if mistakes:
         raise PartlyMalformed(answers, mistakes)
     return answers
+
+
+def _no_json(text: str) -> MalformedAnswer:
+    bare = text.strip()[:100]
+    return MalformedAnswer("the answer", "JSON", f"no JSON: {_told(bare)}" if bare else "empty")
 
 
 def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int) -> Answer:

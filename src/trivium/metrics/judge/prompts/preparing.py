@@ -44,7 +44,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             MalformedAnswer: If the text is not what was asked for.
         """
-        return parse(text, self.dimensions, self.scores, aspects=self.aspects)
+        return parse(text, self.dimensions, self.scores, aspects=self.aspects, shown=self.texts.values())
 
 
 def prepare(

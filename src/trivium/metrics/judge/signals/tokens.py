@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from trivium.metrics.judge.prompts.json_said import thoughts
+
 T = TypeVar("T")
 
 SCORED = frozenset({"score", "level", "verdict", "covered"})
@@ -82,12 +84,15 @@ def _bytes(token: Mapping[str, Any]) -> bytes:
 
 
 def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
-    """Where the values of a dimension's scores stand in the JSON of an answer, without their quotes."""
+    """Where the values of a dimension's scores stand in the JSON of an answer, without their quotes.
+
+    The JSON begins at the first brace after thoughts; whatever a model says before that is none of it.
+    """
     spans: list[tuple[int, int]] = []
     path: list[str] = []
     key = ""
     is_value = False
-    for found in _TOKEN.finditer(text):
+    for found in _TOKEN.finditer(text, max(0, text.find("{", thoughts(text)))):
         piece = found.group()
         if piece in "{[":
             path.append(key)

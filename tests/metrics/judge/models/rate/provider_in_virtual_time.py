@@ -30,6 +30,8 @@ class Weather(NamedTuple):
     """To how many seconds a refusal by the limit rounds up when to come back; None where it does not say."""
     trip: float = 0.0
     """Seconds on the way there, on average; as long as that at most more or less."""
+    out: float = 0.0
+    """Seconds until a request goes out, on average; ten times that for the first twenty."""
     cold: float = 0.0
     """Seconds that the first twenty are heard of later, on average, while connections are made."""
     refused: float = 0.0
@@ -75,14 +77,19 @@ class Provider:
         self.phase = self.random.random()
         self.tokens, self.time, self.passed, self.answers = float("inf"), 0.0, deque[float](), 0
         self.free: list[float] = []
-        self.in_flight = self.peak = self.working = 0
+        self.in_flight = self.peak = self.working = self.asked = 0
         self.sent: list[float] = []
 
-    async def send(self, asked):
+    async def send(self, asked, left=lambda: None):
         loop, weather = asyncio.get_running_loop(), self.weather
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
+            self.asked += 1
+            if weather.out:
+                out = weather.out * (10 if self.asked <= 20 else 1)
+                await asyncio.sleep(self.random.expovariate(1 / out))
+            left()
             if weather.trip:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
             now = loop.time()

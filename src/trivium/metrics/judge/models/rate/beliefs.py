@@ -28,7 +28,7 @@ AT_ONCE = np.arange(1.0, 101)
 NONE, BUCKET, SLIDING, FIXED, CROWD = 0.8, 0.1, 0.03, 0.03, 0.04
 """How likely each kind of limit is before anything is known."""
 
-SURPRISE = 0.02
+SURPRISE = 0.025
 """Chance that what a limit decides comes out the other way, because no provider is quite as described."""
 
 CHANGE, CHANGE_SECONDS, CHANGE_SURELY = 0.015, 2.5, 30.0
@@ -38,18 +38,26 @@ it comes a chance that grows on, by and by in the last, so that a slow belief do
 BACK, LASTING = 0.25, 300.0
 """Chance that it is then one that was before, and requests over which it must have been one."""
 
+FASTER, TWICE = 0.7, 18
+"""Chance that it is one of the same kind that fills faster, by up to so many steps of ``RATES``, which make
+twice as fast. What was taken for too slow is so climbed out of; what is too fast is refuted at once."""
+
+YOUNG = 0.1
+"""Chance that the first of what was learnt is wrong; half of that for the second, a third for the third."""
+
 CHANCE, SEEN = 0.05, 6.0
 """Share that is refused at random before anything is known, and the requests that such knowledge is worth."""
 
 REMEMBERED = 150.0
 """Requests over which that share is counted."""
 
-JITTER, COARSE = 0.0007, 0.01
+JITTER, COARSE = 0.0004, 0.01
 """Seconds, and share of the time between requests, to which the time of a place's coming free is known."""
 
 
-EDGE = 2.0
-"""Multiple of that which is waited on top."""
+EDGE, EDGE_WHERE_SLOW = 1.85, 2.5
+"""Multiples of that which are waited on top: where a refusal is heard of at once, and where that takes as
+long as the next request does to come."""
 
 SLIGHT = 1e-4
 """Weight below which a limit is left out when the next time is chosen."""
@@ -95,6 +103,9 @@ class Beliefs:
         self._seen: Vector = np.full(edges[4], SEEN)
         self._tokens: Vector = burst.copy()
         self._time = self._learnt = 0.0
+        self._learned = 0
+        self._earlier: tuple[Vector, float, Vector, Vector] | None = None
+        """Tokens, time, opened and taken before the last request."""
         self._opened: Vector = np.full(windows, -np.inf)
         self._taken: Vector = np.zeros(windows)
         self._passed: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
@@ -104,9 +115,13 @@ class Beliefs:
         """How many seconds requests take more or less than usual."""
         self._soft = self._coarse + max(JITTER, jitter)
 
-    def free_by(self, now: float, in_flight: int, risk: float) -> float:
-        """From when on limits that would refuse a request weigh no more than ``risk``."""
-        safe = self._free_at(in_flight) + EDGE * self._soft
+    def free_by(self, now: float, in_flight: int, risk: float, *, costly: float) -> float:
+        """From when on limits that would refuse a request weigh no more than ``risk``.
+
+        ``costly`` says how long a refusal takes to be heard of, in times between requests.
+        """
+        edge = EDGE + (EDGE_WHERE_SLOW - EDGE) * min(1.0, costly)
+        safe = self._free_at(in_flight) + edge * self._soft
         shut = np.flatnonzero((safe > now) & (self.weights > SLIGHT))
         weights, safe = self.weights[shut], safe[shut]
         if weights.sum() <= risk:
@@ -119,9 +134,10 @@ class Beliefs:
         return float(self.weights @ self._blocked(now, in_flight))
 
     def sent(self, now: float, in_flight: int) -> "Vector":
-        """A request leaves; how likely each limit is to refuse it."""
+        """A request goes out; how likely each limit is to refuse it."""
         blocked = self._blocked(now, in_flight)
         let = 1 - blocked
+        self._earlier = self._tokens, self._time, self._opened.copy(), self._taken.copy()
         since, self._time = now - self._time, now
         self._tokens = np.minimum(self._burst, self._tokens + since * self._rate)
         self._tokens -= let[self._buckets]
@@ -132,6 +148,12 @@ class Beliefs:
         self._note(now)
         return blocked
 
+    def delayed(self, blocked: "Vector", sent: float, now: float, *, in_flight: int) -> "Vector":
+        """A request goes out later than had been thought."""
+        self._forget(sent)
+        self._undo(blocked, sent)
+        return self.sent(now, in_flight)
+
     def learn(self, blocked: "Vector", sent: float, *, refused: bool) -> float:
         """What became of a request; returns the chance that it was refused by the limit, not at random."""
         chance = self._refused / self._seen
@@ -139,10 +161,11 @@ class Beliefs:
         likely = np.clip(blocked + at_random, SURPRISE, 1 - SURPRISE * 0.1)
         if refused:
             by_limit = float(self.weights @ blocked) / max(1e-12, float(self.weights @ likely))
-            share = at_random / likely
+            share = at_random / np.maximum(1e-12, blocked + at_random)
             self._refused += share
             self._seen += share
             self._forget(sent)
+            self._give_back(blocked, sent, share < 0.5)
         else:
             by_limit = 0.0
             likely = 1 - likely
@@ -185,6 +208,25 @@ class Beliefs:
             self._taken[full] = 0
             self._taken[wrong] += 1
 
+    def _undo(self, blocked: "Vector", sent: float) -> None:
+        """A request has not been sent yet."""
+        if self._earlier is not None and sent == self._time:
+            self._tokens, self._time, self._opened, self._taken = self._earlier
+            self._earlier = None
+        else:
+            self._tokens = np.minimum(self._burst, self._tokens + 1 - blocked[self._buckets])
+            self._taken = np.maximum(0.0, self._taken - 1 + blocked[self._fixed])
+
+    def _give_back(self, blocked: "Vector", sent: float, limits: "NDArray[np.bool_]") -> None:
+        """A request has taken no place with limits that refused it; what chance refuses had."""
+        if self._earlier is None or sent != self._time:
+            return  # what was not taken then has run over since, or others have taken it
+        tokens, before, _, _ = self._earlier
+        full = tokens + (sent - before) * self._rate
+        self._tokens = np.where(limits[self._buckets], full, self._tokens)
+        self._taken = self._taken - limits[self._fixed] * (1 - blocked[self._fixed])
+        self._earlier = None
+
     def _note(self, sent: float) -> None:
         if self._last == len(self._passed):
             half = len(self._passed) // 2
@@ -202,11 +244,27 @@ class Beliefs:
             self._passed[index : self._last - 1] = self._passed[index + 1 : self._last]
             self._last -= 1
 
+    def _faster(self) -> "Vector":
+        """What is believed of buckets, spread over those that fill faster; all else as it is."""
+        faster = self.weights.copy()
+        rows = faster[self._buckets].reshape(len(BURSTS), len(RATES))
+        total = np.cumsum(rows, axis=1)
+        rows[:, 1:] = total[:, :-1]
+        rows[:, TWICE + 1 :] -= total[:, : -TWICE - 1]
+        rows[:, 0] = 0
+        rows /= TWICE
+        faster[self._buckets] = rows.ravel()
+        return faster
+
     def _leak(self, seconds: float) -> None:
         """Some of what is believed returns to what was before; what is known of chance stays."""
-        change = 1 - (1 - min(CHANGE, seconds / CHANGE_SECONDS)) * math.exp(-seconds / CHANGE_SURELY)
+        self._learned += 1
+        often = CHANGE + YOUNG / self._learned
+        change = 1 - (1 - min(often, seconds / CHANGE_SECONDS)) * math.exp(-seconds / CHANGE_SURELY)
         self._before += (self.weights - self._before) / LASTING
-        kept, back = (1 - change) * self.weights, change * ((1 - BACK) * self._prior + BACK * self._before)
+        back = (1 - BACK - FASTER) * self._prior + BACK * self._before + FASTER * self._faster()
+        back *= change
+        kept = (1 - change) * self.weights
         refused, seen = float(self.weights @ self._refused), float(self.weights @ self._seen)
         less = min(1.0, 4 * SEEN / seen)
         self.weights = kept + back

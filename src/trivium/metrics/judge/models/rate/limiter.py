@@ -31,10 +31,14 @@ class Limiter:
         return None if wait == math.inf else wait
 
     def sent(self, now: float) -> Sent:
-        """A request leaves; it must be told of by one of the others when it is over."""
+        """A request is let go; it must be told of by one of the others when it is over."""
         sent = self.pace.sent(now, self.in_flight)
         self.in_flight += 1
         return sent
+
+    def left(self, sent: Sent, now: float) -> None:
+        """It goes out, which may take a while: to be written, to be connected."""
+        self.pace.left(sent, now)
 
     def answered(self, sent: Sent, now: float) -> None:
         """It was answered."""

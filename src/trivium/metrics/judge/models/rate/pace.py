@@ -40,7 +40,16 @@ refusals tell them, which may be few, and those of the first moments are slow.""
 AGAIN = 0.25
 """Of the time since the last request, the part after which what to do is asked again."""
 
-TICK = 0.0005
+LEADS = 20
+"""Requests of late by which it is told how long they take to go out once it is time, one in four less."""
+
+LATE = 0.005
+"""Seconds from when it was time after which something else held a request back."""
+
+LEAVING = 0.03
+"""Seconds that are waited for one to go out before it is decided about the next."""
+
+TICK = 0.0001
 """Seconds; shorter waits are rounded up to it."""
 
 
@@ -61,6 +70,10 @@ class Pace:
         self._last = -math.inf
         self._open_at = 0.0
         self._doubtful: Sent | None = None
+        self._leaving: Sent | None = None
+        self._leads: deque[float] = deque(maxlen=LEADS)
+        self._lead = 0.0
+        self._due = -math.inf
         self._told_at = self._told_until = -math.inf
         self._told_right = self._told_wrong = 0
         self._test: Sent | None = None
@@ -71,12 +84,16 @@ class Pace:
         self._settle(now)
         wait = max(self._last + (FREE_GAP if self._answered else FIRST_GAP), self._open_at) - now
         if wait <= 0 and self.beliefs is not None:
-            wait = self._weigh(self.beliefs, now, in_flight)
+            wait = LEAVING - (now - self._leaving.time) if self._leaving is not None else 0.0
+            if wait <= 0:
+                wait = self._weigh(self.beliefs, now + self._lead, in_flight)
+                self._due = now + max(wait, 0.0)
         return max(wait, TICK) if wait > 0 else 0.0
 
     def sent(self, now: float, in_flight: int) -> Sent:
-        """A request leaves."""
-        sent = Sent(now, in_flight)
+        """A request is let go."""
+        sent = self._leaving = Sent(now + self._lead, in_flight)
+        sent.due = self._due if now - self._due < LATE else now
         self._verdicts.sent(sent)
         self._last = now
         if self.beliefs is None:
@@ -86,8 +103,20 @@ class Pace:
             self._doubtful = sent
         if self._told(now):
             self._test = sent
-        sent.blocked = self.beliefs.sent(now, in_flight)
+        sent.blocked = self.beliefs.sent(sent.time, in_flight)
         return sent
+
+    def left(self, sent: Sent, now: float) -> None:
+        """It goes out."""
+        sent.left = self._last = now
+        self._leads.append(now - sent.due)
+        self._lead = sorted(self._leads)[len(self._leads) // 4]
+        if self.beliefs is not None and sent.blocked is not None:
+            sent.blocked = self.beliefs.delayed(sent.blocked, sent.time, now, in_flight=sent.in_flight)
+        if not sent.judged:
+            sent.time = now
+        if sent is self._leaving:
+            self._leaving = None
 
     def admitted(self, sent: Sent, now: float) -> None:
         """A request was let through, whatever came of it then."""
@@ -97,9 +126,9 @@ class Pace:
 
     def rejected(self, sent: Sent, now: float, *, retry_after: float | None) -> None:
         """A request was turned away."""
-        self._jitter = self._verdicts.heard(now - sent.time)
+        self._jitter = self._verdicts.heard(now - (sent.left or sent.time))
         if self.beliefs is None:
-            self.beliefs = self._begun(self._recent)
+            self.beliefs = self._begun(sorted(self._recent, key=lambda each: (each.left is None, each.time)))
         sent.fate, sent.told = "rejected", now + retry_after if retry_after else None
         self._settle(now)
 
@@ -110,8 +139,10 @@ class Pace:
     def _begun(self, recent: Iterable[Sent]) -> Beliefs:
         """Beliefs after what has been sent so far."""
         beliefs = Beliefs()
+        now = -math.inf
         for sent in recent:
-            sent.blocked = beliefs.sent(sent.time, sent.in_flight)
+            sent.time = now = max(now, sent.time)
+            sent.blocked = beliefs.sent(now, sent.in_flight)
             if sent.judged:
                 beliefs.learn(sent.blocked, sent.time, refused=False)
         return beliefs
@@ -119,7 +150,7 @@ class Pace:
     def _weigh(self, beliefs: Beliefs, now: float, in_flight: int) -> float:
         if self._test is not None and self._told(now):
             return self._told_until - now
-        at = beliefs.free_by(now, in_flight, RISK)
+        at = beliefs.free_by(now, in_flight, RISK, costly=self._verdicts.usual / self._gap())
         if self._doubtful is not None and not self._doubtful.judged:
             # To send more on the same assumption could only be refused for the same reason.
             if at > now or beliefs.refusing(now + self._moment(), in_flight) > DOUBTS:
@@ -153,6 +184,8 @@ class Pace:
         return now < self._told_until and self._told_right >= self._told_wrong
 
     def _settle(self, now: float) -> None:
+        if self._leaving is not None and self._leaving.fate != "open":
+            self._leaving = None
         for sent in self._verdicts.due(now):
             refused = sent.fate == "rejected"
             by_limit = 0.0

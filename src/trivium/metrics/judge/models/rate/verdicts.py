@@ -17,12 +17,14 @@ MARGIN = 0.005
 
 
 class Sent:
-    """A request under way: when it was sent, with how many others, and whether it was turned away."""
+    """A request under way: when it was let go, with how many others, and whether it was turned away."""
 
-    __slots__ = ("blocked", "fate", "in_flight", "judged", "time", "told")
+    __slots__ = ("blocked", "due", "fate", "in_flight", "judged", "left", "time", "told")
 
     def __init__(self, time: float, in_flight: int) -> None:
-        self.time = time
+        self.time = self.due = time
+        self.left: float | None = None
+        """When it went out."""
         self.in_flight = in_flight
         self.fate: Fate = "open"
         self.judged = False
@@ -45,6 +47,11 @@ class Verdicts:
         self._spread = 0.0
         self._before = 0.0
         self._offs: deque[float] = deque(maxlen=OFFS)
+
+    @property
+    def usual(self) -> float:
+        """Seconds that a refusal usually takes to be heard of; 0 while none was."""
+        return self._took or 0.0
 
     @property
     def hearing(self) -> float:
@@ -72,7 +79,10 @@ class Verdicts:
 
     def until_known(self, now: float) -> float:
         """Seconds until it is known of the first that is not yet judged."""
-        return max(0.0, self._waiting[0].time + self.hearing - now) if self._waiting else 0.0
+        if not self._waiting:
+            return 0.0
+        left = self._waiting[0].left
+        return self.hearing if left is None else max(0.0, left + self.hearing - now)
 
     def due(self, now: float) -> Iterator[Sent]:
         """Those of which it is known by now, once each."""
@@ -80,7 +90,7 @@ class Verdicts:
         hearing = None if self._took is None else self.hearing
         while waiting:
             first = waiting[0]
-            if first.fate == "open" and (hearing is None or now - first.time < hearing):
+            if first.fate == "open" and (hearing is None or first.left is None or now - first.left < hearing):
                 return
             waiting.popleft()
             first.judged = True

@@ -3,10 +3,10 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from math import nan
+from itertools import compress, groupby
+from math import isfinite, nan
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +54,15 @@ class Column:
             scores: As many.
             reduce: Makes several values of one case one.
         """
-        self.status.update([score.status for score in scores])
+        self._count_statuses([score.status for score in scores])
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
-        self._note(self.reasons, [(status, reason) for status, reason in reasons if status != "ok"])
-        self._note(self.methods, [score.method for score in scores if score.method is not None])
-        raw = [score.raw for score in scores if type(score.raw) in _NUMBERS]
-        self._raw_sum = sum(raw, self._raw_sum)
+        if reasons:
+            self._note(self.reasons, [(status, reason) for status, reason in reasons if status != "ok"])
+        methods = [score.method for score in scores if score.method is not None]
+        if methods:
+            self._note(self.methods, methods)
+        raw = _finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
+        self._raw_sum = _added(raw, self._raw_sum)
         self._raw_count += len(raw)
         self._place(cases, [score.value for score in scores], reduce)
 
@@ -69,7 +72,7 @@ class Column:
         values: Sequence[float | None],
         reduce: Reducer,
         *,
-        statuses: Iterable[Status] | None = None,
+        statuses: Sequence[Status] | None = None,
     ) -> None:
         """Take in bare values as those of scores.
 
@@ -81,26 +84,39 @@ class Column:
         """
         if values:
             self.status.setdefault("ok", 0)  # named first, and where there is none too
-        self.status.update(statuses or ["skipped" if value is None else "ok" for value in values])
+        self._count_statuses(statuses or ["skipped" if value is None else "ok" for value in values])
         self._place(cases, values, reduce)
+
+    def _count_statuses(self, statuses: Sequence[str]) -> None:
+        if statuses and statuses.count("ok") == len(statuses):  # as nearly always, and counted faster
+            self.status["ok"] += len(statuses)
+        else:
+            self.status.update(statuses)
 
     def _place(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
         """Put the value of each case, several made one, where the case stands."""
-        present = [(case, value) for case, value in zip(cases, values, strict=True) if value is not None]
+        present = _finite([value for value in values if value is not None])
         if not present:
             return
+        if len(present) < len(values):
+            cases = list(compress(cases, [value is not None and isfinite(value) for value in values]))
         self._with_value += len(present)
-        self._values.extend([nan] * (present[-1][0] + 1 - len(self._values)))
-        for case, value in present:
-            self._values[case] = value
-        if len(set(cases)) == len(cases):
-            self._sum = sum([value for _, value in present], self._sum)
+        self._values.extend([nan] * (cases[-1] + 1 - len(self._values)))
+        if len(set(cases)) < len(cases):
+            self._place_repeats(cases, present, reduce)
             return
-        for case, together in groupby(present, itemgetter(0)):
+        self._sum = _added(present, self._sum)
+        if cases[-1] - cases[0] < len(cases):
+            self._values[cases[0] :] = array("d", present)
+            return
+        for case, value in zip(cases, present, strict=True):
+            self._values[case] = value
+
+    def _place_repeats(self, cases: Sequence[int], values: Sequence[float], reduce: Reducer) -> None:
+        for case, together in groupby(zip(cases, values, strict=True), itemgetter(0)):
             of_case = [value for _, value in together]
-            self._sum += sum(of_case)
-            if len(of_case) > 1:
-                self._values[case] = reduce(of_case)
+            self._sum += _added(of_case, 0.0)
+            self._values[case] = reduce(of_case) if len(of_case) > 1 else of_case[0]
 
     @staticmethod
     def _note(counter: Counter[T], wordings: Iterable[T]) -> None:
@@ -122,12 +138,13 @@ class Column:
     @property
     def groups(self) -> npt.NDArray[np.int64]:
         """Code of the cluster of each value."""
-        clusters = np.array(self._clusters[: len(self._values)], dtype=np.int64)
+        clusters = np.frombuffer(self._clusters, dtype=np.int64, count=len(self._values))
         return clusters[~np.isnan(self._every)]
 
     @property
     def _every(self) -> npt.NDArray[np.float64]:
-        return np.array(self._values, dtype=np.float64)
+        # Not to be held: while it is, no case can be taken in.
+        return np.frombuffer(self._values, dtype=np.float64)
 
     @property
     def mean(self) -> float | None:
@@ -137,7 +154,7 @@ class Column:
     def interval(self, level: float) -> Interval | None:
         """Of a rate where every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
         values = self.values
-        if np.isin(values, (0.0, 1.0)).all():
+        if ((values == 0) | (values == 1)).all():
             return rate_interval(values, self.groups, level=level)
         return mean_interval(values, self.groups, level=level)
 
@@ -151,12 +168,13 @@ class Column:
         interval = self.interval(level)
         due = self.attempts + missing
         absent = due - self._with_value
+        groups = np.sort(self.groups)  # np.unique would have masked arrays imported
         return Figure(
             mean=self.mean,
             ci95=None if interval is None else (interval.low, interval.high),
             n=self._with_value,
             coverage=self._with_value / due if due else 0.0,
-            groups=int(np.unique(self.groups).size),
+            groups=int(np.count_nonzero(groups[1:] != groups[:-1])) + bool(groups.size),
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
@@ -164,3 +182,15 @@ class Column:
             raw_mean=self._raw_sum / self._raw_count if self._raw_count else None,
             tier=self.tier,
         )
+
+
+def _finite(values: list[Any]) -> list[Any]:
+    """Values without those that JSON does not have: they are not there when they are read back."""
+    return values if isfinite(sum(values)) else [value for value in values if isfinite(value)]
+
+
+def _added(values: Iterable[float], start: float) -> float:
+    """The sum, added one by one: that of ``sum`` depends, from Python 3.12 on, on how many come at once."""
+    for value in values:
+        start += value
+    return start

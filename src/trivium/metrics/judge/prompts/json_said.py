@@ -1,0 +1,114 @@
+"""The JSON object in what a model said, whatever stands around it; of one that breaks off what is whole."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+_MEMBER = re.compile(r'\s*+(,?+)\s*+(?=")')
+_COLON = re.compile(r"\s*+:\s*+")
+_END = re.compile(r"\s*+}")
+_THOUGHTS = re.compile(r"[\s\ufeff]*+<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_FENCE = re.compile(r"[\s\ufeff]*+(?:```)?+(?:json)?+\s*+", re.IGNORECASE)
+_SPACED = re.compile(r"[\s\\]+")
+
+
+class NoJson(Exception):
+    """There is no JSON object, or nobody can say which of several is meant."""
+
+
+class SaidTwice(Exception):
+    """An object says the same thing twice, and not alike."""
+
+
+class Said(NamedTuple):
+    """What a model said.
+
+    Attributes:
+        value: JSON.
+        whole: Whether it ends. Of an object that breaks off, the members are there that do not.
+    """
+
+    value: Any
+    whole: bool
+
+
+def json_said(text: str, *, shown: Iterable[str] = ()) -> Said:
+    """The JSON in a text.
+
+    That is the text itself, or all from its first brace to its last where that is one object: thoughts
+    before it, a fence around it and words after it are no part of it. An object that breaks off must be all
+    that there is.
+
+    Args:
+        text: What a model said.
+        shown: What it was shown. An object that stands among words and in one of these too is a quotation,
+            as of a text that gives itself a score, and no answer.
+
+    Raises:
+        NoJson: If there is none.
+        SaidTwice: If an object says the same thing twice, and not alike.
+    """
+    try:
+        return Said(_DECODER.decode(text.strip()), whole=True)
+    except (ValueError, RecursionError):
+        begin = thoughts(text)
+    first, last = text.find("{", begin), text.rfind("}")
+    if first < 0:
+        raise NoJson
+    alone = _FENCE.fullmatch(text, begin, first) is not None
+    try:
+        value = _DECODER.decode(text[first : last + 1])
+    except (ValueError, RecursionError):
+        if not alone:
+            raise NoJson from None
+        return Said(_members(text, first + 1), whole=False)
+    alone = alone and _FENCE.fullmatch(text, last + 1) is not None
+    if text.find("{", last) > 0 or (not alone and _quoted(text[first : last + 1], shown)):
+        raise NoJson
+    return Said(value, whole=True)
+
+
+def thoughts(text: str) -> int:
+    """How many characters a model thought between tags before it said something."""
+    found = _THOUGHTS.match(text)
+    return found.end() if found else 0
+
+
+def _members(text: str, start: int) -> dict[str, Any]:
+    """The members of an object that are whole, up to the first that is not.
+
+    Raises:
+        NoJson: If the object ends: then something follows it that is like a part of an answer.
+    """
+    found: list[tuple[str, Any]] = []
+    while (member := _MEMBER.match(text, start)) is not None and bool(member[1]) == bool(found):
+        try:
+            name, start = _DECODER.raw_decode(text, member.end())
+            colon = _COLON.match(text, start)
+            if colon is None:
+                break
+            value, start = _DECODER.raw_decode(text, colon.end())
+        except (ValueError, RecursionError):
+            break
+        found.append((name, value))
+    if _END.match(text, start):
+        raise NoJson
+    return _once(found)
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members) and any(found[name] != value for name, value in members):
+        raise SaidTwice
+    return found
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_once)
+"""Takes line breaks within texts as they are, which models forget to write as JSON has them."""
+
+
+def _quoted(said: str, shown: Iterable[str]) -> bool:
+    """Whether a text was shown, however it is spaced or escaped."""
+    bare = _SPACED.sub("", said)
+    return any(bare in _SPACED.sub("", text) for text in shown)
