@@ -101,6 +101,10 @@ class StoredAnswers:
             self._on_the_way[key] = reply
         self._writer.write("keep", (key, reply, time.time()))
 
+    def behind(self) -> int:
+        """Writes that are not committed yet."""
+        return self._writer.waiting
+
     def drop(self, keys: Sequence[str]) -> None:
         """Have some deleted; returns at once."""
         with self._lock:

@@ -29,7 +29,8 @@ class Writer:
         self._works = works
         self._changed = Condition()
         self._due: list[tuple[str, Any]] = []
-        self._busy = self._hurry = self._closing = False
+        self._under_way = 0
+        self._hurry = self._closing = False
         self._failure: BaseException | None = None
         self._thread: Thread | None = None
 
@@ -50,6 +51,11 @@ class Writer:
             if len(self._due) == 1:  # with more, it is awake already, or will look when it is done
                 self._changed.notify_all()
 
+    @property
+    def waiting(self) -> int:
+        """Writes that were handed over and are not committed yet; 0 after a failure: those never will be."""
+        return 0 if self._failure is not None else len(self._due) + self._under_way
+
     def flush(self) -> None:
         """Return when everything that was handed over is committed.
 
@@ -59,7 +65,7 @@ class Writer:
         with self._changed:
             self._hurry = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not (self._due or self._busy) or self._failure is not None)
+            self._changed.wait_for(lambda: not self.waiting or self._failure is not None)
             self._hurry = False
             self._check()
 
@@ -89,7 +95,7 @@ class Writer:
                         for kind, together in groupby(batch, key=lambda one: one[0]):
                             self._works[kind](connection, [what for _, what in together])
                     with self._changed:
-                        self._busy = False
+                        self._under_way = 0
                         self._changed.notify_all()
         except BaseException as error:  # handed over to whoever writes next
             with self._changed:
@@ -102,6 +108,6 @@ class Writer:
             self._changed.wait_for(lambda: self._due or self._closing)
             if not (self._hurry or self._closing):
                 self._changed.wait_for(lambda: self._hurry or self._closing, timeout=GATHER_SECONDS)
+            self._under_way = len(self._due)
             batch, self._due = self._due, []
-            self._busy = bool(batch)
             return batch or None

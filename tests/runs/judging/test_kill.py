@@ -20,7 +20,10 @@ from trivium.runs.run import Run
 from trivium.store.answers import kept_answers
 from trivium.store.store import Store
 
-CASES, AT_ONCE = 24, 4
+CASES, AT_ONCE = 60, 4
+LOST = AT_ONCE + 2 * AT_ONCE
+"""Answers that a kill may cost: what is in flight, and what a slow disk has not kept yet."""
+
 BUDGET_USD = 0.01
 RUNS = int(os.environ.get("BUDGET_RUNS", "2"))
 
@@ -89,10 +92,10 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
     with JudgeServer(latency=0.005, plan=killer) as server:
         for _ in range(2):
             answered, kept = server.counts["answered"], _state(tmp_path)[1]
-            _start(tmp_path, server, killer, after=rng.randrange(3, 9), resume=resume)
+            _start(tmp_path, server, killer, after=rng.randrange(14, 20), resume=resume)
             resume, now_kept = _state(tmp_path)
             gone = server.counts["answered"] - answered - (now_kept - kept)
-            assert 0 <= gone <= 2 * AT_ONCE, "more was lost than was on its way"
+            assert 0 <= gone <= LOST, "more was lost than was on its way"
             lost += gone
         assert _start(tmp_path, server, killer, after=None, resume=resume) in {0, 3}
         prompts = Counter(question.prompt for question in server.requests)
@@ -104,10 +107,11 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
         assert scored == Counter(f"c{i}" for i in range(CASES))
         summary = Run(store, record).summary()
         assert summary.metrics["clarity"].status == {"ok": CASES}
-        assert kept_answers(store).answers == CASES
+        # A judgement that was stored needs its answer no more, should that have been lost.
+        assert CASES - lost <= kept_answers(store).answers <= CASES
     # What was noted is of the whole run: all that is kept was paid for, and nothing twice.
     assert CASES - lost <= summary.spent.answered <= server.counts["answered"]
-    assert summary.spent.answered >= CASES - 2 * 2 * AT_ONCE
+    assert summary.spent.answered >= CASES - 2 * LOST
 
 
 def _bad_day(seed: int):

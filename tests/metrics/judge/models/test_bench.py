@@ -9,6 +9,7 @@ import pytest
 
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.models.test_lean import call
+from trivium.metrics.judge.kept.answers import RememberedAnswers
 from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.models.line import Patience
 from trivium.metrics.judge.models.trouble import GivenUp
@@ -81,6 +82,41 @@ def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
     bench.close()
     assert not [each for each in found if isinstance(each, BaseException)]
     assert len(server.requests) == 41
+
+
+class _SlowDisk(RememberedAnswers):
+    """Nothing is kept for good before the disk is let go."""
+
+    def __init__(self):
+        super().__init__()
+        self.handed_over = 0
+        self.stuck = True
+
+    def keep(self, key, reply):
+        super().keep(key, reply)
+        self.handed_over += 1
+
+    def behind(self):
+        return self.handed_over if self.stuck else 0
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 8 + 1), (4, 8 + 4), (10, 20 + 10), (None, 200 + 100)])
+def test_no_more_is_asked_while_what_was_answered_is_not_kept(server, concurrency, most):
+    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency))
+    disk = _SlowDisk()
+    bench.equip(answers=disk)
+    waiting = answers(bench, *distinct(2 * most))
+    before = -1
+    while disk.handed_over != before or before < 8:  # until nothing more comes
+        before = disk.handed_over
+        threading.Event().wait(0.4)
+    assert 2 * (concurrency or 100) <= max(before, 8) <= most
+    assert len(server.requests) == before
+    disk.stuck = False
+    found = waiting.result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]
+    assert len(server.requests) == 2 * most
 
 
 @pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])

@@ -19,6 +19,9 @@ class Answers(Protocol):
     def keep(self, key: str, reply: Reply) -> None:
         """Keep a reply before it is understood; returns at once. The first that came under a key stays."""
 
+    def behind(self) -> int:
+        """Replies that are not kept for good yet: a kill would lose them."""
+
     def drop(self, keys: Sequence[str]) -> None:
         """Forget the replies of an exchange that ended without a usable answer: it is asked anew."""
 
@@ -42,6 +45,10 @@ class RememberedAnswers:
         """Keep a reply, unless there is one."""
         with self._lock:
             self._replies.setdefault(key, reply)
+
+    def behind(self) -> int:
+        """None: there is no later."""
+        return 0
 
     def drop(self, keys: Sequence[str]) -> None:
         """Forget some."""

@@ -198,7 +198,7 @@ class _Room:
             most=self._settings.concurrency,
             timeout=self._settings.timeout,
             patience=self._patience,
-            landed=self._landed,
+            answers=self.answers,
         )
         prefix = name.partition(":")[0]
         return Model(
@@ -209,9 +209,6 @@ class _Room:
             thinks=thinks(model),
             line=line,
         )
-
-    def _landed(self, call: Call, reply: Reply) -> None:
-        self.answers.keep(call.key(), reply)
 
     async def ask(self, line: Line, call: Call, about: tuple[str, ...]) -> Asked:
         key = call.key()

@@ -5,13 +5,13 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
+from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.models.rate.limiter import Limiter
+from trivium.metrics.judge.models.rate.limiter import MOST_IN_FLIGHT, Limiter
 from trivium.metrics.judge.models.rate.verdicts import Sent
 from trivium.metrics.judge.models.trouble import GivenUp, Trouble
 from trivium.metrics.judge.models.usual import Client
@@ -63,6 +63,9 @@ WATCH_SECONDS = 0.1
 SHARE_KNOWN = 20
 """First requests by which the share of failures is told."""
 
+BEHIND_SECONDS = 0.005
+"""Between looks at whether a slow disk has kept up: a kill costs what is not kept yet, which is bounded."""
+
 OUTAGE_OF = 3
 """Judgements that fail one after another, none answered between, which make an outage: or as many as are in
 flight where that is more, for failures are heard of before answers."""
@@ -89,6 +92,7 @@ class Line:
         most: Requests in flight that are allowed, or None to have it found.
         timeout: Seconds that a request may take.
         patience: How long a failing provider is tried.
+        answers: Where every reply is kept; while that is behind, no further request goes out.
     """
 
     def __init__(
@@ -99,13 +103,14 @@ class Line:
         most: int | None,
         timeout: float,
         patience: Patience = PATIENCE,
-        landed: Callable[[Call, Reply], None] = lambda _call, _reply: None,
+        answers: Answers | None = None,
     ) -> None:
         self.client = client
         self._purse = purse
         self._timeout = timeout
         self._patience = patience
-        self._landed = landed
+        self._answers = answers or RememberedAnswers()
+        self._most_behind = max(8, 2 * (most or MOST_IN_FLIGHT))
         self.limiter = Limiter(most=most, timeout=timeout)
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Order, deque[asyncio.Future[Sent]]] = {"again": deque(), "new": deque()}
@@ -230,7 +235,7 @@ class Line:
         finally:
             self._over(sent, ended, refused)
         reply = msgspec.structs.replace(reply, cost_usd=cost)
-        self._landed(call, reply)
+        self._answers.keep(call.key(), reply)
         if not flight.outcome.done():
             flight.outcome.set_result(reply)
 
@@ -277,7 +282,8 @@ class Line:
             now = self._loop.time()
             if self._down() and self.limiter.in_flight:
                 return  # one at a time finds out whether the provider is back
-            wait = self.limiter.ready(now)
+            behind = self._answers.behind() >= self._most_behind
+            wait = BEHIND_SECONDS if behind else self.limiter.ready(now)
             if wait is None:
                 return
             if wait > 0:
