@@ -175,6 +175,18 @@ def test_relabelling_groups_changes_no_interval(items, names):
         assert (there.low, there.high) == pytest.approx((here.low, here.high), abs=1e-9)
 
 
+@given(
+    st.lists(st.tuples(UNIT | st.sampled_from([0.0, 1.0]), st.integers(0, 12)), min_size=3, max_size=30),
+    st.sampled_from(
+        [lambda codes: 10**12 + 7 * codes, lambda codes: codes - 5, lambda codes: codes.astype("u8")]
+    ),
+)
+def test_codes_with_gaps_are_as_good_as_any(items, other):
+    values, codes = map(np.array, zip(*items, strict=True))
+    assert mean_interval(values, codes) == mean_interval(values, other(codes))
+    assert rate_interval(values > 0.5, codes) == rate_interval(values > 0.5, other(codes))
+
+
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (9, 10), (50, 50)])
 def test_a_rate_of_single_outcomes_has_wilsons_interval(hits, n):
     expected = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")

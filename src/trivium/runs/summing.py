@@ -108,7 +108,7 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
 
 def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
     """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
-    tallies = np.frombuffer(gathered.tallies, dtype=np.uint32).reshape(-1, 2)
+    tallies = gathered.tallies.all().reshape(-1, 2)
     most = int(tallies[:, 0].max(initial=0))
     if most < 2:
         return {}

@@ -48,11 +48,12 @@ class OutputsFile:
         check_is_file(self.path, error=OutputsError)
         with self._opened() as file:
             self._stamp = _stamp(file)
-            self._starts, hashes = self._check(file)
-            self._check_twice(file, hashes)
+            starts, hashes = self._check(file)
+            self._check_twice(file, starts, hashes)
+            self._attempts = len(starts)
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return self._attempts
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
         """Each attempt with its case, in the order of the file."""
@@ -103,7 +104,7 @@ class OutputsFile:
             problems.append(Problem(f"line {number}", f'the suite has no case "{output.case}".{near}'))
         return problems
 
-    def _check_twice(self, file: IO[bytes], hashes: "array[int]") -> None:
+    def _check_twice(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
         """Find attempts that stand twice: equal hashes first, then the lines themselves."""
         import numpy as np
 
@@ -114,7 +115,7 @@ class OutputsFile:
         first: dict[tuple[str, int], int] = {}
         twice: list[tuple[int, int, tuple[str, int]]] = []
         for index in suspects:
-            file.seek(self._starts[index])
+            file.seek(starts[index])
             output, _, _ = read_line(file.readline(), 0)
             if output is not None:
                 key = (output.case, output.repeat)
@@ -123,7 +124,7 @@ class OutputsFile:
                     twice.append((index, earlier, key))
         if twice:
             shown = twice[:MOST_PROBLEMS]
-            lines = self._line_numbers(file, {index for pair in shown for index in pair[:2]})
+            lines = self._line_numbers(file, {index: starts[index] for pair in shown for index in pair[:2]})
             problems = [
                 Problem(
                     f"line {lines[index]}",
@@ -133,12 +134,12 @@ class OutputsFile:
             ]
             raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
 
-    def _line_numbers(self, file: IO[bytes], wanted: set[int]) -> dict[int, int]:
-        """Numbers of the lines that hold these attempts."""
-        starts = {self._starts[index]: index for index in wanted}
+    def _line_numbers(self, file: IO[bytes], starts: dict[int, int]) -> dict[int, int]:
+        """Numbers of the lines that start at these places."""
+        wanted = {start: index for index, start in starts.items()}
         file.seek(0)
         return {
-            starts[start]: number for number, start, _ in lines_of(file, str(self.path)) if start in starts
+            wanted[start]: number for number, start, _ in lines_of(file, str(self.path)) if start in wanted
         }
 
 

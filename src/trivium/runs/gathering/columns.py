@@ -1,6 +1,5 @@
 """Columns: the scores of a run gathered by metric, one reduced value a case, in flat memory."""
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.metrics.score import Score, Status, Tier
+from trivium.runs.gathering.flat import Clusters, Flat
 from trivium.runs.reducers import Reducer
 from trivium.runs.summary import Figure
 from trivium.store.outline import ScoreOutline
@@ -30,17 +30,17 @@ class Column:
     Args:
         name: The metric.
         tier: text, judge, trace or composite.
-        clusters: Code of the cluster of every case, shared by the columns; it grows as cases are met.
+        clusters: Code of the cluster of every case, shared by the columns; they grow as cases are met.
     """
 
-    def __init__(self, name: str, tier: Tier | str, clusters: "array[int]") -> None:
+    def __init__(self, name: str, tier: Tier | str, clusters: Clusters) -> None:
         self.name = name
         self.tier = tier
         self._clusters = clusters
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.methods: Counter[str] = Counter()
-        self._values = array("d")
+        self._values: Flat[float] = Flat("d")
         self._with_value = 0
         self._sum = 0.0
         self._raw_sum = 0.0
@@ -94,29 +94,34 @@ class Column:
             self.status.update(statuses)
 
     def _place(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
-        """Put the value of each case, several made one, where the case stands."""
+        """Put the value of each case, several made one, where the case stands; nan where one has none."""
         present = _finite([value for value in values if value is not None])
         if not present:
             return
         if len(present) < len(values):
             cases = list(compress(cases, [value is not None and isfinite(value) for value in values]))
         self._with_value += len(present)
-        self._values.extend([nan] * (cases[-1] + 1 - len(self._values)))
+        first = len(self._values)
         if len(set(cases)) < len(cases):
-            self._place_repeats(cases, present, reduce)
-            return
-        self._sum = _added(present, self._sum)
-        if cases[-1] - cases[0] < len(cases):
-            self._values[cases[0] :] = array("d", present)
-            return
-        for case, value in zip(cases, present, strict=True):
-            self._values[case] = value
+            cases, present = self._reduced(cases, present, reduce)
+        else:
+            self._sum = _added(present, self._sum)
+        if cases[-1] + 1 - first > len(cases):
+            of_case = dict(zip(cases, present, strict=True))
+            present = [of_case.get(case, nan) for case in range(first, cases[-1] + 1)]
+        self._values.extend(present)
 
-    def _place_repeats(self, cases: Sequence[int], values: Sequence[float], reduce: Reducer) -> None:
+    def _reduced(
+        self, cases: Sequence[int], values: Sequence[float], reduce: Reducer
+    ) -> tuple[list[int], list[float]]:
+        """Each case once, with its value."""
+        places, reduced = [], []
         for case, together in groupby(zip(cases, values, strict=True), itemgetter(0)):
             of_case = [value for _, value in together]
             self._sum += _added(of_case, 0.0)
-            self._values[case] = reduce(of_case) if len(of_case) > 1 else of_case[0]
+            places.append(case)
+            reduced.append(reduce(of_case) if len(of_case) > 1 else of_case[0])
+        return places, reduced
 
     @staticmethod
     def _note(counter: Counter[T], wordings: Iterable[T]) -> None:
@@ -133,18 +138,16 @@ class Column:
     @property
     def values(self) -> npt.NDArray[np.float64]:
         """Reduced value of each case that has one."""
-        return self._every[~np.isnan(self._every)]
+        every: npt.NDArray[np.float64] = self._values.all()
+        absent = np.isnan(every)
+        return every[~absent] if absent.any() else every
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        """Code of the cluster of each value."""
-        clusters = np.frombuffer(self._clusters, dtype=np.int64, count=len(self._values))
-        return clusters[~np.isnan(self._every)]
-
-    @property
-    def _every(self) -> npt.NDArray[np.float64]:
-        # Not to be held: while it is, no case can be taken in.
-        return np.frombuffer(self._values, dtype=np.float64)
+        """Number of the cluster of each value."""
+        clusters = self._clusters.ranks()[: len(self._values)]
+        absent = np.isnan(self._values.all())
+        return clusters[~absent] if absent.any() else clusters
 
     @property
     def mean(self) -> float | None:
@@ -168,13 +171,12 @@ class Column:
         interval = self.interval(level)
         due = self.attempts + missing
         absent = due - self._with_value
-        groups = np.sort(self.groups)  # np.unique would have masked arrays imported
         return Figure(
             mean=self.mean,
             ci95=None if interval is None else (interval.low, interval.high),
             n=self._with_value,
             coverage=self._with_value / due if due else 0.0,
-            groups=int(np.count_nonzero(groups[1:] != groups[:-1])) + bool(groups.size),
+            groups=interval.groups if interval is not None else int(self._with_value > 0),
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,

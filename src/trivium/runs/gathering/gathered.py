@@ -1,6 +1,5 @@
 """Gathered: what one pass over the evaluations of a run leaves, in flat memory."""
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -11,6 +10,7 @@ from trivium.metrics.composite import Composite
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.score import Score
 from trivium.runs.gathering.columns import Column
+from trivium.runs.gathering.flat import Clusters, Flat
 from trivium.runs.reducers import REDUCERS
 from trivium.runs.summary import Failure
 from trivium.runs.verdicts import why_not_passed
@@ -37,16 +37,16 @@ class Gathered:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.clusters = array("q")
+        self.clusters = Clusters()
         self.columns: dict[str, Column] = {}
         self.composite = Column("composite", "composite", self.clusters)
         self.verdicts = Column("pass_rate", "composite", self.clusters)
         self.recommendations: Counter[str] = Counter()
         self.part_sums: defaultdict[str, float] = defaultdict(float)
         self.part_counts: Counter[str] = Counter()
-        self.tallies = array("I")
+        self.tallies: Flat[int] = Flat("I")
         """(verdicts, passes) of every case, flat."""
-        self.case_clusters = array("q")
+        self.case_clusters = Clusters()
         self.cases = 0
         """Of the suite, whether they have evaluations or not."""
         self._waiting: list[tuple[int, Sequence[Judged]]] = []
@@ -85,16 +85,18 @@ class Gathered:
         """Leave nothing waiting: what is taken in becomes columns many at a time."""
         places: list[int] = []
         kept: list[Judged] = []
-        for cluster, together in self._waiting:
+        tallies: list[int] = []
+        for place, (_, together) in enumerate(self._waiting, len(self.clusters)):
             for each in together:
                 self._count(each)
             if self.settings.failed_attempts == "skip":
                 together = [each for each in together if each.failed is None]  # noqa: PLW2901
             verdicts = [each.passed for each in together if each.passed is not None]
-            self.tallies.extend((len(verdicts), sum(verdicts)))
-            places.extend([len(self.clusters)] * len(together))
-            self.clusters.append(cluster)
+            tallies += (len(verdicts), sum(verdicts))
+            places.extend([place] * len(together))
             kept.extend(together)
+        self.clusters.extend([cluster for cluster, _ in self._waiting])
+        self.tallies.extend(tallies)
         self._waiting, self._waiting_evaluations = [], 0
         reduce = REDUCERS[self.settings.reduce]
         for name, (cases, scores) in _by_metric(places, [each.scores for each in kept]).items():
@@ -122,11 +124,11 @@ class Gathered:
     def _take_figures(self, scores: dict[str, Score], cluster: int) -> None:
         """Take in the figures of one case."""
         place = len(self.case_clusters)
-        self.case_clusters.append(cluster)
+        self.case_clusters.extend([cluster])
         for name, score in scores.items():
             self._column(name, score, self.case_clusters).add([place], [score], REDUCERS["mean"])
 
-    def _column(self, name: str, score: Score | ScoreOutline, clusters: "array[int]") -> Column:
+    def _column(self, name: str, score: Score | ScoreOutline, clusters: Clusters) -> Column:
         column = self.columns.get(name)
         if column is None:
             column = self.columns[name] = Column(name, score.tier, clusters)
