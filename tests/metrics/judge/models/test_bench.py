@@ -11,7 +11,7 @@ from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.models.test_lean import call
 from trivium.metrics.judge.kept.answers import RememberedAnswers
 from trivium.metrics.judge.models.bench import Bench
-from trivium.metrics.judge.models.line import Patience
+from trivium.metrics.judge.models.patience import Patience
 from trivium.metrics.judge.models.trouble import GivenUp
 from trivium.suites.settings import JudgeSettings
 

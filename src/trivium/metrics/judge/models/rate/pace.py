@@ -21,6 +21,9 @@ PROBE_SHARE = 0.3
 
 SHORTEST_PROBE, LONGEST_PROBE = 0.004, 2.0
 
+SHUT = 20
+"""Refusals in a row, in the order of sending, after which nothing is let through, whatever is believed."""
+
 PRICE = 2.0
 """What a refused probe costs, in times between requests that are let through."""
 
@@ -59,14 +62,20 @@ class Pace:
     A request is sent when the chance is small that a limit refuses it, however likely it is to be refused at
     random: of that nothing follows. Where the limit may have changed, one request at a time finds it out;
     so it does, at ever longer intervals, where nothing is let through.
+
+    Attributes:
+        beliefs: What the limit is believed to be, from the first refusal on.
+        in_row: Requests that were refused since the last that was let through, in the order of sending.
     """
 
     def __init__(self) -> None:
         self.beliefs: Beliefs | None = None
+        self.in_row = 0
         self._verdicts = Verdicts()
         self._recent: deque[Sent] = deque(maxlen=REPLAYED)
         self._passed: deque[float] = deque(maxlen=AVERAGED)
         self._answered = False
+        self._first = math.inf
         self._last = -math.inf
         self._open_at = 0.0
         self._doubtful: Sent | None = None
@@ -87,6 +96,8 @@ class Pace:
             wait = LEAVING - (now - self._leaving.time) if self._leaving is not None else 0.0
             if wait <= 0:
                 wait = self._weigh(self.beliefs, now + self._lead, in_flight)
+                if self.in_row >= SHUT:
+                    wait = max(wait, self._probe_at() - now)
                 self._due = now + max(wait, 0.0)
         return max(wait, TICK) if wait > 0 else 0.0
 
@@ -96,6 +107,7 @@ class Pace:
         sent.due = self._due if now - self._due < LATE else now
         self._verdicts.sent(sent)
         self._last = now
+        self._first = min(self._first, now)
         if self.beliefs is None:
             self._recent.append(sent)
             return sent
@@ -167,7 +179,7 @@ class Pace:
 
     def _probe_at(self) -> float:
         """When a provider that lets nothing through is asked again."""
-        shut = self._last - (self._passed[-1] if self._passed else self._last)
+        shut = self._last - (self._passed[-1] if self._passed else self._first)
         pause = max(SHORTEST_PROBE, PROBE_SHARE / (1 - PROBE_SHARE) * shut)
         return self._last + min(LONGEST_PROBE, pause)
 
@@ -193,6 +205,7 @@ class Pace:
                 self.beliefs.blur(self._jitter)
                 by_limit = self.beliefs.learn(sent.blocked, sent.time, refused=refused)
                 sent.blocked = None
+            self.in_row = self.in_row + 1 if refused else 0
             if not refused:
                 self._passed.append(sent.time)
                 self._jitter *= STEADIER  # as it all goes well
