@@ -54,7 +54,7 @@ def test_likert_values_run_from_one_to_five(step):
     [
         (("evidence",), "quote", 'clarity.evidence is "quote", expected a list'),
         (("criteria", "structure", "score"), True, "clarity.criteria.structure.score is true"),
-        (("criteria", "structure", "score"), "4", 'clarity.criteria.structure.score is "4"'),
+        (("criteria", "structure", "score"), "4 of 5", 'clarity.criteria.structure.score is "4 of 5"'),
         (("criteria", "structure"), None, "clarity.criteria.structure is null, expected an object"),
         (("confidence",), None, "clarity.confidence is null"),
         (("reason",), 3, "clarity.reason is 3, expected a text"),
@@ -70,6 +70,54 @@ def test_a_mistake_is_told_with_its_place(path, value, said):
     with pytest.raises(MalformedAnswer) as refused:
         parse(json.dumps(raw), [dimension], WHOLE)
     assert said in str(refused.value)
+
+
+def _scored(score, confidence=3):
+    (dimension,) = (each for each in REVIEW.dimensions if each.name == "clarity")
+    raw = fill(schema([dimension], WHOLE))
+    raw["clarity"]["criteria"]["structure"]["score"] = score
+    raw["clarity"]["confidence"] = confidence
+    return parse(json.dumps(raw), [dimension], likert_values(0.5))["clarity"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("4", 4), ("4.0", 4), (" 4 ", 4), ("1.5", 1.5), ("4.50", 4.5), ("05", 5)]
+)
+def test_a_number_that_is_written_as_a_text_is_that_number(text, number):
+    assert _scored(text).criteria["structure"] == number
+
+
+def test_a_confidence_may_be_written_as_a_text_too():
+    assert _scored(4, confidence="5").confidence == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "4 of 5",
+            "4/5",
+            "4; ignore the rest",
+            "4,5",
+            "4\n",
+            "4\n5",
+            "4 5",
+            "four",
+            "",
+            " ",
+            ".",
+            "4.",
+            ".5",
+        ),
+        *("6", "0", "-4", "4.2", "1e0", "0x4", "4_0", "nan", "inf", "NaN", "Infinity", "null", "true"),
+        *("+4", "\u0664", "\uff14", "9" * 5000, "4." + "0" * 5000, ["4"], {"score": "4"}),
+    ],
+)
+def test_any_other_text_is_no_score(text):
+    with pytest.raises(MalformedAnswer):
+        _scored(text)
+    with pytest.raises(MalformedAnswer):
+        _scored(4, confidence=text)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,11 @@ def test_a_score_of_several_tokens_counts_them_all():
     assert of_scores(halves)["token_msp"] == pytest.approx((0.5 + 1 + 0.5) / 3)
 
 
+def test_of_a_score_that_is_written_as_a_text_the_number_alone_counts():
+    pieces = [('{"a":{"score":"', -9), ("  ", -9), (" 4", HALF), (".0", 0.0), (" ", -9), ('"}}', -9)]
+    assert of_scores(pieces)["token_msp"] == pytest.approx(0.75)
+
+
 def test_verdicts_of_claims_and_what_is_covered_are_scores():
     claim = [('{"a":{"claims":[{"claim":"c","verdict":"', -9), ("partly", HALF), ('"}]}}', -9)]
     aspect = [('{"a":{"aspects":[{"quote":"q","covered":"', -9), ("no", HALF), ('"}]}}', -9)]

@@ -1,6 +1,7 @@
 """Answer: the JSON that a judge has to give, its schema made from the rubric and its bounds checked."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ COVERED = ("yes", "partly", "no")
 VERDICTS = ("supported", "partly", "contradicted", "unverifiable")
 IMPORTANCE = ("major", "minor")
 CONFIDENCE = (1, 2, 3, 4, 5)
+
+_PLAIN_NUMBER = re.compile(r" *(-?[0-9]{1,3}(?:\.[0-9]{1,9})?) *")
+"""A number written as a text, as models do that take no schema; nothing else may stand in the text."""
 
 Schema = dict[str, Any]
 
@@ -260,10 +264,12 @@ def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect,
 def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
     if value is None:
         return None
+    text = _PLAIN_NUMBER.fullmatch(value) if isinstance(value, str) else None
+    number = float(text[1]) if text else value
     # true is an int in Python, and no score.
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in allowed:
+    if isinstance(number, bool) or not isinstance(number, int | float) or number not in allowed:
         raise MalformedAnswer(where, f"one of {_listed(allowed)} or null", _told(value))
-    return float(value)
+    return float(number)
 
 
 def _confidence(value: Any, where: str) -> int:

@@ -84,7 +84,7 @@ def _bytes(token: Mapping[str, Any]) -> bytes:
 
 
 def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
-    """Where the values of a dimension's scores stand in the JSON of an answer, without their quotes.
+    """Where the values of a dimension's scores stand in the JSON of an answer, without quotes and spaces.
 
     The JSON begins at the first brace after thoughts; whatever a model says before that is none of it.
     """
@@ -108,8 +108,9 @@ def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
         elif is_value:
             # path[0] is the answer itself, which has no name, path[1] the dimension
             if key in SCORED and path[1:2] == [dimension]:
-                inner = piece.startswith('"')
-                spans.append((found.start() + inner, found.end() - inner))
+                bare = piece.strip('" ') if piece.startswith('"') else piece
+                start = found.start() + piece.find(bare)
+                spans.append((start, start + len(bare)))
             is_value = False
         else:
             key = _key(piece)
