@@ -64,6 +64,54 @@ def test_the_first_answer_counts_where_the_second_is_worse(monkeypatch):
     assert scores["factual_accuracy"].detail["evidence"]
 
 
+def test_asked_again_is_only_what_was_wrong_and_the_rest_stays(monkeypatch):
+    def other_the_second_time(question):
+        if not again(question):
+            return answer(question, aspects=2)
+        return answer(question) | {name: {"reason": "another"} for name in OTHERS}
+
+    scores, server = judged_by(monkeypatch, other_the_second_time)
+    assert [fields(question) for question in server.requests] == [{"completeness", *OTHERS}, {"completeness"}]
+    assert "Give completeness again, and nothing else" in server.requests[1].prompt
+    assert scores["completeness"].value == 1.0
+    assert {scores[name].status for name in OTHERS} <= {"ok", "abstained", "skipped"}
+    assert not any(scores[name].detail["reason"] == "another" for name in OTHERS)
+
+
+def test_of_two_answers_each_dimension_has_the_tokens_of_its_own(monkeypatch):
+    def told(question):
+        covered, good = ("yes", 1.0) if again(question) else ("maybe", 0.1)
+        filled = fill(question.schema, seed=7)
+        filled["completeness"]["aspects"] = [{"aspect": "a", "quote": "q", "covered": covered}] * 3
+        odds = {f"completeness.aspects.{n}.covered": {covered: good} for n in range(3)}
+        if "source_quality" in filled:
+            filled["source_quality"]["level"] = "good"
+            odds["source_quality.level"] = {"good": 0.25, "poor": 0.75}
+        return Answer(output=filled, odds=odds)
+
+    scores, server = judged_by(monkeypatch, told)
+    assert len(server.requests) == 2
+    tokens = {
+        name: scores[name].detail["signals"]["token_msp"] for name in ("completeness", "source_quality")
+    }
+    assert tokens == {"completeness": pytest.approx(1.0), "source_quality": pytest.approx(0.25)}
+
+
+def test_what_is_still_wrong_of_what_was_asked_again_is_missing_alone(monkeypatch):
+    def one_of_two(question):
+        filled = fill(question.schema, seed=7)
+        filled["completeness"]["aspects"] = []
+        if not again(question):
+            filled["source_quality"]["confidence"] = 9
+        return filled
+
+    scores, server = judged_by(monkeypatch, one_of_two, on_failure="skip")
+    assert fields(server.requests[1]) == {"completeness", "source_quality"}
+    assert scores["completeness"].status == "skipped"
+    assert scores["completeness"].reason.count("answered twice") == 1
+    assert scores["source_quality"].status in {"ok", "abstained"}
+
+
 def test_of_several_mistakes_each_is_told(monkeypatch):
     def both(question):
         filled = answer(question, aspects=2)
@@ -114,7 +162,7 @@ def test_the_next_model_is_asked_for_that_dimension_alone(monkeypatch):
     scores, server = judged_by(monkeypatch, wrong_in_completeness, models=(GPT, CLAUDE))
     assert [(question.model, len(fields(question))) for question in server.requests] == [
         ("gpt-4o", 4),
-        ("gpt-4o", 4),
+        ("gpt-4o", 1),
         ("claude-haiku-4-5", 1),
     ]
     completeness, others = scores["completeness"], [scores[name] for name in OTHERS]
@@ -132,7 +180,7 @@ def test_the_policy_decides_after_the_last_model_and_says_why_of_each(monkeypatc
         return wrong_in_completeness(question, model="")
 
     scores, server = judged_by(monkeypatch, wrong_in_all, models=(GPT, CLAUDE), on_failure="fail")
-    assert [len(fields(question)) for question in server.requests] == [4, 4, 1, 1]
+    assert [len(fields(question)) for question in server.requests] == [4, 1, 1, 1]
     assert scores["completeness"].status == "error"
     assert scores["completeness"].reason.count("answered twice, never as asked") == 2
     assert "gpt-4o answered" in scores["completeness"].reason

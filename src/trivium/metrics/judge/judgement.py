@@ -64,13 +64,13 @@ def judgement_of(
     values = [value_of(sample.answer[dimension.name], dimension, scale=scale) for sample in samples]
     value = modal(values)
     sample = samples[values.index(value)]
-    answer = sample.answer[dimension.name]
+    answer, said = sample.answer[dimension.name], sample.said[dimension.name]
     there = quotes_found(answer.evidence, texts.values())
     signals: dict[str, Any] = {
         "llm_evidence_count": sum(there),
         "verbalized_confidence": answer.confidence,
         **retrieval(answer.evidence, texts.get("source"), similar=similar),
-        **token_signals(sample.logprobs, sample.text, dimension.name, tokens=settings.tokens),
+        **token_signals(said.logprobs, said.text, dimension.name, tokens=settings.tokens),
         **consistency(values),
     }
     detail: dict[str, Any] = {

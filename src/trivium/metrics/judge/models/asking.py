@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from trivium.metrics.judge.models.bench import Bench, Model
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.trouble import GivenUp
-from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
 from trivium.metrics.judge.spending.purse import Spent
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         answer: As it was understood, by dimension.
         wrong: What was wrong with the dimensions that ``answer`` lacks.
-        text: As it came.
-        logprobs: Of its tokens, as the provider gives them, or None.
+        said: The reply that each dimension of ``answer`` stands in: of two, where one was asked for again.
         input_tokens: Of all requests that were answered.
         output_tokens: Likewise.
         cost_usd: Likewise, or None where no price is known.
@@ -63,8 +62,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     answer: Answers
     wrong: dict[str, str]
-    text: str
-    logprobs: list[dict[str, object]] | None
+    said: dict[str, Reply]
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
@@ -73,19 +71,19 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask(
-    bench: Bench, model: Model, question: Question, understand: Callable[[str], Answers]
+    bench: Bench, model: Model, question: Question, understand: Callable[[str, Collection[str]], Answers]
 ) -> Answered:
-    """Ask a model, and once more if its answer cannot be used.
+    """Ask a model, and once more for what of its answer cannot be used.
 
-    Where both answers can be used in part, the one that can be used for more dimensions counts. What came of
-    asking again is then forgotten: a dimension that failed is asked for anew by a later run.
+    Where something is still wrong then, what came of asking again is forgotten: a dimension that failed is
+    asked for anew by a later run.
 
     Args:
         bench: Where it is asked.
         model: Who.
         question: What.
-        understand: Makes the answer of a text, or raises MalformedAnswer; the model is then told what is
-            wrong and asked once more, and no more.
+        understand: Makes the answer about some dimensions of a text, or raises MalformedAnswer; the model is
+            then told what is wrong and asked once more for the dimensions that lack an answer, and no more.
 
     Raises:
         GivenUp: If there is no usable answer.
@@ -94,50 +92,54 @@ async def ask(
     began, requests = time.monotonic(), 0
     calls: list[Call] = []
     replies: list[Reply] = []
-    found: list[tuple[Answers, dict[str, str], Reply]] = []
+    answer: Answers = {}
+    said: dict[str, Reply] = {}
+    missing: dict[str, str] = {}
+    left = question.about
     turns: tuple[str, ...] = (question.text,)
     before, after = TWICE, ""
     for again in (False, True):
-        calls.append(_call(model, question, turns))
+        calls.append(_call(model, question, turns, left))
         try:
             asked = await bench.ask(model.line, calls[-1], about=question.about)
         except (GivenUp, Spent) as nothing:
-            if not found:
+            if not answer:
                 raise
             # What the first answer has right is not lost with the second.
             before, after = "answered once, not as asked (", f"), and no more: {nothing}"
             break
         reply, requests = asked.reply, requests + asked.requests
         replies.append(reply)
-        try:
-            found.append((understand(reply.text), {}, reply))
+        wrong, usable = _understood(reply, left, understand)
+        answer |= usable
+        said |= dict.fromkeys(usable, reply)
+        if wrong is None:
+            missing = {}
             break
-        except MalformedAnswer as wrong:
-            cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
-            cut = cut if reply.finish == "length" else ""
-            if isinstance(wrong, PartlyMalformed) and wrong.usable:
-                found.append((wrong.usable, {name: why + cut for name, why in wrong.wrong.items()}, reply))
-            if again or reply.finish == "content_filter":
-                if found:
-                    break
-                bench.drop(calls)
-                why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
-                raise GivenUp(f"{model.model} {why}") from None
-            log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
-            told = f"That answer cannot be used: {wrong.wanted}. Give the whole answer again, as JSON."
-            if cut:
-                told += " It was cut off at its end: be brief."
-            turns = (question.text, reply.text[:MOST_SENT_BACK], told)
-    answer, missing, reply = min(found, key=lambda each: len(each[1]))
-    missing = {name: f"{before}{why}{after}" for name, why in missing.items()}
+        cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
+        cut = cut if reply.finish == "length" else ""
+        if isinstance(wrong, PartlyMalformed):
+            missing = {name: why + cut for name, why in wrong.wrong.items()}
+        if again or reply.finish == "content_filter":
+            if answer:
+                break
+            bench.drop(calls)
+            why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
+            raise GivenUp(f"{model.model} {why}")
+        log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
+        left = tuple(name for name in left if name not in answer)
+        part = f"{', '.join(left)} again, and nothing else" if answer else "the whole answer again"
+        told = f"That answer cannot be used: {wrong.wanted}. Give {part}, as JSON."
+        if cut:
+            told += " It was cut off at its end: be brief."
+        turns = (question.text, reply.text[:MOST_SENT_BACK], told)
     if missing:
         bench.drop(calls[1:])
     costs = [each.cost_usd for each in replies if each.cost_usd is not None]
     return Answered(
         answer=answer,
-        wrong=missing,
-        text=reply.text,
-        logprobs=reply.logprobs,
+        wrong={name: f"{before}{why}{after}" for name, why in missing.items()},
+        said=said,
         input_tokens=sum(each.input_tokens for each in replies),
         output_tokens=sum(each.output_tokens for each in replies),
         cost_usd=sum(costs) if len(costs) == len(replies) else None,
@@ -146,14 +148,26 @@ async def ask(
     )
 
 
-def _call(model: Model, question: Question, turns: tuple[str, ...]) -> Call:
+def _understood(
+    reply: Reply, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
+) -> tuple[MalformedAnswer | None, Answers]:
+    """What is wrong with a reply, if anything is, and what of it can be used."""
+    try:
+        return None, understand(reply.text, names)
+    except PartlyMalformed as partly:
+        return partly, partly.usable
+    except MalformedAnswer as wholly:
+        return wholly, {}
+
+
+def _call(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> Call:
     return Call(
         provider=model.provider,
         address=model.address,
         model=model.model,
         instructions=question.instructions,
         turns=turns,
-        schema=question.schema,
+        schema=about(names, question.schema),
         output="native" if model.native else "tool",
         temperature=question.temperature,
         seed=question.seed,

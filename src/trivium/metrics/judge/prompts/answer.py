@@ -129,6 +129,11 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
     return _object(fields | {"confidence": _one_of(CONFIDENCE)})
 
 
+def about(names: Sequence[str], whole: Schema) -> Schema:
+    """The part of a schema of an answer that is about some dimensions."""
+    return _object({name: whole["properties"][name] for name in names})
+
+
 def has_level(dimension: Dimension) -> bool:
     """Whether the judge answers with a level."""
     return not (dimension.criteria or dimension.claims or dimension.aspects)

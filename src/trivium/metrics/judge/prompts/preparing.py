@@ -1,6 +1,6 @@
 """Preparing: what is sent to a judge for some dimensions of one attempt, and how its answer is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -38,13 +38,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     aspects: int
     prompt: str
 
-    def parse(self, text: str) -> dict[str, Answer]:
-        """The answer to each dimension.
+    def parse(self, text: str, names: Collection[str]) -> dict[str, Answer]:
+        """The answer to each dimension of some names.
 
         Raises:
             MalformedAnswer: If the text is not what was asked for.
         """
-        return parse(text, self.dimensions, self.scores, aspects=self.aspects, shown=self.texts.values())
+        asked = [each for each in self.dimensions if each.name in names]
+        return parse(text, asked, self.scores, aspects=self.aspects, shown=self.texts.values())
 
 
 def prepare(
