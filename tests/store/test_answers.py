@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from tests.store.samples import new_run
-from trivium.metrics.judge.models.call import Reply
+from trivium.metrics.judge.models.call import Alternative, Reply, Token
 from trivium.store.answers import StoredAnswers, empty_answers, kept_answers
 from trivium.store.store import Store
 
@@ -15,7 +15,7 @@ REPLY = Reply(
     text='{"score": 4}',
     finish="stop",
     model="m-1",
-    logprobs=[{"token": "4", "logprob": -0.1234567890123, "top_logprobs": [{"logprob": -1e-9}]}],
+    logprobs=[Token("4", -0.1234567890123, [Alternative(-1e-9)]), Token("5", 0.0, None, [195])],
     input_tokens=10,
     output_tokens=3,
     cost_usd=0.00001,

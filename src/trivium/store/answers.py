@@ -145,7 +145,8 @@ class StoredAnswers:
             }
             for (key, _, created), body in zip(kept, bodies, strict=True)
         ]
-        connection.execute(insert_into(connection, tables.answers).on_conflict_do_nothing(), rows)
+        into = insert_into(connection.dialect.name, tables.answers)
+        connection.execute(into.on_conflict_do_nothing(), rows)
         self._not_looked_at += sum(map(len, bodies))
         if self._most_bytes is not None and self._not_looked_at > _LOOKED_AFTER * self._most_bytes:
             self._not_looked_at = 0

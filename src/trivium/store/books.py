@@ -1,7 +1,9 @@
 """StoredBooks: what a run spent on judges, in the store as it goes."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
@@ -12,6 +14,9 @@ from trivium.store.opening import plain_words
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.store.writer import Writer
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects.postgresql import Insert
 
 _BETWEEN = "\x1f"
 """Between the dimensions of an entry: what separates units, in ASCII."""
@@ -65,19 +70,17 @@ class StoredBooks:
         sums: dict[Entry, Spending] = {}
         for entry, more in notes:
             sums[entry] = sums.get(entry, Spending()) + more
-        table = tables.spending
-        statement = insert_into(connection, table)
-        added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}
-        statement = statement.on_conflict_do_update(index_elements=["run", "model", "about"], set_=added)
         rows = [
             {"run": self._run, "model": model, "about": _BETWEEN.join(about)} | _fields(more)
             for (model, about), more in sums.items()
         ]
-        connection.execute(statement, rows)
+        connection.execute(_adding(connection.dialect.name), rows)
 
     def _draw(self, connection: Connection, drawn: Sequence[tuple[float, int]]) -> None:
         usd, tokens = drawn[-1]
-        statement = insert_into(connection, tables.advances).values(run=self._run, usd=usd, tokens=tokens)
+        statement = insert_into(connection.dialect.name, tables.advances).values(
+            run=self._run, usd=usd, tokens=tokens
+        )
         connection.execute(
             statement.on_conflict_do_update(index_elements=["run"], set_={"usd": usd, "tokens": tokens})
         )
@@ -104,6 +107,15 @@ def drawn_of(store: Store, run: RunRecord) -> tuple[float, int]:
     with plain_words(store.engine), store.engine.connect() as connection:
         row = connection.execute(query).one_or_none()
     return (0.0, 0) if row is None else (row.usd, row.tokens)
+
+
+@cache
+def _adding(dialect: str) -> "Insert":
+    """The statement that adds to what is spent; building it anew takes as long as running it."""
+    table = tables.spending
+    statement = insert_into(dialect, table)
+    added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}
+    return statement.on_conflict_do_update(index_elements=["run", "model", "about"], set_=added)
 
 
 def _fields(more: Spending) -> dict[str, float | int]:

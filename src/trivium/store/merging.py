@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
 
 
-def insert_into(connection: Connection, table: Table) -> "Insert":
+def insert_into(dialect: str, table: Table) -> "Insert":
     """An insert that knows ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
-    if connection.dialect.name == "postgresql":
+    if dialect == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
 
         return insert(table)

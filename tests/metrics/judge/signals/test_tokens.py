@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import entropy
 
-from trivium.metrics.judge.signals.tokens import NONE, score_spans, token_signals
+from trivium.metrics.judge.models.usual import thinned
+from trivium.metrics.judge.signals.tokens import NONE, score_spans
+from trivium.metrics.judge.signals.tokens import token_signals as signals_of_tokens
 
 HALF = math.log(0.5)
+
+
+def token_signals(given, *about, tokens):
+    return signals_of_tokens(thinned(given), *about, tokens=tokens)
 
 
 def told(piece, logprob=0.0, tops=None, *, raw=False):

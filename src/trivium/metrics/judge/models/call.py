@@ -53,6 +53,32 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return blake2b(canonical, digest_size=32).hexdigest()
 
 
+class Alternative(msgspec.Struct, gc=False):
+    """A token that might have stood in place of another.
+
+    Attributes:
+        logprob: Natural logarithm of its probability, as the provider gives it.
+    """
+
+    logprob: float | None = None
+
+
+class Token(msgspec.Struct, omit_defaults=True, gc=False):
+    """A token of an answer, and how probable it was.
+
+    Attributes:
+        token: Its text.
+        logprob: Natural logarithm of its probability, as the provider gives it.
+        top_logprobs: The most probable tokens in its place.
+        bytes: Its bytes where they are not those of its text: it is a piece of a character.
+    """
+
+    token: str
+    logprob: float | None = None
+    top_logprobs: list[Alternative] | None = None
+    bytes: Any = None
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What came back.
 
@@ -61,7 +87,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         finish: Why it ended: ``stop``, ``length``, ``content_filter``, ``tool_call``, or None where the
             provider does not say.
         model: Who answered, as the provider names it.
-        logprobs: Of its tokens, each ``{token, logprob, top_logprobs: [{logprob}]}``, or None.
+        logprobs: Of its tokens, or None.
         input_tokens: Read, those from the provider's cache included; 0 where the provider does not say.
         output_tokens: Written, those of its reasoning included; likewise.
         cost_usd: Or None where no price is known.
@@ -71,7 +97,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     finish: str | None
     model: str
-    logprobs: list[dict[str, Any]] | None
+    logprobs: list[Token] | None
     input_tokens: int
     output_tokens: int
     cost_usd: float | None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trivium.metrics.judge.models.call import MOST_TOKENS, Call, Reply
+from trivium.metrics.judge.models.call import MOST_TOKENS, Alternative, Call, Reply, Token
 from trivium.metrics.judge.models.trouble import Kind, Trouble
 
 if TYPE_CHECKING:
@@ -132,24 +132,33 @@ def counted(tokens: int) -> int:
     return tokens if 0 <= tokens <= MOST_TOKENS else 0
 
 
-def thinned(logprobs: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+def thinned(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
     """Log-probabilities without what nothing is made of; bytes stay where they are not the token's own."""
     if not logprobs:
         return None
     return [_thin(each) for each in logprobs]
 
 
-def _thin(token: dict[str, Any]) -> dict[str, Any]:
-    text, given = token.get("token"), token.get("bytes")
-    thin = {
-        "token": text,
-        "logprob": token.get("logprob"),
-        "top_logprobs": [{"logprob": other.get("logprob")} for other in token.get("top_logprobs") or ()],
-    }
-    # A token that is a piece of a character is told by its bytes alone.
-    if given and list(str(text).encode(errors="replace")) != given:
-        thin["bytes"] = given
-    return thin
+def _thin(given: dict[str, Any]) -> Token:
+    tops = given.get("top_logprobs") or ()
+    token = Token(
+        token=str(given.get("token", "")),
+        logprob=_number(given.get("logprob")),
+        top_logprobs=[Alternative(_number(other.get("logprob"))) for other in tops],
+        bytes=given.get("bytes"),
+    )
+    return without_own_bytes(token)
+
+
+def without_own_bytes(token: Token) -> Token:
+    """A token that keeps its bytes only where it is a piece of a character, which they alone tell."""
+    if token.bytes is not None and list(token.token.encode(errors="replace")) == token.bytes:
+        token.bytes = None
+    return token
+
+
+def _number(value: Any) -> float | None:
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
 
 
 def _messages(call: Call) -> "list[ModelMessage]":

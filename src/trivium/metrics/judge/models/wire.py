@@ -4,24 +4,14 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from trivium.metrics.judge.models.call import MOST_TOKENS, Reply
-from trivium.metrics.judge.models.usual import thinned
+from trivium.metrics.judge.models.call import MOST_TOKENS, Reply, Token
+from trivium.metrics.judge.models.usual import without_own_bytes
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
-class _Top(msgspec.Struct):
-    logprob: float
-
-
-class _Token(msgspec.Struct):
-    token: str
-    logprob: float
-    top_logprobs: list[_Top] | None = None
-
-
 class _Logprobs(msgspec.Struct):
-    content: list[_Token] | None = None
+    content: list[Token] | None = None
 
 
 class _Function(msgspec.Struct):
@@ -125,7 +115,7 @@ def chat_reply(body: bytes) -> Reply | None:
         text=text,
         finish=finish,
         model=chat.model or "",
-        logprobs=_logprobs(getattr(choice, "logprobs", None), text, body),
+        logprobs=_logprobs(getattr(choice, "logprobs", None), text),
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
         cached_tokens=(details and details.cached_tokens) or 0,
@@ -133,14 +123,15 @@ def chat_reply(body: bytes) -> Reply | None:
     )
 
 
-def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[dict[str, Any]] | None:
+def _logprobs(found: _Logprobs | None, text: str) -> list[Token] | None:
     """Log-probabilities of the tokens of a text."""
     if found is None or not found.content:
         return None
-    if text in "".join([each.token for each in found.content]):
-        return list(msgspec.to_builtins(found.content))
-    # Some token is a piece of a character, which its bytes tell.
-    return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
+    if text in "".join([token.token for token in found.content]):  # else some token is a piece of a character
+        for token in found.content:
+            token.bytes = None
+        return found.content
+    return [without_own_bytes(token) for token in found.content]
 
 
 def message_reply(body: bytes) -> Reply | None:

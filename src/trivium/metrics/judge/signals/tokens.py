@@ -3,9 +3,12 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Literal, TypeVar
 
+from trivium.metrics.judge.models.call import Token
 from trivium.metrics.judge.prompts.json_said import thoughts
 
 T = TypeVar("T")
@@ -22,7 +25,7 @@ NONE: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_ene
 
 
 def token_signals(
-    logprobs: Sequence[Mapping[str, Any]] | None,
+    logprobs: Sequence[Token] | None,
     text: str,
     dimension: str,
     *,
@@ -34,8 +37,7 @@ def token_signals(
     the tokens do not spell the answer, so that nobody can say which of them are its scores.
 
     Args:
-        logprobs: ``{token, logprob, top_logprobs: [{logprob}]}`` of each token of the answer, with ``bytes``
-            where the token is a piece of a character.
+        logprobs: Of each token of the answer.
         text: The answer.
         dimension: Whose tokens count.
         tokens: Those of its scores, or all of the answer.
@@ -52,7 +54,7 @@ def token_signals(
     }
 
 
-def _of_scores(logprobs: Sequence[Mapping[str, Any]], text: str, dimension: str) -> list[Mapping[str, Any]]:
+def _of_scores(logprobs: Sequence[Token], text: str, dimension: str) -> list[Token]:
     """The tokens that touch a value of the dimension's scores; none where they do not spell the text.
 
     Places are counted in bytes: a token may hold a part of a character.
@@ -66,21 +68,18 @@ def _of_scores(logprobs: Sequence[Mapping[str, Any]], text: str, dimension: str)
         (start + len(text[:first].encode()), start + len(text[:stop].encode()))
         for first, stop in score_spans(text, dimension)
     ]
-    chosen: list[Mapping[str, Any]] = []
-    begin = 0
-    for token, piece in zip(logprobs, pieces, strict=True):
-        end = begin + len(piece)
-        if any(begin < stop and first < end for first, stop in spans):
-            chosen.append(token)
-        begin = end
-    return chosen
+    ends = list(accumulate(map(len, pieces)))
+    touching: set[int] = set()
+    for first, stop in spans:
+        touching.update(range(bisect_right(ends, first), bisect_left(ends, stop) + 1))
+    return [logprobs[index] for index in sorted(touching)]
 
 
-def _bytes(token: Mapping[str, Any]) -> bytes:
-    given = token.get("bytes")
+def _bytes(token: Token) -> bytes:
+    given = token.bytes
     if isinstance(given, list) and all(isinstance(each, int) and 0 <= each < 256 for each in given):
         return bytes(given)
-    return str(token.get("token", "")).encode(errors="replace")
+    return token.token.encode(errors="replace")
 
 
 def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
@@ -124,35 +123,27 @@ def _key(piece: str) -> str:
         return ""  # no name of a field is written like that
 
 
-def _all_or_nothing(
-    tokens: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T | None]
-) -> list[T]:
+def _all_or_nothing(tokens: Sequence[Token], read: Callable[[Token], T | None]) -> list[T]:
     """What is read of each token; nothing where one lacks it, for a mean over the rest would mislead."""
     found = [read(token) for token in tokens]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else []
 
 
-def _own(token: Mapping[str, Any]) -> float | None:
-    return _logprob(token.get("logprob"))
+def _own(token: Token) -> float | None:
+    return _logprob(token.logprob)
 
 
-def _tops(token: Mapping[str, Any]) -> list[float] | None:
+def _tops(token: Token) -> list[float] | None:
     """Log-probabilities of the alternatives; one of probability 0 adds nothing."""
-    tops = token.get("top_logprobs")
-    if not isinstance(tops, list):
-        return None
-    values = [_logprob(top.get("logprob")) if isinstance(top, Mapping) else None for top in tops]
-    if any(value is None for value in values):
-        return None
-    return [value for value in values if value is not None and value > -math.inf] or None
+    tops = [_logprob(top.logprob) for top in token.top_logprobs or ()]
+    values = [value for value in tops if value is not None]
+    return [value for value in values if value > -math.inf] or None if len(values) == len(tops) else None
 
 
-def _logprob(value: Any) -> float | None:
+def _logprob(value: float | None) -> float | None:
     """A log-probability: a number at most 0, but for rounding."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDING:
-        return None
-    return float(value)
+    return None if value is None or not value <= ROUNDING else value
 
 
 def _mean(values: Sequence[float]) -> float | None:
