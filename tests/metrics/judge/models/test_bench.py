@@ -1,6 +1,7 @@
 """A bench: many judges, one loop; what is under way is shared, and given up when it is closed."""
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import CancelledError
 
@@ -62,6 +63,30 @@ def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
     with pytest.raises(CancelledError):
         answers(bench, call(GPT)).result()
     assert "trivium-judges" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+@pytest.mark.parametrize("where", ["its own thread", "another"])
+def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(server, where):
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    bench.itself = bench  # only the garbage collector finds it
+    room = bench._room
+
+    async def find():
+        gc.collect()
+
+    answers(bench, call(GPT)).result()
+    gc.disable()
+    try:
+        del bench
+        if where == "another":
+            gc.collect()
+        else:
+            room.submit(find)
+            room._thread.join(60)
+    finally:
+        gc.enable()
+    assert not room._thread.is_alive()
+    assert room._loop.is_closed()
 
 
 def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server):

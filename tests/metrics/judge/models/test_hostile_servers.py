@@ -1,15 +1,19 @@
 """A server that never stops talking is cut short, and one that cannot prove who it is hears nothing."""
 
 import asyncio
+import gc
 import gzip
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
 import tracemalloc
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
 from trivium.metrics.judge.models.call import Call, Reply
@@ -201,3 +205,76 @@ def test_headers_that_are_no_text_mislead_nobody(monkeypatch, header, status):
     with listening(Wire(odd)) as url, pytest.raises(Trouble) as told:
         asked(monkeypatch, url)
     assert told.value.kind in ("limited" if status.startswith(b"429") else "failing", "lost")
+
+
+@contextmanager
+def nothing_left_open() -> Iterator[None]:
+    """What is left behind is told by the garbage collector."""
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        yield
+        gc.collect()
+    assert [str(each.message) for each in told] == []
+
+
+@contextmanager
+def one_visitor(serve: Callable[[socket.socket, threading.Event], None], **options: int) -> Iterator[int]:
+    """A server on a thread of its own that has one connection, until the end; its port."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for name, value in options.items():
+            level = socket.IPPROTO_TCP if name.startswith("TCP") else socket.SOL_SOCKET
+            listener.setsockopt(level, getattr(socket, name), value)
+
+        def work() -> None:
+            visitor, _ = listener.accept()
+            with visitor:
+                serve(visitor, over)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            over.set()
+            socket.create_connection(listener.getsockname()).close()  # in case that nobody came
+            thread.join()
+
+
+def test_a_server_that_does_not_say_goodbye_leaves_no_connection_open(monkeypatch, certificate):
+    signed, context = certificate
+    monkeypatch.setenv("SSL_CERT_FILE", str(signed))
+
+    def mute(visitor: socket.socket, over: threading.Event) -> None:
+        with context.wrap_socket(visitor, server_side=True) as secure:
+            secure.recv(65536)
+            secure.sendall(head(b"connection: close", b"content-length: %d" % len(ANSWER)) + ANSWER)
+            over.wait()  # a client that closes the connection over TLS is not answered
+
+    with one_visitor(mute) as port, nothing_left_open():
+        assert asked(monkeypatch, f"https://127.0.0.1:{port}/v1").text == "{}"
+
+
+def test_a_server_that_takes_no_request_in_leaves_no_connection_open(monkeypatch):
+    """Small pieces and buffers, so that most of the prompt is still to be sent when the client leaves."""
+    begun = threading.Event()
+
+    def deaf(visitor: socket.socket, over: threading.Event) -> None:
+        visitor.recv(1)
+        begun.set()
+        over.wait()
+
+    async def ask() -> None:
+        client = lean_client(NAME)
+        assert client is not None
+        asking = asyncio.create_task(client.send(msgspec.structs.replace(CALL, turns=("x" * 900_000,))))
+        await asyncio.to_thread(begun.wait)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await client.close()
+
+    with one_visitor(deaf, TCP_MAXSEG=536, SO_RCVBUF=4096) as port, nothing_left_open():
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+        asyncio.run(ask())

@@ -148,11 +148,12 @@ class _Room:
         with self._lock:
             already, self._stopped = self._stopped, True
             loop, thread = self._loop, self._thread
-        if loop is None or thread is None or thread is threading.current_thread():
+        if loop is None or thread is None:
             return
         if not already:
             loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        if thread is not threading.current_thread():  # where the garbage collector may find a dropped bench
+            thread.join()
 
     def _work(self) -> None:
         loop = self._loop

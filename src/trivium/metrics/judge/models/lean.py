@@ -2,9 +2,10 @@
 
 import asyncio
 import urllib.request
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from trivium.metrics.judge.models.call import Call, Reply
@@ -103,6 +104,7 @@ class LeanClient:
         self._read = read
         self._proxy = proxy
         self._session: aiohttp.ClientSession | None = None
+        self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._errors: dict[tuple[object, ...], Trouble] = {}
         self._screened: dict[str, bool] = {}
         self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
@@ -131,8 +133,13 @@ class LeanClient:
 
     async def close(self) -> None:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.close`."""
+        # The session forgets connections that it began to end, and a server may be slow at its part in that:
+        # to say goodbye over TLS, to take in what was being sent.
+        for transport in self._transports:
+            transport.abort()
         if self._session is not None:
             await self._session.close()
+        await asyncio.sleep(0)  # lets them notice
         await self._shaping.close()
         if self._usual is not None:
             await self._usual.close()
@@ -143,7 +150,7 @@ class LeanClient:
         import aiohttp
 
         if self._session is None:
-            self._session = _session(shape.url)
+            self._session = _session(shape.url, self._transports)
         sent = False
         try:
             async with self._session.post(
@@ -203,8 +210,16 @@ def proxy_of(url: str) -> str | None:
     return proxies.get(parts.scheme) or proxies.get("all")
 
 
-def _session(url: str) -> "aiohttp.ClientSession":
+def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aiohttp.ClientSession":
+    """A session that notes the transports of its connections."""
     import aiohttp
+
+    class Connector(aiohttp.TCPConnector):
+        async def connect(self, *args: Any, **kwargs: Any) -> "aiohttp.connector.Connection":
+            connection = await super().connect(*args, **kwargs)
+            if connection.transport is not None:
+                transports.add(connection.transport)
+            return connection
 
     secure: ssl.SSLContext | bool = True
     departures = aiohttp.TraceConfig()
@@ -214,7 +229,7 @@ def _session(url: str) -> "aiohttp.ClientSession":
 
         secure = httpx2.create_ssl_context()  # what the SDKs trust, SSL_CERT_FILE included
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=secure, keepalive_timeout=60),
+        connector=Connector(limit=0, ssl=secure, keepalive_timeout=60),
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "gzip, deflate"},

@@ -70,8 +70,8 @@ class UsualClient:
     async def send(self, call: Call, left: Left = unheard) -> Reply:
         """See :meth:`Client.send`."""
         if not self._entered:
+            await self._stack.enter_async_context(self._model)  # which counts: once more does no harm
             self._entered = True
-            await self._stack.enter_async_context(self._model)
         left()
         return await respond(self._model, call)
 
