@@ -1,8 +1,8 @@
 import asyncio
 import os
+import select
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -73,20 +73,15 @@ def test_output_that_is_no_text_fails_its_attempt():
     assert attempt.error == "the output is not UTF-8 (byte 2)"
 
 
-def is_gone(pid):
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return status.rpartition(")")[2].split()[0] == "Z"  # it has ended, only nobody has fetched it
-
-
 def wait_until_gone(pid):
-    for _ in range(10_000):
-        if is_gone(pid):
-            return True
-        os.sched_yield()
-    return False
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 60)[0])
+    finally:
+        os.close(handle)
 
 
 PARENT = """

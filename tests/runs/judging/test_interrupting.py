@@ -40,8 +40,9 @@ def cut_short(judged, store, condition, **whose) -> str:
 
     async def go() -> None:
         going = asyncio.create_task(tv.evaluate_async(judged, store=store, **whose))
-        while not condition():  # noqa: ASYNC110 - the server lives on another thread
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(300):
+            while not condition():  # noqa: ASYNC110 - the server lives on another thread
+                await asyncio.sleep(0.01)
         going.cancel()
         with pytest.raises(asyncio.CancelledError):
             await going
@@ -124,9 +125,11 @@ def test_ctrl_c_while_judging_ends_with_130_and_the_line_to_resume(tmp_path, pre
 
 def test_the_next_batches_are_judged_while_one_is_waited_for(tmp_path, monkeypatch, store):
     monkeypatch.setattr(pipeline, "ATTEMPTS_AT_ONCE", 4)
-    with provider(monkeypatch, latency=1.0) as server:
-        done = tv.evaluate(suite(16), outputs=recorded(tmp_path, 16), store=store)
-    assert server.peak_in_flight > 4, "one batch alone was in flight"
+    judged, whose = suite(16, timeout=600), {"outputs": recorded(tmp_path, 16)}
+    with provider(monkeypatch, plan=lambda _: HANG) as server:
+        cut = cut_short(judged, store, lambda: server.in_flight > 4, **whose)
+    with provider(monkeypatch):
+        done = tv.evaluate(judged, store=store, resume=cut, **whose)
     assert done.summary().metrics["clarity"].status == {"ok": 16}
 
 

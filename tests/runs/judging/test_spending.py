@@ -97,7 +97,7 @@ def test_no_other_model_is_asked_when_the_budget_is_used_up(store, monkeypatch):
 def test_what_came_to_an_unknown_end_is_charged_at_its_most(store, monkeypatch):
     plan = at({0: HANG, 1: RESET})
     with provider(monkeypatch, plan=plan) as server:
-        summary = run(suite(2, timeout=0.5, concurrency=1), store).summary()
+        summary = run(suite(2, timeout=2, concurrency=1), store).summary()
         usd, _ = billed(server)
     spent = summary.spent
     assert spent.unknown == 2

@@ -93,7 +93,7 @@ def test_a_judge_that_fails_leaves_the_panel_smaller_and_it_is_said(monkeypatch,
         return fault if question.model == "gpt-4o-mini" else at({})(question)
 
     server = JudgeServer(answer=by_model(gpt=clarity(5), claude=clarity(4)), plan=plan)
-    score = panel_of(monkeypatch, server, timeout=0.2 if fault is HANG else 60)
+    score = panel_of(monkeypatch, server, timeout=0.5 if fault is HANG else 60)
     assert (score.status, score.value) == ("ok", pytest.approx(0.9))
     (failed,) = score.detail["panel"]["failed"]
     assert failed["model"] == MINI

@@ -1,0 +1,10 @@
+"""A loop that is slow to hear is not taken for a blocked one."""
+
+import pytest
+
+from trivium.agents.adapters import own_loop
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    monkeypatch.setattr(own_loop, "HEARD_SECONDS", 60)
