@@ -54,7 +54,6 @@ REMEMBERED = 150.0
 JITTER, COARSE = 0.0004, 0.01
 """Seconds, and share of the time between requests, to which the time of a place's coming free is known."""
 
-
 EDGE, EDGE_WHERE_SLOW = 1.85, 2.5
 """Multiples of that which are waited on top: where a refusal is heard of at once, and where that takes as
 long as the next request does to come."""
