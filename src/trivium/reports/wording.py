@@ -131,4 +131,4 @@ def interval_note(summary: Summary) -> str | None:
     parts = [*methods, groups]
     if "seed" in summary.metadata:
         parts.append(f"seed {one_line(str(summary.metadata['seed']), at_most=20)}")
-    return f"{kind}: {', '.join(parts)}"
+    return f"{kind}: {'; '.join(parts)}"

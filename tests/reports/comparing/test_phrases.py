@@ -48,11 +48,11 @@ def test_what_it_needs_is_said_of_the_inconclusive_alone():
 
 
 def test_the_note_does_not_call_intervals_of_few_groups_by_their_level():
-    assert phrases.note(samples.comparison()).startswith("95 % intervals: cluster t, 40 groups;")
+    assert phrases.note(samples.comparison()).startswith("95 % intervals: cluster t; 40 groups;")
     few = {
         "composite": samples.delta(0.1, 0.1, groups=5),
         "time": samples.delta(0.1, None, groups=3, method=None),
     }
     assert phrases.note(samples.comparison(metrics=few)).startswith(
-        "Intervals meant as 95 %: cluster t, 3 to 5 groups;"
+        "Intervals meant as 95 %: cluster t; 3 to 5 groups;"
     )

@@ -87,5 +87,5 @@ def note(comparison: Comparison) -> str:
     if fewest < FEW_GROUPS:
         kind = f"Intervals meant as {share(comparison.level)}"
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
-    made = ", ".join([*methods, groups])
+    made = "; ".join([*methods, groups])
     return f"{kind}: {made}; p by {comparison.resamples:,} resamples of groups, seed {comparison.seed}"
