@@ -1,6 +1,5 @@
 """What holds for every test: no network beyond loopback, and no test fails for being slow."""
 
-import gc
 import ipaddress
 import os
 import signal
@@ -43,15 +42,6 @@ def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name in sys.modules.keys() - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(temporary):
             del sys.modules[name]
-
-
-@pytest.fixture(autouse=True)
-def _own_memory() -> Iterator[None]:
-    """The command has Python look for cycles seldom, for good; here a process goes on to the next test."""
-    before = gc.get_threshold()
-    yield
-    gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 def _is_loopback(address: Any) -> bool:

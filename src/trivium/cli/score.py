@@ -1,7 +1,5 @@
 """``trivium score``: score outputs and traces recorded elsewhere."""
 
-import gc
-import os
 from typing import Any
 
 import click
@@ -30,10 +28,8 @@ def score(suite: str, **given: Any) -> int:
     SUITE is a suite file, a file of cases, or a source that holds suite and outputs at once:
     tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
     """
-    _seek_no_work()
     from trivium.cli.evaluating import evaluate_and_present, load_suite
 
-    gc.freeze()  # what was imported stays
     outputs = given["outputs"]
     if outputs is None and given["attempts_of"] is None:
         if ":" not in suite:
@@ -49,12 +45,3 @@ def score(suite: str, **given: Any) -> int:
         attempts_of=given["attempts_of"],
         leave_one_out=given["leave_one_out"],
     )
-
-
-def _seek_no_work() -> None:
-    """Have nothing look for work that is not there: no agent is asked, no large matrix multiplied."""
-    from trivium.runs.engines.cycles import HARDLY
-
-    gc.set_threshold(*HARDLY)
-    # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")

@@ -12,6 +12,9 @@ from trivium.cli.overview import columns, overview
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
 """What is wrong when standard output, which has no name, cannot be written to."""
 
+_WITH_A_VALUE = {"--log-level", "--log-file"}
+"""Options before the command."""
+
 
 def main() -> None:
     """Entry point of ``trivium``."""
@@ -58,4 +61,29 @@ def _run(arguments: list[str]) -> int:
 
     # For good: Python's own would have everything looked through once more before the process ends.
     gc.set_threshold(*SELDOM)
+    if _command(arguments) == "score" and not {"-h", "--help"} & set(arguments):
+        _seek_no_work()
     return run_command(arguments)
+
+
+def _command(arguments: list[str]) -> str | None:
+    """The command among the arguments: the first that is no option, nor the value of one."""
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word in _WITH_A_VALUE:
+            next(words, None)
+    return None
+
+
+def _seek_no_work() -> None:
+    """Have nothing look for work that is not there: no agent is asked, no large matrix multiplied."""
+    from trivium.runs.engines.cycles import HARDLY
+
+    gc.set_threshold(*HARDLY)
+    # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    import trivium.cli.evaluating  # noqa: F401
+
+    gc.freeze()  # what was imported stays
