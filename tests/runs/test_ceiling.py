@@ -34,9 +34,9 @@ def test_the_same_encoder_gives_a_ceiling(store, tiny_folder):
     assert not [each for each in summary.warnings if "ceiling" in each]
 
 
-def test_a_fallback_is_not_read_against_an_encoder(store, tiny_folder, tmp_path):
+def test_a_fallback_is_not_read_against_an_encoder(store, tiny_folder):
     people(store, tiny_folder)
-    summary = agent(store, tmp_path / "nowhere").summary()
+    summary = agent(store, "no..such").summary()
     assert "similarity" not in summary.human_ceiling
     assert "jaccard" in summary.human_ceiling
     assert any(each.startswith("the human ceiling of similarity is left out") for each in summary.warnings)

@@ -98,17 +98,17 @@ def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it
     suite = tv.Suite(
         name="s",
         cases=[tv.Case(id="a", input="?", references=("x y",))],
-        settings=Settings(metrics=("semantic", "similarity"), encoder="/no/such/folder"),
+        settings=Settings(metrics=("semantic", "similarity"), encoder="no..such"),
     )
     warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
-    assert "\n".join(warnings).count("/no/such/folder is no folder") == 1
-    assert any(w.startswith("semantic has no score: /no/such/folder is no folder") for w in warnings)
+    assert "\n".join(warnings).count("no..such is no name") == 1
+    assert any(w.startswith("semantic has no score: no..such is no name") for w in warnings)
     assert any(w.startswith("similarity is a fallback in 1 of 1:") for w in warnings)
-    whatever = Settings(encoder="/no/such/folder")
+    whatever = Settings(encoder="no..such")
     suite = tv.Suite(name="s", cases=list(suite), settings=whatever)
     warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
     first, second = (w.partition(". ")[2] for w in warnings if " is a fallback in " in w)
-    assert first.startswith("without semantic: /no/such/folder is no folder here")
+    assert first.startswith("without semantic: no..such is no name on the Hugging Face hub")
     assert second == "without semantic"
 
 

@@ -10,7 +10,7 @@ from trivium.cli.options import split_names
 from trivium.cli.outcome import exit_code, interrupted, just_made, own_command_line, present
 from trivium.cli.progress import ProgressBar
 from trivium.cli.standard_output import kept_for_answers
-from trivium.errors import TriviumError
+from trivium.errors import EncoderUnavailable, InputError, Problem, TriviumError
 from trivium.runs.evaluate import evaluate
 from trivium.suites.suite import Suite
 
@@ -32,12 +32,23 @@ def load_suite(
         suite = suite.sample(sample, seed=suite.settings.seed)
     changes: dict[str, Any] = {}
     if encoder is not None:
+        _check_encoder(encoder)
         changes["encoder"] = encoder
     if repeats is not None:
         changes["repeats"] = repeats
     if at_once is not None:
         changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
     return suite.with_settings(**changes) if changes else suite
+
+
+def _check_encoder(name: str) -> None:
+    """Refuse an encoder that cannot be had, whether a folder or a name on the hub: it was asked for here."""
+    from trivium.metrics.text.encoders.loading import load
+
+    try:
+        load(name, tell=False)
+    except EncoderUnavailable as error:
+        raise InputError("", Problem("--encoder", str(error))) from None
 
 
 def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -> int:

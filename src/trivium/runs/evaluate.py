@@ -15,7 +15,7 @@ from trivium.agents.adapter import AgentAdapter
 from trivium.agents.adapters.own_loop import apart
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded.sources import Recorded, open_recorded
-from trivium.errors import InputError, TriviumError
+from trivium.errors import EncoderUnavailable, InputError, Problem, SuiteError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
@@ -97,6 +97,7 @@ async def evaluate_async(
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
     check_names(settings, source=f'suite "{loaded.name}"', also=loaded.settings.metrics or ())
     built = build_metrics(default_metrics(settings), settings)
+    _check_encoder(loaded, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_own_thread():
@@ -139,6 +140,21 @@ async def evaluate_async(
         await asyncio.to_thread(pipeline.close)
         watch.end()
     return _finished(opened, run, settings, following)
+
+
+def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
+    """Refuse an encoder that is named by its path, needed and not to be had; the hub may have any name."""
+    from trivium.metrics.text.encoders.loading import load
+    from trivium.metrics.text.encoders.sources import is_path
+
+    judged = settings.judge is not None and settings.judge.evidence_similarity == "encoder"
+    needed = any(each.name == "semantic" or (judged and each.tier == "judge") for each in metrics)
+    if not needed or settings.encoder is None or not is_path(settings.encoder):
+        return
+    try:
+        load(settings.encoder, tell=False)
+    except EncoderUnavailable as error:
+        raise SuiteError(f'suite "{suite.name}"', Problem("encoder", str(error))) from None
 
 
 class _Beginning:

@@ -58,12 +58,13 @@ def encoder_name(wanted: str | None = None) -> str:
     return wanted or os.environ.get(VARIABLE) or default
 
 
-def load(wanted: str | None = None, *, layer: int | None = None) -> Encoder:
+def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = True) -> Encoder:
     """The encoder, loaded when it is first asked for; a failure is remembered like a success.
 
     Args:
         wanted: A folder or a name on the hub; None leaves it to TRIVIUM_ENCODER and the defaults.
         layer: Hidden layer whose vectors are wanted, None for the last.
+        tell: Log a failure, which is then no error of the caller's.
 
     Raises:
         EncoderUnavailable: If it cannot be had; the text says what to install or fetch.
@@ -76,7 +77,8 @@ def load(wanted: str | None = None, *, layer: int | None = None) -> Encoder:
                 found = _load(name, layer)
                 log.info("semantic: encoder %s", describe(found))
             except EncoderUnavailable as error:
-                log.warning("semantic: no encoder: %s", error)
+                if tell:
+                    log.warning("semantic: no encoder: %s", error)
                 found = error
             _loaded[name, layer] = found
     if isinstance(found, EncoderUnavailable):

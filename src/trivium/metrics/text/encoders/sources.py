@@ -73,6 +73,11 @@ class Source(NamedTuple):
         return found
 
 
+def is_path(name: str) -> bool:
+    """Whether a folder or file is meant, and nothing that the hub could have."""
+    return Path(name).expanduser().exists() or not _HUB_NAME.fullmatch(name)
+
+
 def find(name: str, backends: Sequence[Backend]) -> Source:
     """The files of an encoder, fetched from the hub where they are not here yet.
 
