@@ -25,7 +25,7 @@ from trivium.runs.engines.local import ask_and_score
 from trivium.runs.gathering.following import Following
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
-from trivium.runs.own_thread import in_own_thread, run_in_own_thread
+from trivium.runs.own_thread import aside, in_own_thread, run_in_own_thread
 from trivium.runs.pipeline import Pipeline
 from trivium.runs.progress import Progress, Quiet
 from trivium.runs.provenance import provenance
@@ -137,7 +137,7 @@ async def evaluate_async(
             opened.finish(run, "interrupted", summary=None)
         raise
     finally:
-        await asyncio.to_thread(pipeline.close)
+        await aside(pipeline.close)
         watch.end()
     return _finished(opened, run, settings, following)
 

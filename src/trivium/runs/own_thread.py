@@ -61,6 +61,16 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return outcome[0]
 
 
+async def aside(work: Callable[[], object]) -> None:
+    """Do what may take a moment in another thread, or here where the interpreter ends and begins no more."""
+    try:
+        done = asyncio.get_running_loop().run_in_executor(None, work)
+    except RuntimeError:
+        work()
+    else:
+        await done
+
+
 def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
     """Run a task whatever others raise: asyncio stops its loop at the exceptions that end a process."""
     while not task.done():

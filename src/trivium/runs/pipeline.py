@@ -10,6 +10,7 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.gathering.following import Following
+from trivium.runs.own_thread import aside
 from trivium.runs.progress import Progress
 from trivium.store.chunks import chunks
 from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
@@ -140,7 +141,7 @@ class Pipeline:
         try:
             await asyncio.shield(scoring)
         except asyncio.CancelledError:
-            await asyncio.to_thread(self.close)
+            await aside(self.close)
             await asyncio.wait([scoring])
             raise
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,19 @@ def recorded(folder, count):
     return str(path)
 
 
+async def until(condition) -> None:
+    """The server lives on another thread."""
+    async with asyncio.timeout(300):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def cut_short(judged, store, condition, **whose) -> str:
     """A run that is cancelled once a condition holds; its id."""
 
     async def go() -> None:
         going = asyncio.create_task(tv.evaluate_async(judged, store=store, **whose))
-        async with asyncio.timeout(300):
-            while not condition():  # noqa: ASYNC110 - the server lives on another thread
-                await asyncio.sleep(0.01)
+        await until(condition)
         going.cancel()
         with pytest.raises(asyncio.CancelledError):
             await going
@@ -66,6 +72,25 @@ def test_cancelling_waits_for_no_judge(tmp_path, monkeypatch, store, asked):
         done = tv.evaluate(judged, store=store, resume=cut, **whose)
     assert server.counts["answered"] == CASES
     assert done.summary().metrics["clarity"].status == {"ok": CASES}
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "recorded"])
+def test_a_process_that_is_about_to_end_waits_for_no_judge(tmp_path, monkeypatch, store, asked):
+    """After a second Ctrl-C the interpreter begins no thread any more, and waits for those that there are."""
+    whose = {"agent": review} if asked else {"outputs": recorded(tmp_path, CASES)}
+    judged = suite(CASES, timeout=60, concurrency=CASES)
+    with provider(monkeypatch, plan=lambda _: HANG) as server, monkeypatch.context() as ending:
+
+        async def go() -> None:
+            going = asyncio.create_task(tv.evaluate_async(judged, store=store, **whose))
+            await until(lambda: server.in_flight == CASES)
+            ending.setattr("concurrent.futures.thread._shutdown", True)
+            going.cancel()
+            await asyncio.wait([going])
+            assert going.cancelled() or isinstance(going.exception(), RuntimeError)
+
+        asyncio.run(go())
+    assert "trivium-judges" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize("cache_mb", [500, 0], ids=["bound", "none-is-kept-that-nobody-needs"])

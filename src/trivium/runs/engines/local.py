@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from trivium.agents.adapter import AgentAdapter
 from trivium.agents.asking import ask
+from trivium.runs.own_thread import aside
 from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Due, Pipeline
 from trivium.store.records import StoredAttempt
 from trivium.suites.case import Case
@@ -71,7 +72,7 @@ async def ask_and_score(
         await asyncio.shield(working)
     except asyncio.CancelledError:
         # Nothing is waited for that would still have to be asked or judged, whatever stage is at work.
-        await asyncio.to_thread(pipeline.close)
+        await aside(pipeline.close)
         await _stop(askers)
         with suppress(asyncio.CancelledError):
             await working

@@ -1,10 +1,10 @@
 """Wiring: the judges of a run get its purse and its answers, both kept in the store as it goes."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from trivium.metrics.metric import Metric
+from trivium.runs.own_thread import aside
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -50,4 +50,4 @@ async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> 
         yield
         answers.over()
     finally:
-        await asyncio.to_thread(end)
+        await aside(end)
