@@ -89,6 +89,24 @@ def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
     asyncio.run(work())
 
 
+@pytest.mark.parametrize(
+    "budget",
+    [{"budget_usd": 2.2 * MOST_USD}, {"budget_tokens": int(2.2 * MOST_TOKENS)}],
+    ids=["usd", "tokens"],
+)
+def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(budget):
+    async def work():
+        one = purse(**budget)
+        first, _second = [await one.hold(CALL, about=ABOUT) for _ in range(2)]
+        waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        one.pay(first, reply(5, 5), billed=True)
+        await asyncio.wait_for(waiting, 30)
+
+    asyncio.run(work())
+
+
 def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most():
     async def work():
         books = RememberedBooks()
@@ -122,6 +140,15 @@ def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
             await purse(budget_usd=1.0).hold(call(model="other", provider="groq"), about=ABOUT)
 
     asyncio.run(work())
+
+
+def test_a_model_without_a_price_is_asked_on_a_budget_in_tokens():
+    async def work():
+        unpriced = call(model="other", provider="groq")
+        return await purse(budget_tokens=MOST_TOKENS).hold(unpriced, about=ABOUT)
+
+    hold = asyncio.run(work())
+    assert (hold.price, hold.usd, hold.tokens) == (None, 0.0, MOST_TOKENS)
 
 
 def test_a_provider_that_counts_more_than_the_bound_raises_it():
