@@ -103,7 +103,7 @@ def test_log_probabilities_are_there_where_their_tokens_spell_the_answer():
     def tokens(*pieces):
         return {"content": [{"token": each, "logprob": -0.5, "top_logprobs": []} for each in pieces]}
 
-    assert [each["token"] for each in chat(logprobs=tokens('{"a"', ": 1}")).logprobs] == ['{"a"', ": 1}"]
+    assert [each.token for each in chat(logprobs=tokens('{"a"', ": 1}")).logprobs] == ['{"a"', ": 1}"]
     assert chat(logprobs={"content": []}).logprobs is None
     assert chat(logprobs={"content": None}).logprobs is None
     assert read(chat(logprobs={"content": [{"token": 3}]})) == told()
@@ -121,6 +121,6 @@ def test_tokens_that_are_pieces_of_a_character_have_their_bytes():
     pieces = [b'{"a":"', b"\xf0\x9f", b"\x98\x80", b'"}']
     content = [{"token": "?", "logprob": -0.5, "bytes": list(each), "top_logprobs": []} for each in pieces]
     found = chat(content='{"a":"\U0001f600"}', logprobs={"content": content}).logprobs
-    assert [bytes(each["bytes"]) for each in found[1:3]] == pieces[1:3]
+    assert [bytes(each.bytes) for each in found[1:3]] == pieces[1:3]
     whole = [{"token": '{"a": 1}', "logprob": -0.5, "bytes": [1], "top_logprobs": []}]
-    assert "bytes" not in chat(logprobs={"content": whole}).logprobs[0]
+    assert chat(logprobs={"content": whole}).logprobs[0].bytes is None
