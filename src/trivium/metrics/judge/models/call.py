@@ -53,7 +53,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return blake2b(canonical, digest_size=32).hexdigest()
 
 
-class Alternative(msgspec.Struct, gc=False):
+class Alternative(msgspec.Struct, frozen=True, gc=False):
     """A token that might have stood in place of another.
 
     Attributes:
@@ -63,7 +63,7 @@ class Alternative(msgspec.Struct, gc=False):
     logprob: float | None = None
 
 
-class Token(msgspec.Struct, omit_defaults=True, gc=False):
+class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A token of an answer, and how probable it was.
 
     Attributes:

@@ -140,21 +140,14 @@ def thinned(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
 
 
 def _thin(given: dict[str, Any]) -> Token:
-    tops = given.get("top_logprobs") or ()
-    token = Token(
-        token=str(given.get("token", "")),
+    text, own = str(given.get("token", "")), given.get("bytes")
+    return Token(
+        token=text,
         logprob=_number(given.get("logprob")),
-        top_logprobs=[Alternative(_number(other.get("logprob"))) for other in tops],
-        bytes=given.get("bytes"),
+        top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
+        # A token that is a piece of a character is told by its bytes alone.
+        bytes=None if own is None or list(text.encode(errors="replace")) == own else own,
     )
-    return without_own_bytes(token)
-
-
-def without_own_bytes(token: Token) -> Token:
-    """A token that keeps its bytes only where it is a piece of a character, which they alone tell."""
-    if token.bytes is not None and list(token.token.encode(errors="replace")) == token.bytes:
-        token.bytes = None
-    return token
 
 
 def _number(value: Any) -> float | None:

@@ -4,14 +4,20 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from trivium.metrics.judge.models.call import MOST_TOKENS, Reply, Token
-from trivium.metrics.judge.models.usual import without_own_bytes
+from trivium.metrics.judge.models.call import MOST_TOKENS, Alternative, Reply, Token
+from trivium.metrics.judge.models.usual import thinned
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
+class _Told(msgspec.Struct, gc=False):
+    token: str
+    logprob: float
+    top_logprobs: list[Alternative] | None = None
+
+
 class _Logprobs(msgspec.Struct):
-    content: list[Token] | None = None
+    content: list[_Told] | None = None
 
 
 class _Function(msgspec.Struct):
@@ -115,7 +121,7 @@ def chat_reply(body: bytes) -> Reply | None:
         text=text,
         finish=finish,
         model=chat.model or "",
-        logprobs=_logprobs(getattr(choice, "logprobs", None), text),
+        logprobs=_logprobs(getattr(choice, "logprobs", None), text, body),
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
         cached_tokens=(details and details.cached_tokens) or 0,
@@ -123,15 +129,14 @@ def chat_reply(body: bytes) -> Reply | None:
     )
 
 
-def _logprobs(found: _Logprobs | None, text: str) -> list[Token] | None:
+def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[Token] | None:
     """Log-probabilities of the tokens of a text."""
     if found is None or not found.content:
         return None
-    if text in "".join([token.token for token in found.content]):  # else some token is a piece of a character
-        for token in found.content:
-            token.bytes = None
-        return found.content
-    return [without_own_bytes(token) for token in found.content]
+    if text in "".join([told.token for told in found.content]):
+        return [Token(told.token, told.logprob, told.top_logprobs) for told in found.content]
+    # Some token is a piece of a character, which its bytes tell.
+    return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
 
 
 def message_reply(body: bytes) -> Reply | None:
