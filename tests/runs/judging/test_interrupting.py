@@ -79,6 +79,7 @@ def test_a_process_that_is_about_to_end_waits_for_no_judge(tmp_path, monkeypatch
     """After a second Ctrl-C the interpreter begins no thread any more, and waits for those that there are."""
     whose = {"agent": review} if asked else {"outputs": recorded(tmp_path, CASES)}
     judged = suite(CASES, timeout=60, concurrency=CASES)
+    before = set(threading.enumerate())
     with provider(monkeypatch, plan=lambda _: HANG) as server, monkeypatch.context() as ending:
 
         async def go() -> None:
@@ -90,7 +91,10 @@ def test_a_process_that_is_about_to_end_waits_for_no_judge(tmp_path, monkeypatch
             assert going.cancelled() or isinstance(going.exception(), RuntimeError)
 
         asyncio.run(go())
-    assert "trivium-judges" not in {thread.name for thread in threading.enumerate()}
+    judges = [each for each in set(threading.enumerate()) - before if each.name == "trivium-judges"]
+    for thread in judges:
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in judges)
 
 
 @pytest.mark.parametrize("cache_mb", [500, 0], ids=["bound", "none-is-kept-that-nobody-needs"])
