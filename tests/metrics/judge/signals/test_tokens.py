@@ -129,6 +129,12 @@ def test_missing_alternatives_leave_only_their_signals_null():
     assert signals == NONE | {"token_msp": 0.75}
 
 
+@pytest.mark.parametrize("own", [None, [], [52]])
+def test_bytes_that_say_nothing_more_than_the_text_change_nothing(own):
+    tokens = [told('{"a":{"score":'), told("4", HALF) | {"bytes": own}, told("}}")]
+    assert token_signals(tokens, '{"a":{"score":4}}', "a", tokens="score")["token_msp"] == 0.5
+
+
 def test_an_impossible_alternative_adds_nothing():
     signals = token_signals([told("x", 0.0, [0.0, -math.inf])], "x", "a", tokens="all")
     assert signals == {"token_msp": 1.0, "token_pe": 0.0, "token_energy": 0.0}

@@ -146,7 +146,7 @@ def _thin(given: dict[str, Any]) -> Token:
         logprob=_number(given.get("logprob")),
         top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
         # A token that is a piece of a character is told by its bytes alone.
-        bytes=None if own is None or list(text.encode(errors="replace")) == own else own,
+        bytes=None if not own or list(text.encode(errors="replace")) == own else own,
     )
 
 
