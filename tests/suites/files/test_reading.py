@@ -93,3 +93,18 @@ def test_one_file_of_many_names_itself(tmp_path):
     path.write_text("[]")
     with pytest.raises(Malformed, match="is no JSON object"):
         read_mapping(path)
+
+
+@pytest.mark.parametrize("blank", ["", "\n", "\r\n\n", "  \n"])
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{"a": 1', "line 1, column 8"),
+        ('{"a": 1,\n "b": [2,\n 3', "line 3, column 3"),
+        ("{]", "line 1, column 2"),
+    ],
+)
+def test_a_text_that_is_cut_short_is_broken_where_it_ends(text, where, blank):
+    with pytest.raises(Malformed) as caught:
+        parse_json(text + blank)
+    assert caught.value.problem.where == where

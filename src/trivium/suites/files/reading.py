@@ -116,7 +116,9 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as wrong:
-        raise Malformed(f"line {wrong.lineno}, column {wrong.colno}", f"broken JSON: {wrong.msg}") from wrong
+        end = min(wrong.pos, len(text.rstrip()))  # of a text that is cut short, not of the blanks after it
+        line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end)
+        raise Malformed(f"line {line}, column {column}", f"broken JSON: {wrong.msg}") from wrong
     except RecursionError as wrong:
         raise Malformed("", "is nested too deeply") from wrong
     except ValueError as wrong:
