@@ -12,8 +12,8 @@ SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
 TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in FILES}
 
-MOST_LINES = 400
-MOST_FILES = 14
+MOST_LINES = 500
+MOST_FILES = 20
 ONE_FILE_EACH = {"cli": 24, "metrics/graph": 24}
 """Rooms that hold one file a command or a metric, with the most that they may hold."""
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
