@@ -85,3 +85,7 @@ class AgentFailure(Exception):
 
 class Blocked(AgentFailure):
     """A call that was given up held up what would have told it so; its text ends the reason."""
+
+
+class LacksResources(AgentFailure):
+    """This machine could not begin the call: it has no process, memory or file handle left."""

@@ -11,7 +11,15 @@ from time import perf_counter
 from trivium.agents.adapter import AgentAdapter, AgentFailure, Blocked, Reply, Request
 from trivium.agents.admission import admit
 from trivium.agents.attempt import Attempt
-from trivium.agents.failing import may_be_ctrl_c, reason, retry_after, shown, wait_seconds, worth_retrying
+from trivium.agents.failing import (
+    lacks_resources,
+    may_be_ctrl_c,
+    reason,
+    retry_after,
+    shown,
+    wait_seconds,
+    worth_retrying,
+)
 from trivium.agents.reply import NOTHING
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -20,6 +28,10 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0
 """How long a cancelled agent may take to clean up before it is left behind."""
+
+
+class NoRoom(Exception):
+    """This machine cannot make so many calls at once: the attempt is to be asked again when fewer are."""
 
 
 async def ask(
@@ -31,10 +43,12 @@ async def ask(
     seed: int,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     grace: float = GRACE_SECONDS,
+    alone: Callable[[], bool] = lambda: True,
 ) -> Attempt:
     """Ask an agent for one attempt of a case.
 
-    Nothing that the agent does raises here; only a cancellation (Ctrl-C) does. What a connection or a busy
+    Nothing that the agent does raises here; only a cancellation (Ctrl-C) does, and a machine without file
+    handles while other attempts are in flight, which the agent has no part in. What a connection or a busy
     server spoiled is tried again, up to ``limits.retries`` times; an attempt that ran out of time is not.
 
     Args:
@@ -45,10 +59,14 @@ async def ask(
         seed: The run's; every (case, repeat) gets its own from it.
         sleep: Waits that many seconds between tries.
         grace: Seconds that an agent over its time may take to clean up.
+        alone: Whether no other attempt is in flight.
 
     Returns:
         The attempt; ``seconds`` is the wall time of the try that counted, in seconds to the microsecond.
         ``metadata.tries`` counts the tries when there were several.
+
+    Raises:
+        NoRoom: If this machine lacks resources for the call and others are in flight.
     """
     own_seed = attempt_seed(seed, case.id, repeat)
     request = Request(case=case, repeat=repeat, seed=own_seed, output_bytes=limits.output_bytes)
@@ -65,6 +83,8 @@ async def ask(
             seconds = perf_counter() - started
             why = reason(error)
             log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
+            if lacks_resources(error) and not alone():
+                raise NoRoom(why) from error
             wait = _wait(error, tries, limits, rng)
             trace = error.trace if isinstance(error, AgentFailure) else None
         if isinstance(wait, str):

@@ -1,5 +1,6 @@
 """What a failed try means: the words for its error, and whether asking again may help."""
 
+import errno
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from random import Random
 from threading import current_thread, main_thread
 from typing import Any
 
-from trivium.agents.adapter import AgentFailure
+from trivium.agents.adapter import AgentFailure, LacksResources
 from trivium.masking import mask
 from trivium.suites.door import clean
 
@@ -22,6 +23,8 @@ _PASSING = frozenset({408, 425, 429})
 """HTTP statuses below 500 that may be gone the next time."""
 
 _LONGEST_CHAIN = 10
+
+_NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_passing_status(status: int) -> bool:
@@ -62,8 +65,10 @@ def worth_retrying(error: BaseException) -> bool:
     """Whether asking again may help: what a connection, a busy server or a ``retryable`` mark says.
 
     An explicit ``retryable`` attribute decides; else an HTTP status; else whether the error, or one
-    that it was raised from, is one of a connection.
+    that it was raised from, is one of a connection, or of this machine.
     """
+    if lacks_resources(error):
+        return True
     for link in _chain(error):
         said = getattr(link, "retryable", None)
         if isinstance(said, bool):
@@ -74,6 +79,14 @@ def worth_retrying(error: BaseException) -> bool:
         if isinstance(link, ConnectionError | TimeoutError) or _is_transport_error(link):
             return True
     return False
+
+
+def lacks_resources(error: BaseException) -> bool:
+    """Whether this machine had no file handle, process or memory left to make the call with."""
+    return any(
+        isinstance(link, LacksResources) or (isinstance(link, OSError) and link.errno in _NO_HANDLES)
+        for link in _chain(error)
+    )
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -1,6 +1,7 @@
 """Commands as agents: the input on standard input, the output on standard output."""
 
 import asyncio
+import errno
 import os
 import shlex
 import shutil
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from trivium.agents.adapter import AgentFailure, Reply, Request
+from trivium.agents.adapter import AgentFailure, LacksResources, Reply, Request
 from trivium.agents.admission import too_large
 from trivium.errors import AgentError
 from trivium.masking import mask
@@ -20,6 +21,9 @@ _STDERR_KEPT = 1_800
 """Bytes of the end of standard error that are kept for the reason."""
 
 _STDIN, _STDOUT = 0, 1
+
+_CANNOT_START = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""What a system says that can start no further process now."""
 
 
 class CommandAgent:
@@ -58,12 +62,17 @@ class CommandAgent:
             "TRIVIUM_REPEAT": str(request.repeat),
             "TRIVIUM_SEED": str(request.seed),
         }
-        transport, talk = await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Talk(request.output_bytes),
-            *self._arguments,
-            env=environment,
-            start_new_session=True,
-        )
+        try:
+            transport, talk = await asyncio.get_running_loop().subprocess_exec(
+                lambda: _Talk(request.output_bytes),
+                *self._arguments,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            if error.errno in _CANNOT_START:
+                raise LacksResources(f"the command cannot be started: {error.strerror}") from error
+            raise
         try:
             stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(_STDIN))
             stdin.write(_content(request.case.input))

@@ -1,18 +1,22 @@
 """The local engine: asks in this process, many attempts at once, each stored as soon as it is there."""
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
 from trivium.agents.adapter import AgentAdapter
-from trivium.agents.asking import ask
+from trivium.agents.asking import NoRoom, ask
 from trivium.runs.own_thread import aside
 from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Due, Pipeline
 from trivium.store.records import StoredAttempt
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
+
+log = logging.getLogger(__name__)
 
 Unasked = Iterator[tuple[int, Case, int]]
 """(position, case, repeat) of each attempt still to be asked."""
@@ -27,7 +31,8 @@ async def ask_and_score(
 
     Three stages run at once: askers, one thread that stores attempts, one that scores. Their queues are
     bounded, so that a slow stage holds up the ones before it instead of filling the memory. When this is
-    cancelled, what came back is still stored and scored.
+    cancelled, what came back is still stored and scored. Where the machine has no file handles for so many
+    attempts at once, fewer are in flight from then on.
 
     Args:
         due: What is asked.
@@ -39,10 +44,26 @@ async def ask_and_score(
     asked: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=at_once)
     kept: asyncio.Queue[Due | None] = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
 
+    put_off: deque[tuple[int, Case, int]] = deque()
+    working = at_once
+
+    def alone() -> bool:
+        return working == 1
+
     async def asker() -> None:
-        for position, case, repeat in due:
-            attempt = await ask(adapter, case, repeat, settings.limits, seed=settings.seed)
+        nonlocal working
+        while (one := put_off.popleft() if put_off else next(due, None)) is not None:
+            position, case, repeat = one
+            try:
+                attempt = await ask(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
+            except NoRoom as error:  # whoever still works asks it later
+                put_off.append(one)
+                level = logging.WARNING if working == at_once else logging.INFO
+                working -= 1
+                log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, working)
+                return
             await asked.put(StoredAttempt(position=position, attempt=attempt))
+        working -= 1
 
     def keep(batch: list[StoredAttempt]) -> list[Due]:
         pipeline.keep(batch)
@@ -60,22 +81,22 @@ async def ask_and_score(
             await _all_or_first_end(askers, [keeping, scoring])
         finally:
             await _stop(askers)
-            if any(stage.done() for stage in (keeping, scoring)):
-                # A stage ends before its time only by an error: nothing more can be stored.
-                await _stop([keeping, scoring])
-            else:
-                await asked.put(None)
-            await asyncio.gather(keeping, scoring)
+            end = asyncio.create_task(asked.put(None))
+            # A stage that fails takes nothing more: what waits for it would wait for ever.
+            await asyncio.wait([keeping, scoring], return_when=asyncio.FIRST_EXCEPTION)
+            await _stop([end, keeping, scoring])
+            for stage in sorted((keeping, scoring), key=asyncio.Task.cancelled):
+                stage.result()  # the error that ended one, rather than the cancellation of the other
 
-    working = asyncio.create_task(whole())
+    all_of_it = asyncio.create_task(whole())
     try:
-        await asyncio.shield(working)
+        await asyncio.shield(all_of_it)
     except asyncio.CancelledError:
         # Nothing is waited for that would still have to be asked or judged, whatever stage is at work.
         await aside(pipeline.close)
         await _stop(askers)
         with suppress(asyncio.CancelledError):
-            await working
+            await all_of_it
         raise
 
 

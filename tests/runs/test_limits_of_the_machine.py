@@ -1,0 +1,129 @@
+"""What the machine lacks (room on the disk, file handles) is neither the agent's failure nor a gate's."""
+
+import asyncio
+import errno
+import json
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.agents.asked import asked
+from trivium.agents.adapter import AgentFailure
+from trivium.agents.asking import NoRoom, ask
+from trivium.agents.loading import load_agent
+from trivium.suites.case import Case
+from trivium.suites.settings import Limits
+
+CASES = 40
+
+
+def _write_suite(folder: Path) -> None:
+    cases = [{"id": f"c{i}", "input": f"question {i}", "references": [f"question {i}"]} for i in range(CASES)]
+    success = {"metric": "jaccard", "at_least": 0.8}
+    suite = {
+        "name": "limits",
+        "metrics": ["jaccard", "success"],
+        "success": success,
+        "repeats": 2,
+        "cases": cases,
+    }
+    (folder / "suite.json").write_text(json.dumps(suite))
+
+
+def _trivium(folder: Path, *arguments: str, limits: str = "true") -> subprocess.CompletedProcess[str]:
+    shell = f'{limits} && exec "$0" "$@"'
+    command = ["sh", "-c", shell, sys.executable, "-m", "trivium", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("table", ["attempts", "evaluations"])
+def test_a_full_disk_is_said_plainly_whichever_stage_meets_it_and_the_run_can_be_resumed(tmp_path, table):
+    _write_suite(tmp_path)
+    store = ["--store", "s.db"]
+    assert (
+        _trivium(tmp_path, "run", "suite.json", "--agent", "cmd:cat", *store, "--sample", "1").returncode == 0
+    )
+    # SQLite's own words for a full disk, at the thirtieth row.
+    with sqlite3.connect(tmp_path / "s.db") as database:
+        database.execute(
+            f"CREATE TRIGGER full BEFORE INSERT ON {table} WHEN (SELECT count(*) FROM {table}) >= 30 "
+            "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+        )
+    stopped = _trivium(tmp_path, "run", "suite.json", "--agent", "cmd:cat", *store)
+    assert stopped.returncode == 2
+    assert "Error: sqlite:///s.db: the disk is full. What was stored is safe" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    (again,) = [line for line in stopped.stderr.splitlines() if "--resume" in line]
+
+    with sqlite3.connect(tmp_path / "s.db") as database:
+        database.execute("DROP TRIGGER full")
+    done = _trivium(tmp_path, *again.split()[1:], "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["passed"] == 2 * CASES
+
+
+def test_a_disk_that_is_full_for_good_is_said_plainly(tmp_path):
+    _write_suite(tmp_path)
+    command = ["run", "suite.json", "--agent", "cmd:cat", "--store", "s.db"]
+    stopped = _trivium(tmp_path, *command, limits="trap '' XFSZ; ulimit -f 200")
+    assert stopped.returncode == 2
+    assert "the disk cannot be read or written" in stopped.stderr or "the disk is full" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+
+
+def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(tmp_path):
+    _write_suite(tmp_path)
+    command = ["run", "suite.json", "--agent", "cmd:cat", "--at-once", "40", "--store", "s.db", "--json"]
+    done = _trivium(tmp_path, *command, limits="ulimit -n 64")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["attempts"], summary["passed"], summary["failures"]) == (2 * CASES, 2 * CASES, [])
+    assert done.stderr.count("Too many open files; fewer attempts are in flight from now on") == 1
+
+
+def _no_handles() -> OSError:
+    return OSError(errno.EMFILE, "Too many open files")
+
+
+def _in_a_chain() -> Exception:
+    try:
+        raise httpx.ConnectError("All connection attempts failed") from _no_handles()
+    except httpx.ConnectError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "error", [_no_handles(), _in_a_chain(), OSError(errno.ENFILE, "file table overflow")]
+)
+def test_lacking_file_handles_is_no_failure_of_the_agent_while_others_are_in_flight(error):
+    def agent(_question):
+        raise error
+
+    async def one(*, alone: bool):
+        adapter = load_agent(agent)
+        try:
+            limits = Limits(retries=0)
+            return await ask(adapter, Case(id="c", input="?"), 0, limits, seed=1, alone=lambda: alone)
+        finally:
+            await adapter.close()
+
+    with pytest.raises(NoRoom):
+        asyncio.run(one(alone=False))
+    assert asyncio.run(one(alone=True)).failed
+
+
+def test_alone_it_is_tried_again_and_then_the_attempt_says_why():
+    attempt = asked(lambda _: (_ for _ in ()).throw(_no_handles()), retries=1)
+    assert attempt.error == "OSError: [Errno 24] Too many open files (tried 2 times)"
+
+
+def test_other_errors_of_the_system_are_the_agents():
+    attempt = asked(lambda _: (_ for _ in ()).throw(socket.gaierror(socket.EAI_NONAME, "no such host")))
+    assert attempt.error is not None
+    assert "tried" not in attempt.error
+    assert asked(lambda _: (_ for _ in ()).throw(AgentFailure("no"))).error == "no"
