@@ -108,7 +108,7 @@ async def evaluate_async(
     opened = store if isinstance(store, Store) else Store(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     source = opened.run(attempts_of) if attempts_of is not None else None
-    begin = _Beginning(opened, loaded, settings, built, kind, source)
+    begin = _Beginning(opened, loaded, settings, built, kind, source, recorded)
     asked = _asked(adapter, outputs, source)
     named = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
@@ -168,6 +168,7 @@ class _Beginning:
         metrics: list[Metric],
         kind: RunKind,
         source: RunRecord | None,
+        recorded: Recorded | None,
     ) -> None:
         self._store = store
         self._suite = suite
@@ -175,6 +176,7 @@ class _Beginning:
         self._metrics = metrics
         self._kind = kind
         self._source = source
+        self._recorded = recorded
         self.already = 0
 
     def new(self, asked: str) -> RunRecord:
@@ -182,7 +184,12 @@ class _Beginning:
         if self._source is not None and self._source.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases are not those of run {self._source.id}")
         self._store.keep_cases(self._suite.digest, self._suite)
-        due = len(self._suite) * self._settings.repeats if self._source is None else self._source.due
+        if self._source is not None:
+            due = self._source.due
+        elif self._kind == "human":  # not every case need have outputs by people
+            due = None if self._recorded is None else len(self._recorded)
+        else:
+            due = len(self._suite) * self._settings.repeats
         return self._store.new_run(
             id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
             suite_name=self._suite.name,
@@ -190,8 +197,9 @@ class _Beginning:
             kind=self._kind,
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked)
-            | judge_provenance(self._metrics, self._settings),
-            due=None if self._kind == "human" else due,
+            | judge_provenance(self._metrics, self._settings)
+            | ({"notes": list(self._suite.notes)} if self._suite.notes else {}),
+            due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
 

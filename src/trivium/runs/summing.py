@@ -36,7 +36,7 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     """
     settings = msgspec.convert(run.settings, Settings)
     gathered = gathered or read_back(store, run, settings)
-    due = max(gathered.attempts, run.due or gathered.cases * settings.repeats)
+    due = max(gathered.attempts, run.due or (0 if run.kind == "human" else gathered.cases * settings.repeats))
     missing = due - gathered.attempts
     level = settings.level
     columns = _shown(gathered.columns, settings.metrics)
@@ -87,7 +87,11 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     return msgspec.structs.replace(
         summary,
         gates=gate_answers(settings, gathered.every_column),
-        warnings=(*warnings_of(summary, settings, gathered.columns, shown=set(columns)), *unlike),
+        warnings=(
+            *warnings_of(summary, settings, gathered.columns, shown=set(columns)),
+            *unlike,
+            *run.provenance.get("notes", ()),
+        ),
     )
 
 

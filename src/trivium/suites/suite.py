@@ -23,12 +23,14 @@ class Suite:
         cases: At least one; mappings with the keys of a case will do.
         settings: How it is asked and scored.
         description: What it is for.
+        notes: What was left out when its cases were read; reports repeat them.
     """
 
     name: str
     cases: Sequence[Case]
     settings: Settings = field(default_factory=Settings)
     description: str | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         from trivium.suites.checking import check_groups, checked_cases

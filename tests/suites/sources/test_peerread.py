@@ -4,6 +4,7 @@ import pytest
 
 from tests.goldens import data
 from trivium.errors import SuiteError
+from trivium.runs.evaluate import evaluate
 from trivium.suites.sources.peerread import human_outputs, without_margin_numbers
 from trivium.suites.suite import Suite
 
@@ -38,7 +39,7 @@ def folder(tmp_path):
                     PRESENTATION_FORMAT="Poster",
                     REVIEWER_CONFIDENCE="3.5",
                 ),
-                review("Bad.", IS_META_REVIEW=False, CLARITY=True),
+                review("Bad.", IS_META_REVIEW=False, CLARITY=True, RECOMMENDATION="2"),
             ],
         },
     )
@@ -87,7 +88,7 @@ def test_each_paper_is_a_case(folder):
         "reviews": [
             {"place": 1, "scores": {"recommendation": 4, "clarity": 2, "reviewer_confidence": 3.5},
              "presentation_format": "Poster"},
-            {"place": 2, "scores": {}},
+            {"place": 2, "scores": {"recommendation": 2}},
         ],
     }  # fmt: skip
 
@@ -171,10 +172,116 @@ def test_only_runs_of_rising_numbers_are_a_margin(text, left):
     assert without_margin_numbers(text) == left
 
 
+ENTRIES_OF_ICLR = [
+    review("Sound work.", IS_META_REVIEW=True),
+    review("We accept it.", IS_META_REVIEW=False, TITLE="ICLR committee final decision"),
+    review("We thank all the reviewers.", IS_META_REVIEW=False, TITLE="Paper updates"),
+    review("Sound work.", IS_META_REVIEW=False, RECOMMENDATION=8, REVIEWER_CONFIDENCE=4, CLARITY=5),
+    review("Not for us.", IS_META_REVIEW=False, RECOMMENDATION=3, REVIEWER_CONFIDENCE=2),
+    review("What is the prior?", IS_META_REVIEW=False),
+    review("", IS_META_REVIEW=False, CLARITY=5, IS_ANNOTATED=True),
+]
+"""The shape of ICLR 2017's files, texts shortened: everything stands there twice."""
+
+
+@pytest.fixture
+def iclr(tmp_path):
+    for name in ("316", "325"):
+        paper = {"id": name, "title": f"Paper {name}", "reviews": ENTRIES_OF_ICLR * 2, "accepted": True}
+        write(tmp_path / f"iclr_2017/dev/reviews/{name}.json", paper)
+    return tmp_path / "iclr_2017"
+
+
+def test_each_review_counts_once_and_questions_answers_and_decisions_are_none(iclr):
+    suite = Suite.load(f"peerread:{iclr}")
+    case = suite.case("316")
+    assert case.references == ("Sound work.", "Not for us.")
+    assert [one["place"] for one in case.metadata["reviews"]] == [3, 4]
+    assert "meta_reviews" not in case.metadata  # the entry so marked repeats a reviewer's report
+    assert case.metadata["left_out"] == {"repeated": 2, "not_reviews": 8}
+    (note,) = suite.notes
+    assert note == (
+        "entries of iclr_2017's review files that were left out: 4 repeated, 16 without a recommendation "
+        "(questions, answers, decisions)"
+    )
+    outputs = human_outputs(iclr)
+    assert [(o.case, o.repeat, o.other_references) for o in outputs][:2] == [
+        ("316", 3, ("Not for us.",)),
+        ("316", 4, ("Sound work.",)),
+    ]
+
+
+def test_the_ceiling_of_doubled_reviews_is_that_of_two_people(iclr, tmp_path):
+    source = f"peerread:{iclr}"
+    run = evaluate(
+        source, outputs=source, leave_one_out=True, metrics=["jaccard"], store=str(tmp_path / "store.db")
+    )
+    summary = run.summary()
+    assert (summary.attempts, summary.missing) == (4, 0)
+    assert summary.metrics["jaccard"].mean == 0.0  # no word in common
+    assert [warning for warning in summary.warnings if "4 repeated, 16 without" in warning]
+
+
+def test_a_review_that_stands_twice_in_a_file_of_reviews_counts_once(tmp_path):
+    one = review("Good paper.\nAccept.", RECOMMENDATION="4")
+    write(
+        tmp_path / "acl/dev/reviews/1.json",
+        {
+            "id": "1",
+            "reviews": [one, review("Bad.", RECOMMENDATION="1"), {**one, "comments": "Good paper. Accept. "}],
+        },
+    )
+    assert Suite.load(f"peerread:{tmp_path / 'acl'}").case("1").references == ("Good paper.\nAccept.", "Bad.")
+
+
+def test_papers_without_reviews_are_not_missing(folder, tmp_path):
+    source = f"peerread:{folder}"
+    run = evaluate(
+        source, outputs=source, leave_one_out=True, metrics=["jaccard"], store=str(tmp_path / "store.db")
+    )
+    assert (run.summary().attempts, run.summary().missing) == (2, 0)
+
+
+def test_broken_papers_are_left_out_on_wish_and_named(folder, tmp_path):
+    write(folder / "dev/reviews/7.json", "{")
+    write(folder / "train/parsed_pdfs/9.pdf.json", {"metadata": []})
+    with pytest.raises(
+        SuiteError, match=r"to go on without broken papers: peerread:.*conf_2020\?skip_broken"
+    ):
+        Suite.load(f"peerread:{folder}")
+    suite = Suite.load(f"peerread:{folder}?skip_broken")
+    assert (suite.name, [case.id for case in suite]) == ("conf_2020", ["dev/9", "x", "10"])
+    (note,) = suite.notes
+    assert note.startswith("2 papers were left out, their files being broken: ")
+    assert "7.json: line 1, column 2: broken JSON" in note
+    assert '9.pdf.json: has no mapping "metadata"' in note
+    source = f"peerread:{folder}?skip_broken"
+    run = evaluate(
+        source, outputs=source, leave_one_out=True, metrics=["jaccard"], store=str(tmp_path / "store.db")
+    )
+    assert note in run.summary().warnings
+    (tmp_path / "s.yaml").write_text("peerread: conf_2020?skip_broken=true")
+    assert len(Suite.load(tmp_path / "s.yaml")) == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("skip_borken", 'unknown option "skip_borken". Did you mean "skip_broken"?'),
+        ("skip_broken=yes", 'skip_broken: found the text "yes", expected true or false'),
+    ],
+)
+def test_a_wrong_option_is_named(folder, query, said):
+    with pytest.raises(SuiteError) as caught:
+        Suite.load(f"peerread:{folder}?{query}")
+    assert said in str(caught.value)
+
+
 def test_the_sample_is_read_whole():
     folder = data("peerread/acl_2017")
     suite = Suite.load(f"peerread:{folder}")
     assert len(suite) == 11
+    assert suite.notes == ()
     assert sum(len(case.references) for case in suite) == 20
     assert all(len(r["scores"]) == 9 for case in suite for r in case.metadata["reviews"])
     assert {tag: len(cases) for tag, cases in suite.tags.items()} == {"acl_2017": 11, "dev": 7, "test": 4}

@@ -64,7 +64,13 @@ def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), so
     if found is None or not len(found.cases):
         raise SuiteError(source, "holds no case")
     cases: Any = found.cases
-    return cls(name=name or found.name or source, cases=cases, settings=settings, description=description)
+    return cls(
+        name=name or found.name or source,
+        cases=cases,
+        settings=settings,
+        description=description,
+        notes=found.notes,
+    )
 
 
 def _text(keys: dict[str, Any], key: str, problems: list[Problem]) -> str | None:

@@ -2,26 +2,44 @@
 
 A folder in PeerRead's layout, ``{train,dev,test}/reviews/*.json`` with ``parsed_pdfs/*.pdf.json`` beside it,
 becomes a suite: one case a paper. One split, or a folder of several venues, will do as well.
+``FOLDER?skip_broken`` leaves out papers whose files cannot be read, and names them.
+
+A file's ``reviews`` also hold what is no reviewer's report, and each entry may stand there twice (ICLR 2017:
+questions, authors' answers, the committee's decision, none of them marked). Where any entry carries what the
+venue's form asks of a reviewer (:data:`REVIEWER_FIELDS`), those without it are left out; equal texts count
+once. What is left out is counted in the case's metadata and in the notes of the suite.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from trivium.errors import Problem, SuiteError
-from trivium.suites.checking import cases_of, raise_any
+from trivium.suites.checking import MOST_PROBLEMS, cases_of, raise_any
 from trivium.suites.files.reading import Malformed, read_mapping
 from trivium.suites.sources.registry import Found
+from trivium.suites.validation import describe, unknown_key
 
 FEWEST_MARGIN_NUMBERS = 5
 """Lines that hold nothing but rising numbers are a margin's line numbers from this many on."""
 
 SPLITS = ("train", "dev", "test")
 META = ("is_meta_review", "IS_META_REVIEW")
+REVIEWER_FIELDS = ("RECOMMENDATION", "REVIEWER_CONFIDENCE")
+"""What a reviewer's form asks and no question, answer or decision has. (Aspect scores do not tell: annotators
+gave some to questions too.)"""
+
+REPEATED, NOT_REVIEWS = "repeated", "not_reviews"
+"""Why entries of a file are left out."""
+
+PAPERS_NAMED = 5
+"""Broken papers that a note names; the others are counted."""
 
 
 class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +78,21 @@ class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.outputs)
 
 
-class _Paper(msgspec.Struct, frozen=True, kw_only=True):
+class _Entries(msgspec.Struct, frozen=True, kw_only=True):
+    """What the entries of a file of reviews are.
+
+    Attributes:
+        reviews: Place and content of every review by a person, each once.
+        meta: Texts of the meta reviews that repeat no review, each once.
+        left_out: Count of the other entries by why they are left out.
+    """
+
+    reviews: list[tuple[int, dict[str, Any]]]
+    meta: list[str]
+    left_out: dict[str, int]
+
+
+class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A file of reviews, with the id its case has in the suite."""
 
     id: str
@@ -75,50 +107,71 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True):
     def venue(self) -> str:
         return self.path.parent.parent.parent.name if self.split in SPLITS else ""
 
-    @property
-    def reviews(self) -> list[tuple[int, dict[str, Any]]]:
-        """Place and content of every review."""
-        reviews = self.raw.get("reviews")
-        return [
-            (i, one)
-            for i, one in enumerate(reviews if isinstance(reviews, list) else [])
-            if isinstance(one, dict)
+    @cached_property
+    def entries(self) -> _Entries:
+        """The entries of the file, sorted out."""
+        listed = self.raw.get("reviews")
+        placed = [
+            (place, entry)
+            for place, entry in enumerate(listed if isinstance(listed, list) else [])
+            if isinstance(entry, dict)
         ]
+        plain = [(place, entry) for place, entry in placed if not _is_meta(entry)]
+        filled_in = [(place, entry) for place, entry in plain if _is_of_a_reviewer(entry)]
+        reviews = {_same(entry): (place, entry) for place, entry in reversed(filled_in or plain)}
+        meta = {_same(entry): _comments(entry) for _, entry in placed if _is_meta(entry) and _comments(entry)}
+        repeated = len(filled_in or plain) - len(reviews)
+        left_out = {REPEATED: repeated, NOT_REVIEWS: len(plain) - len(filled_in or plain)}
+        return _Entries(
+            reviews=sorted(reviews.values(), key=lambda placed: placed[0]),
+            meta=[text for same, text in meta.items() if same not in reviews],
+            left_out={why: count for why, count in left_out.items() if count},
+        )
 
     @property
     def human(self) -> list[tuple[int, str]]:
-        """Place and text of every review that is no meta review and says something."""
-        return [(i, _comments(one)) for i, one in self.reviews if not _is_meta(one) and _comments(one)]
+        """Place and text of every review that says something."""
+        return [(place, _comments(review)) for place, review in self.entries.reviews if _comments(review)]
 
 
-def read(folder: Path) -> Found:
+def read(path: Path) -> Found:
     """The papers of a folder as cases.
 
     Raises:
-        SuiteError: If there are no reviews below the folder, or files are broken.
+        SuiteError: If there are no reviews below the folder, or files are broken and not to be skipped.
     """
+    folder, skip_broken = _folder_of(path)
+    papers, problems = _papers(folder)
     raw = []
-    problems: list[Problem] = []
-    for paper in _papers(folder):
+    left_out: Counter[str] = Counter()
+    for paper in papers:
         try:
             raw.append((str(paper.path), _case(paper)))
         except Malformed as malformed:
             problems.append(malformed.problem)
-    raise_any(problems, str(folder))
-    cases, problems = cases_of(raw)
-    raise_any(problems, str(folder))
-    return Found(folder.resolve().name, cases, {})
+        else:
+            left_out.update(paper.entries.left_out)
+    if not skip_broken:
+        _raise_broken(problems, folder)
+    cases, wrong = cases_of(raw)
+    raise_any(wrong, str(folder))
+    name = folder.resolve().name
+    return Found(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
 
 
-def human_outputs(folder: str | Path) -> HumanOutputs:
+def human_outputs(path: str | Path) -> HumanOutputs:
     """Every human review of a folder against the paper's other human reviews: the human ceiling.
 
     Args:
-        folder: As for ``peerread:FOLDER``; the cases are those of that suite.
+        path: As for ``peerread:FOLDER``; the cases are those of that suite.
     """
+    folder, skip_broken = _folder_of(Path(path))
+    papers, problems = _papers(folder)
+    if not skip_broken:
+        _raise_broken(problems, folder)
     outputs = []
     alone = 0
-    for paper in _papers(Path(folder)):
+    for paper in papers:
         human = paper.human
         if len(human) == 1:
             alone += 1
@@ -129,8 +182,50 @@ def human_outputs(folder: str | Path) -> HumanOutputs:
     return HumanOutputs(outputs=tuple(outputs), alone=alone)
 
 
-def _papers(folder: Path) -> list[_Paper]:
-    """Every file of reviews, in the order of its path, with numbers in order of size."""
+def _folder_of(path: Path) -> tuple[Path, bool]:
+    """The folder that a source names, and whether broken papers of it are skipped."""
+    name, _, query = str(path).partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    wrong = [
+        Problem("", unknown_key(key, ["skip_broken"]).replace("key", "option", 1))
+        for key in options
+        if key != "skip_broken"
+    ]
+    said = options.get("skip_broken", "false")
+    if said not in {"", "true", "false"}:
+        wrong.append(Problem("skip_broken", f"found {describe(said)}, expected true or false"))
+    raise_any(wrong, str(path))
+    return Path(name), said != "false"
+
+
+def _raise_broken(problems: list[Problem], folder: Path) -> None:
+    if problems:
+        remedy = Problem("", f"to go on without broken papers: peerread:{folder}?skip_broken")
+        shown = problems[:MOST_PROBLEMS]
+        raise SuiteError(str(folder), [*shown, remedy], left_out=len(problems) - len(shown))
+
+
+def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator[str]:
+    """What a reader of the suite's figures must know of what the folder holds besides."""
+    said = [
+        f"{left_out[why]:,} {what}"
+        for why, what in (
+            (REPEATED, "repeated"),
+            (NOT_REVIEWS, "without a recommendation (questions, answers, decisions)"),
+        )
+        if left_out[why]
+    ]
+    if said:
+        yield f"entries of {name}'s review files that were left out: {', '.join(said)}"
+    if broken:
+        named = "; ".join(str(problem) for problem in broken[:PAPERS_NAMED])
+        more = f"; and {len(broken) - PAPERS_NAMED:,} more" if len(broken) > PAPERS_NAMED else ""
+        papers = "paper was" if len(broken) == 1 else "papers were"
+        yield f"{len(broken):,} {papers} left out, their files being broken: {named}{more}"
+
+
+def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
+    """Every file of reviews, in the order of its path, with numbers in order of size; and the broken ones."""
     if not folder.is_dir():
         raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
     found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
@@ -146,8 +241,7 @@ def _papers(folder: Path) -> list[_Paper]:
             papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
         except Malformed as malformed:
             problems.append(malformed.problem)
-    raise_any(problems, str(folder))
-    return _told_apart(papers)
+    return _told_apart(papers), problems
 
 
 def _numbers_by_size(name: str) -> tuple[bool, int, str]:
@@ -182,7 +276,7 @@ def _paper_id(raw: dict[str, Any], path: Path) -> str:
 
 def _case(paper: _Paper) -> dict[str, Any]:
     title = _text(paper.raw.get("title"))
-    meta = [_comments(review) for _, review in paper.reviews if _is_meta(review) and _comments(review)]
+    entries = paper.entries
     return {
         "id": paper.id,
         "input": f"Review this paper.\n\n{title}" if title else "Review this paper.",
@@ -194,10 +288,10 @@ def _case(paper: _Paper) -> dict[str, Any]:
             "title": title,
             "reviews": [
                 {"place": place, "scores": _scores(review), **_presentation(review)}
-                for place, review in paper.reviews
-                if not _is_meta(review)
+                for place, review in entries.reviews
             ],
-            **({"meta_reviews": meta} if meta else {}),
+            **({"meta_reviews": entries.meta} if entries.meta else {}),
+            **({"left_out": entries.left_out} if entries.left_out else {}),
         },
     }
 
@@ -267,6 +361,15 @@ def _presentation(review: dict[str, Any]) -> dict[str, str]:
 
 def _is_meta(review: dict[str, Any]) -> bool:
     return any(review.get(key) is True for key in META)
+
+
+def _is_of_a_reviewer(entry: dict[str, Any]) -> bool:
+    return any(entry.get(field) is not None for field in REVIEWER_FIELDS)
+
+
+def _same(entry: dict[str, Any]) -> str:
+    """What entries have in common that are one: the words of their text, or all where there is none."""
+    return " ".join(_comments(entry).split()) or repr(sorted(entry.items()))
 
 
 def _comments(review: dict[str, Any]) -> str:

@@ -19,11 +19,19 @@ SOURCES = {
 
 
 class Found(NamedTuple):
-    """What a source holds: a name for the suite, its cases, and the raw settings that suit them."""
+    """What a source holds.
+
+    Attributes:
+        name: For the suite.
+        cases: Its cases.
+        settings: The raw settings that suit them.
+        notes: What a report must say of the source, such as what was left out of it.
+    """
 
     name: str
     cases: Cases
     settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 NAMED = frozenset({"hf"})
