@@ -17,7 +17,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
 LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
-ROOMS := metrics suites traces agents runs store inspect_logs integrations
+ROOMS := metrics suites traces agents runs store trust reports cli inspect_logs integrations
 
 .PHONY: demo test lint check bench docs mutants lock clean
 

@@ -1,4 +1,4 @@
-"""The oracles and real data beside the project; tests that need them skip, with the reason, elsewhere."""
+"""Oracles and real data: small oracles in ``goldens/``; tests of the rest skip without ``../shared``."""
 
 import json
 from functools import cache
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+OWN = Path(__file__).resolve().parent / "goldens"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def golden(name: str) -> list[dict[str, Any]]:
-    """The lines of an oracle file, or a skip."""
-    return _lines(_there(SHARED / "golden" / name))
+    """The lines of an oracle file: the one in ``goldens/``, else the one in ``../shared``, else a skip."""
+    return _lines(OWN / name if (OWN / name).exists() else _there(SHARED / "golden" / name))
 
 
 def data(relative: str) -> Path:

@@ -92,6 +92,17 @@ def test_the_first_run_of_a_suite_has_none_before_it(run, outcome):
     assert "is the first of small: there is none to compare it with" in err
 
 
+def test_peoples_own_run_is_no_base(outcome):
+    papers = f"peerread:{Path(__file__).parents[2] / 'examples' / 'paper_review' / 'papers'}"
+    code, _, err = outcome("score", papers, "--leave-one-out", "--metrics", "jaccard")
+    assert code == 0, err
+    Path("agent.py").write_text("def review(paper):\n    return 'A fine paper.'\n")
+    outcome("run", papers, "--agent", "agent.py:review", "--metrics", "jaccard")
+    code, _, err = outcome("compare")
+    assert code == 2
+    assert "there is none to compare it with" in err
+
+
 def test_a_run_that_is_not_there_ends_with_2(run, outcome):
     code, out, err = outcome("compare", run(15), "nothing")
     assert (code, out) == (2, "")

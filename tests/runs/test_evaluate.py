@@ -116,6 +116,18 @@ class TestResuming:
         with pytest.raises(InputError, match="its settings have changed since run"):
             tv.evaluate(told_suite(2, seed=7), agent=Says({}), store=store, resume=run.id)
 
+    def test_with_another_agent_or_outputs_is_refused(self, store, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "agents.py").write_text(
+            "def one(question):\n    return '1'\n\n\ndef two(question):\n    return '0'\n"
+        )
+        (tmp_path / "outputs.jsonl").write_text('{"case": "q0", "output": "1"}\n')
+        run = tv.evaluate(told_suite(2), agent="agents.py:one", store=store)
+        for other in ({"agent": "agents.py:two"}, {"outputs": "outputs.jsonl"}):
+            with pytest.raises(InputError, match=rf"run {run.id} is of agents\.py:one: nothing else can"):
+                tv.evaluate(told_suite(2), **other, store=store, resume=run.id)
+        assert tv.evaluate(told_suite(2), agent="agents.py:one", store=store, resume=run.id).id == run.id
+
 
 def _interrupted(suite, store) -> str:
     """A run that Ctrl-C ended after three attempts."""

@@ -10,6 +10,7 @@ from tests.integrations.pytest_plugin.sessions import (
     session,
     write_tests,
 )
+from trivium.store.store import Store
 
 pytest_plugins = ["pytester"]
 
@@ -158,3 +159,29 @@ def test_a_run_is_compared_with_the_one_before_it(folder: pytest.Pytester) -> No
     other = session(folder, "--trivium-compare", base)
     assert other.ret == pytest.ExitCode.USAGE_ERROR  # another suite of the same name: nothing in common
     other.stdout.fnmatch_lines(["*--trivium-compare: capitals: *no case and repeat in common*"])
+
+
+def test_the_previous_run_is_a_finished_one_from_before_the_session(folder: pytest.Pytester) -> None:
+    record_answers(folder, "same.jsonl", wrong=set())
+    record_answers(folder, "worse.jsonl", wrong=set(range(0, 60, 2)))
+    write_tests(folder, ASSERTING_ALL, mark='"many.yaml", outputs="same.jsonl"')
+    assert session(folder).ret == 0
+    (done,) = runs(folder)
+    with Store(f"sqlite:///{folder.path}/.trivium/store.db") as store:
+        finished = store.run(done)
+        store.new_run(  # what an interruption leaves behind
+            id="interrupted",
+            suite_name=finished.suite_name,
+            suite=finished.suite,
+            kind=finished.kind,
+            settings=finished.settings,
+            provenance=finished.provenance,
+        )
+    first, second = (
+        f'@pytest.mark.trivium("many.yaml", outputs="{name}.jsonl")\n'
+        f"def test_{name}(trivium_run):\n    assert trivium_run\n"
+        for name in ("same", "worse")
+    )
+    folder.makepyfile(test_both=f"import pytest\n\n\n{first}\n\n{second}")
+    both = session(folder, "test_both.py", "--trivium-compare", "previous")
+    both.stdout.fnmatch_lines([f"*compared with {done}: pass*", f"*compared with {done}: fail*"])
