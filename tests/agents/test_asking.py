@@ -128,6 +128,14 @@ def test_a_server_that_says_when_is_not_asked_earlier(header):
     assert waits == [7.0]
 
 
+def test_a_wait_that_the_cause_of_an_error_asks_for_is_kept():
+    wrapped = RuntimeError("the model cannot be asked")
+    wrapped.__cause__ = Refused(429, {"Retry-After": "7"})
+    waits = Waits()
+    asked(Failing(wrapped), waits=waits)
+    assert waits == [7.0]
+
+
 def test_a_date_in_retry_after_counts_from_now():
     waits = Waits()
     then = datetime.now(UTC) + timedelta(seconds=100)

@@ -205,3 +205,19 @@ def test_every_row_of_scores_has_every_column_and_every_attempt_says_which_it_is
     assert [(each["case"], each["repeat"]) for each in attempts] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     table = outcome(capsys, "export", "--what", "attempts", "--format", "csv")[1].splitlines()
     assert [line.split(",")[1] for line in table if line[:2] in {"a,", "b,"}] == ["0", "1", "0", "1"]
+
+
+def test_stable_rows_of_a_composite_with_times_are_equal_bytes(capsys):
+    suite = json.loads(Path("suite.json").read_text())
+    suite |= {"metrics": ["jaccard", "success", "time"], "composite": {"weights": {"time": 1, "success": 1}}}
+    Path("timed.json").write_text(json.dumps(suite))
+    written = []
+    for seconds in (0.5, 90.0):
+        lines = [{"case": case, "repeat": repeat, "output": "x", "seconds": seconds}
+                 for case in "ab" for repeat in (0, 1)]  # fmt: skip
+        Path("timed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        outcome(capsys, "score", "timed.json", "--outputs", "timed.jsonl", "--quiet")
+        written.append(outcome(capsys, "export", "--format", "jsonl", "--stable")[1])
+    assert written[0] == written[1]
+    composites = [row for row in map(json.loads, written[0].splitlines()) if row["metric"] == "composite"]
+    assert {row["case"]: row["value"] for row in composites} == {"a": 1.0, "b": 0.0}

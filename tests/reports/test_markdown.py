@@ -62,6 +62,19 @@ def test_prose_is_never_markup_never_a_mention_never_a_link(text):
     assert not re.search(r"@\w", seen)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["http://evil.example/x", "see HTTPS://evil.example", "ftp://evil.example", "www.evil.example",
+     "WWW.evil.example", "@everyone", "#12", "GH-12", "gh-12"],
+)  # fmt: skip
+def test_no_address_mention_or_number_becomes_a_link(text):
+    # What GitHub makes links of by itself: a scheme, "www.", a mention, the number of an issue.
+    becomes_a_link = re.compile(r"\w+://[^\s\u200b]|www\.|@\w|#\d|GH-\d", re.IGNORECASE)
+    assert becomes_a_link.search(text)
+    assert not becomes_a_link.search(prose(text))
+    assert shown("x " + prose(text)).replace("\u200b", "") == "x " + text
+
+
 @pytest.mark.parametrize("text", ["paper-101 #1", "a_b", "x | y", "tick ` tick", "back\\slash", "<b>"])
 def test_code_reads_as_the_text(text):
     assert shown(code(text)) == text

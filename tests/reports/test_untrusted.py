@@ -1,6 +1,7 @@
+import sys
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trivium.reports.untrusted import cut, one_line, visible
@@ -8,7 +9,11 @@ from trivium.reports.untrusted import cut, one_line, visible
 anything = st.text(st.characters(exclude_categories=()))
 
 
+EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
+
+
 @given(anything)
+@example(EVERY_CHARACTER)
 def test_what_is_visible_moves_no_cursor_and_turns_no_direction(text):
     for character in visible(text):
         assert character in "\t\n" or unicodedata.category(character) not in {"Cc", "Cs"}

@@ -2,7 +2,7 @@ import math
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.reports import samples
@@ -16,6 +16,8 @@ def test_no_number_is_a_dash(value):
 
 
 @given(st.floats(0, 1))
+@example(0.003)
+@example(0.997)
 def test_only_all_is_called_100_per_cent_and_only_nothing_0(value):
     assert (wording.share(value) == "100 %") == (value == 1)
     assert (wording.share(value) == "0 %") == (value == 0)

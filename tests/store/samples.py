@@ -26,14 +26,18 @@ def attempt(position: int, *, repeat: int = 0, output: object = "answer", **fiel
 
 
 def evaluation(
-    position: int, *, repeat: int = 0, value: float = 0.5, passed: bool | None = True
+    position: int, *, repeat: int = 0, value: float | None = 0.5, passed: bool | None = True
 ) -> StoredEvaluation:
-    score = Score(name="cosine", tier="text", value=value, raw=[value])
+    score = Score(
+        name="cosine", tier="text", value=value, raw=[value], status="skipped" if value is None else "ok"
+    )
     made = Evaluation(
         case=f"c{position}",
         repeat=repeat,
         scores={"cosine": score},
-        composite=Composite(value=value, parts={"cosine": value}, recommendation="reject"),
+        composite=Composite(
+            value=value, parts={} if value is None else {"cosine": value}, recommendation="reject"
+        ),
         passed=passed,
     )
     return StoredEvaluation(position=position, evaluation=made)

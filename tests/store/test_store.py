@@ -60,18 +60,18 @@ def test_an_outline_is_the_evaluation_without_details(any_url):
 
 def test_views_join_case_attempt_and_evaluation_worst_first(any_url):
     with Store(any_url) as store:
-        run = new_run(store)
-        values = [0.5, 0.1, 0.9]
+        run = new_run(store, count=4)
+        values = [0.5, None, 0.1, 0.9]
         store.save(
             run,
-            attempts=[attempt(i, output=f"o{i}") for i in range(3)],
+            attempts=[attempt(i, output=f"o{i}") for i in range(4)],
             evaluations=[evaluation(i, value=value) for i, value in enumerate(values)],
         )
         seen = [
             (case.id, one.output, scored.composite.value)
             for case, one, scored in store.views(run, worst_first=True)
         ]
-        assert seen == [("c1", "o1", 0.1), ("c0", "o0", 0.5), ("c2", "o2", 0.9)]
+        assert seen == [("c2", "o2", 0.1), ("c0", "o0", 0.5), ("c3", "o3", 0.9), ("c1", "o1", None)]
 
 
 def test_a_case_of_one_attempt_alone_goes_before_the_suites(any_url):

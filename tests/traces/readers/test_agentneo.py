@@ -314,3 +314,21 @@ def test_the_shortest_enclosing_interval_equals_that_of_a_search_of_all():
             ]
             expected = -min(around)[2] if around else None
             assert found[place] == expected
+
+
+@pytest.mark.parametrize(
+    ("cost", "dollars"),
+    [
+        ({"input": 0.25, "output": 0.5, "total": 0.75}, 0.75),
+        (
+            {"input": 0.25, "output": 0.5, "total": 0.8},
+            0.8,
+        ),  # the total as it is stated
+        ({"input": 0.25, "output": 0.5}, 0.75),
+        (0.5, 0.5),
+    ],
+)
+def test_the_cost_of_a_call_is_its_total_and_never_the_total_and_its_parts(cost, dollars):
+    usage = {"token_usage": {"input": 3, "completion": 4}, "cost": cost}
+    (span,) = one(llm_calls=[call(1, "m", None, 0, **usage)]).spans
+    assert span.usage.cost_usd == dollars

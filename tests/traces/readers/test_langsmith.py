@@ -143,6 +143,8 @@ def test_what_failed_what_paused_and_what_only_handed_over():
         run("handed", error="ParentCommand(Command(graph='__parent__', goto='bob'))Traceback …"),
         run("paused", error="GraphInterrupt((Interrupt(value='?'),))"),
         run("pending", end_time=None),
+        run("waits", status="pending"),
+        run("halted", status="interrupted"),
         run("zero", end_time="0001-01-01T00:00:00"),
         run("fine", error=""),
         run("told", "tool", outputs={"output": {"content": "bad", "status": "error", "type": "tool"}}),
@@ -156,6 +158,8 @@ def test_what_failed_what_paused_and_what_only_handed_over():
         "handed": True,
         "paused": None,
         "pending": None,
+        "waits": None,
+        "halted": None,
         "zero": None,
         "fine": True,
         "told": False,
@@ -278,8 +282,9 @@ def test_models_are_named_and_the_run_s_name_is_kept():
         run("a", "llm", extra={"metadata": {"ls_model_name": "m1"}}),
         run("b", "llm", extra={"invocation_params": {"model": "m2"}}),
         run("c", "llm", name=None, serialized={"name": "FakeChat"}, tags=["x"]),
+        run("d", "llm", extra={"invocation_params": {"model_name": "m4"}}),
     ).spans
-    assert [span.name for span in spans] == ["m1", "m2", "FakeChat"]
+    assert [span.name for span in spans] == ["m1", "m2", "FakeChat", "m4"]
     assert spans[0].attributes["run_name"] == "a"
     assert spans[2].attributes["tags"] == ["x"]
 
