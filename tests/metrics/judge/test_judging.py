@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from contextlib import contextmanager
 
 import pytest
@@ -327,8 +328,67 @@ def test_from_the_suite_file_to_the_summary(served, tmp_path):
 def test_a_rubric_may_be_judged_by_one_request_a_dimension(served):
     with served(JudgeServer()) as server:
         (scores,) = judged(("constructiveness", "clarity"), together=False)
-    prompts = {name: each.prompt for each in server.requests for name in each.schema["properties"]}
+    prompts = {asked_alone(each): each.prompt for each in server.requests}
     assert len(server.requests) == len(prompts) == 2
     assert "A source." in prompts["constructiveness"]
     assert "A source." not in prompts["clarity"]  # which does not look at it
     assert scores["clarity"].detail["shared_by"] == 1
+
+
+def asked_alone(question):
+    """The dimension that a request is about which asks for no other."""
+    return re.search(r"\nRubric\n\n(\w+): ", question.prompt).group(1)
+
+
+@pytest.mark.parametrize("model", [GPT, CLAUDE])
+def test_requests_of_a_case_share_all_but_what_they_ask(served, model):
+    """So that providers bill a long source once: dimensions that look at the same, and samples."""
+    with served(JudgeServer()) as server:
+        (scores,) = judged(
+            ("technical_accuracy", "constructiveness", "clarity"), models=(model,), together=False, samples=2
+        )
+    assert {name: score.status for name, score in scores.items() if score.tier == "judge"} == dict.fromkeys(
+        ("technical_accuracy", "constructiveness", "clarity"), "ok"
+    )
+    prompts = {}
+    for each in server.requests:
+        prompts.setdefault(asked_alone(each), set()).add(each.prompt)
+    assert all(len(each) == 1 for each in prompts.values()), "samples differ in nothing that is read"
+    ((accuracy,), (constructive,), (clear,)) = prompts.values()
+    assert len({json.dumps(each.schema) for each in server.requests}) == 1
+    end = accuracy.index("\n\nThat was all.")
+    assert accuracy[:end] == constructive[:end]
+    assert "A source." in accuracy[:end]
+    assert accuracy.index("CODE is") == clear.index("CODE is"), "the instructions are the same"
+    assert "actionable_feedback" not in accuracy
+    assert all(
+        each.detail["prompt"] != scores["clarity"].detail["prompt"]
+        for each in (scores["technical_accuracy"], scores["constructiveness"])
+    )
+
+
+def test_an_answer_about_one_dimension_alone_is_read_by_its_neutral_keys(served):
+    criteria = {f"criterion_{n}": {"explanation": f"e{n}", "score": n} for n in (1, 2, 3)}
+    answer = {"judgement": {"evidence": [], "criteria": criteria, "reason": "r", "confidence": 3}}
+    with served(
+        JudgeServer(
+            answer=lambda _: Answer(
+                output=answer, odds={"judgement.criteria.criterion_1.score": {"1": 0.75, "2": 0.25}}
+            )
+        )
+    ):
+        (scores,) = judged(("clarity",), together=False)
+    detail = scores["clarity"].detail
+    assert scores["clarity"].raw == {"structure": 1, "readability": 2, "logical_flow": 3}
+    assert detail["criteria"]["readability"] == {"explanation": "e2", "score": 2}
+    assert detail["signals"]["token_msp"] is not None
+
+
+def test_cases_share_the_instructions(served):
+    pairs = [(CASE, ATTEMPT), (Case(id="d", input="Another."), Attempt(case="d", output="Other words."))]
+    with served(JudgeServer()) as server:
+        judged(("clarity",), pairs=pairs)
+    systems = {each.body["messages"][0]["content"] for each in server.requests}
+    assert len(server.requests) == 2
+    assert len(systems) == 1
+    assert "logical_flow" in systems.pop()

@@ -46,11 +46,8 @@ def judged(tmp_path_factory):
         with Store(f"sqlite:///{path}") as store:
             run = tv.evaluate(Suite.from_dict(raw), agent=team(), store=store)
             (evaluation,) = run.evaluations()
-    prompts = {
-        name: question.body["messages"][1]["content"]
-        for question in server.requests
-        for name in question.schema["properties"]
-    }
+    said = [question.body["messages"][1]["content"] for question in server.requests]
+    prompts = {re.search(r"\nRubric\n\n(\w+): ", text).group(1): text for text in said}
     return evaluation.scores, prompts
 
 

@@ -41,6 +41,7 @@ def judgement_of(
     texts: Mapping[str, str],
     facts: Mapping[str, Any],
     *,
+    key: str,
     scale: Scale,
     settings: JudgeSettings,
     similar: EvidenceSimilarity,
@@ -53,6 +54,7 @@ def judgement_of(
             counts (T2.5).
         texts: What the judge was shown, by name.
         facts: Who judged, and what it took.
+        key: What the answers call the dimension.
         scale: How a Likert value becomes a score.
         settings: The suite's.
         similar: How quotes are compared with the source.
@@ -70,7 +72,7 @@ def judgement_of(
         "llm_evidence_count": sum(there),
         "verbalized_confidence": answer.confidence,
         **retrieval(answer.evidence, texts.get("source"), similar=similar),
-        **token_signals(said.logprobs, said.text, dimension.name, tokens=settings.tokens),
+        **token_signals(said.logprobs, said.text, key, tokens=settings.tokens),
         **consistency(values),
     }
     detail: dict[str, Any] = {

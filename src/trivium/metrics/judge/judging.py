@@ -178,6 +178,7 @@ class Judge:
                 samples,
                 asked.texts,
                 facts,
+                key=asked.key(each),
                 scale=self.rubric.scale or self.settings.scale,
                 settings=self.settings,
                 similar=self._similar,
@@ -223,8 +224,9 @@ class Judge:
 
         async def one(index: int) -> Answered:
             question = Question(
-                instructions=asked.instructions,
-                text=asked.body,
+                static=asked.static,
+                case=asked.case,
+                ask=asked.ask,
                 schema=asked.schema,
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,

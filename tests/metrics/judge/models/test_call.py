@@ -24,6 +24,7 @@ OTHERS = {
     "address": "http://127.0.0.1/v2",
     "model": "n",
     "instructions": "Judge!",
+    "case": "Material.",
     "turns": ("text", "answer", "again"),
     "schema": {"type": "object", "properties": {"a": {}, "b": {"type": "null"}}},
     "output": "tool",

@@ -76,7 +76,9 @@ def both(name, *calls):
 @pytest.mark.parametrize("output", ["native", "tool"])
 @pytest.mark.parametrize("name", MODELS)
 def test_requests_and_replies_are_those_of_pydantic_ai(server, name, output):
-    calls = [call(name, output=output, instructions=text, turns=(text,)) for text in TEXTS]
+    calls = [
+        call(name, output=output, instructions=text, case=text, turns=(f"{text}Judge.",)) for text in TEXTS
+    ]
     calls.append(call(name, output=output, turns=("First.", "{bad", "Again."), seed=None, temperature=0.5))
     lean, usual = both(name, *calls)
     assert lean == usual

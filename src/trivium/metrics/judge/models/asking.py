@@ -26,8 +26,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked.
 
     Attributes:
-        instructions: Of the judge.
-        text: What is judged, fenced.
+        static: The instructions of the judge, the same for all cases.
+        case: What is judged, fenced.
+        ask: What is asked of it.
         schema: JSON schema of the answer.
         temperature: 0 or more.
         seed: For providers that take one.
@@ -36,8 +37,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         about: The dimensions that are judged.
     """
 
-    instructions: str
-    text: str
+    static: str
+    case: str
+    ask: str
     schema: Schema
     temperature: float
     seed: int | None
@@ -96,7 +98,7 @@ async def ask(
     said: dict[str, Reply] = {}
     missing: dict[str, str] = {}
     left = question.about
-    turns: tuple[str, ...] = (question.text,)
+    turns: tuple[str, ...] = (question.ask,)
     before, after = TWICE, ""
     for again in (False, True):
         calls.append(_call(model, question, turns, left))
@@ -132,7 +134,7 @@ async def ask(
         told = f"That answer cannot be used: {wrong.wanted}. Give {part}, as JSON."
         if cut:
             told += " It was cut off at its end: be brief."
-        turns = (question.text, reply.text[:MOST_SENT_BACK], told)
+        turns = (question.ask, reply.text[:MOST_SENT_BACK], told)
     if missing:
         bench.drop(calls[1:])
     costs = [each.cost_usd for each in replies if each.cost_usd is not None]
@@ -165,9 +167,10 @@ def _call(model: Model, question: Question, turns: tuple[str, ...], names: Seque
         provider=model.provider,
         address=model.address,
         model=model.model,
-        instructions=question.instructions,
+        instructions=question.static,
+        case=question.case,
         turns=turns,
-        schema=about(names, question.schema),
+        schema=question.schema if len(names) == len(question.about) else about(names, question.schema),
         output="native" if model.native else "tool",
         temperature=question.temperature,
         seed=question.seed,

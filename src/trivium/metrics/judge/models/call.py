@@ -21,9 +21,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         provider: How it is spoken to: ``openai-chat``, ``anthropic``, …
         address: Base URL, without what could be a secret.
         model: The provider's name of it.
-        instructions: Of the judge.
-        turns: What the user said, the model, the user, …: one text, or three when a malformed answer is
-            sent back.
+        instructions: Of the judge: the same for all cases.
+        case: What is judged: the user's first words, the same for all samples.
+        turns: What the user said after it, the model, the user, …: one text, or three when a malformed
+            answer is sent back.
         schema: JSON schema of the answer.
         output: Whether the provider is asked for that schema, or for a call of a tool that takes it.
         temperature: 0 or more.
@@ -37,6 +38,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     model: str
     instructions: str
+    case: str = ""
     turns: tuple[str, ...]
     schema: dict[str, Any]
     output: Literal["native", "tool"]

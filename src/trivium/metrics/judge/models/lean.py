@@ -111,7 +111,7 @@ class LeanClient:
 
     async def send(self, call: Call, left: Left = unheard) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
-        if self._screens and any(self._changes(text) for text in (call.instructions, *call.turns)):
+        if self._screens and any(self._changes(text) for text in (call.instructions, call.case, *call.turns)):
             self._usual = self._usual or self._open_usual()
             return await self._usual.send(call, left)
         shape = await self._shaping.shape(call)

@@ -26,7 +26,7 @@ LEFT_TO_THE_CLIENT = frozenset(
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A request with places for its texts: the instructions are 0, the turns 1 and on.
+    """A request with places for its texts: the instructions are 0, the case 1, the turns 2 and on.
 
     Attributes:
         url: Where it goes.
@@ -119,8 +119,8 @@ class Shaping:
         await self._tap.client.aclose()
 
     async def _learnt(self, call: Call) -> Shape:
-        marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 1)]
-        marked = msgspec.structs.replace(call, instructions=marks[0], turns=tuple(marks[1:]))
+        marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 2)]
+        marked = msgspec.structs.replace(call, instructions=marks[0], case=marks[1], turns=tuple(marks[2:]))
         request = await self._captured(marked)
         parts = _MARKED.split(request.content)
         headers = {
@@ -171,7 +171,8 @@ _OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encodi
 
 
 def _texts(call: Call) -> list[str]:
-    return [call.instructions, *(turn or "(no answer)" for turn in call.turns)]
+    first, *others = call.turns
+    return [call.instructions, call.case, first, *(turn or "(no answer)" for turn in others)]
 
 
 def _as_sent(header: str) -> bytes:

@@ -164,7 +164,8 @@ def _messages(call: Call) -> "list[ModelMessage]":
             messages.append(ModelResponse(parts=[TextPart(turn or "(no answer)")], model_name=call.model))
         else:
             instructions = None if index else call.instructions
-            messages.append(ModelRequest(parts=[UserPromptPart(turn)], instructions=instructions))
+            said = turn if index else call.case + turn
+            messages.append(ModelRequest(parts=[UserPromptPart(said)], instructions=instructions))
     return messages
 
 

@@ -105,12 +105,34 @@ Answers = dict[str, Answer]
 """By dimension."""
 
 
-def schema(dimensions: Sequence[Dimension], scores: Sequence[float]) -> Schema:
-    """The JSON schema of an answer, within what providers allow in their strict modes."""
-    return _object({dimension.name: _of_dimension(dimension, scores) for dimension in dimensions})
+def key_of(dimension: Dimension, *, alone: bool) -> str:
+    """What an answer calls a dimension: its name, or a neutral word where it is judged alone."""
+    return "judgement" if alone else dimension.name
 
 
-def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
+def _criteria_of(dimension: Dimension, *, alone: bool) -> dict[str, str]:
+    """What an answer calls each criterion, by its name: likewise."""
+    return {
+        each.name: f"criterion_{number}" if alone else each.name
+        for number, each in enumerate(dimension.criteria, 1)
+    }
+
+
+def schema(dimensions: Sequence[Dimension], scores: Sequence[float], *, alone: bool = False) -> Schema:
+    """The JSON schema of an answer, within what providers allow in their strict modes.
+
+    Args:
+        dimensions: What is judged.
+        scores: The values that a Likert criterion may have.
+        alone: Whether names are replaced by neutral ones, so that dimensions of the same shape, each judged
+            by itself, have the same schema: providers cache no prompt across unlike schemas.
+    """
+    return _object(
+        {key_of(each, alone=alone): _of_dimension(each, scores, alone=alone) for each in dimensions}
+    )
+
+
+def _of_dimension(dimension: Dimension, scores: Sequence[float], *, alone: bool) -> Schema:
     text = {"type": "string"}
     fields: dict[str, Schema] = {"evidence": {"type": "array", "items": text}}
     if dimension.aspects:
@@ -122,7 +144,8 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float]) -> Schema:
     elif dimension.criteria:
         score = {"anyOf": [_one_of(scores), {"type": "null"}]}
         criterion = _object({"explanation": text, "score": score})
-        fields["criteria"] = _object({each.name: criterion for each in dimension.criteria})
+        keys = _criteria_of(dimension, alone=alone).values()
+        fields["criteria"] = _object(dict.fromkeys(keys, criterion))
     fields["reason"] = text
     if has_level(dimension):
         fields["level"] = {"anyOf": [_one_of(tuple(dimension.levels)), {"type": "null"}]}
@@ -155,6 +178,7 @@ def parse(
     *,
     aspects: int = 0,
     shown: Iterable[str] = (),
+    alone: bool = False,
 ) -> Answers:
     """The answer to every dimension, out of a text that may be anything.
 
@@ -164,6 +188,7 @@ def parse(
         scores: The values that a Likert criterion may have.
         aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
         shown: What the model was shown, which is no answer when it quotes it.
+        alone: Whether names are replaced by neutral ones, as in its schema.
 
     Raises:
         MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed; where it is
@@ -176,13 +201,14 @@ def parse(
     except NoJson:
         raise _no_json(text) from None
     given = _mapping(clean(said.value)[0], "the answer")
-    if not said.whole and not any(each.name in given for each in dimensions):
+    if not said.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
         raise _no_json(text)
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}
     for each in dimensions:
         try:
-            answers[each.name] = _answer(_field(given, each.name, ""), each, scores, aspects)
+            raw = _field(given, key_of(each, alone=alone), "")
+            answers[each.name] = _answer(raw, each, scores, aspects, alone=alone)
         except MalformedAnswer as mistake:
             mistakes[each.name] = mistake
     if mistakes:
@@ -195,8 +221,8 @@ def _no_json(text: str) -> MalformedAnswer:
     return MalformedAnswer("the answer", "JSON", f"no JSON: {_told(bare)}" if bare else "empty")
 
 
-def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int) -> Answer:
-    where = dimension.name
+def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int, *, alone: bool) -> Answer:
+    where = key_of(dimension, alone=alone)
     fields = _mapping(raw, where)
     covered = _aspects(fields, where, aspects) if dimension.aspects else ()
     quotes: list[Any] = [each.quote for each in covered if each.quote.strip()]
@@ -206,28 +232,28 @@ def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: in
     explanations: dict[str, str] = {}
     if dimension.criteria and not dimension.claims:
         given = _mapping(_field(fields, "criteria", where), f"{where}.criteria")
-        for each in dimension.criteria:
-            place = f"{where}.criteria.{each.name}"
-            criterion = _mapping(_field(given, each.name, f"{where}.criteria"), place)
-            explanations[each.name] = _text(criterion, "explanation", place)
-            criteria[each.name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
+        for name, key in _criteria_of(dimension, alone=alone).items():
+            place = f"{where}.criteria.{key}"
+            criterion = _mapping(_field(given, key, f"{where}.criteria"), place)
+            explanations[name] = _text(criterion, "explanation", place)
+            criteria[name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
     return Answer(
         reason=_text(fields, "reason", where),
         evidence=tuple(quote[:MOST_CHARS] for quote in quotes if isinstance(quote, str)),
         confidence=_confidence(_field(fields, "confidence", where), f"{where}.confidence"),
         criteria=criteria,
         explanations=explanations,
-        level=_level(fields, dimension) if has_level(dimension) else None,
+        level=_level(fields, dimension, where) if has_level(dimension) else None,
         claims=_claims(fields, where) if dimension.claims else (),
         aspects=covered,
     )
 
 
-def _level(fields: Mapping[str, Any], dimension: Dimension) -> str | None:
-    level = _field(fields, "level", dimension.name)
+def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str | None:
+    level = _field(fields, "level", where)
     if level is None:
         return None
-    return _word(level, tuple(dimension.levels), f"{dimension.name}.level")
+    return _word(level, tuple(dimension.levels), f"{where}.level")
 
 
 def _claims(fields: Mapping[str, Any], where: str) -> tuple[Claim, ...]:

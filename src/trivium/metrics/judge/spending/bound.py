@@ -15,6 +15,6 @@ def bytes_sent(call: Call) -> int:
 
     The schema counts twice, for providers' strict forms of it are longer.
     """
-    texts = (call.instructions, *call.turns)
+    texts = (call.instructions, call.case, *call.turns)
     schema = msgspec.json.encode(call.schema)
     return sum(len(text.encode()) for text in texts) + 2 * len(schema) + _TURN * len(texts) + FRAMING
