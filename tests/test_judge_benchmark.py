@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from benchmarks.judge import SCENARIOS, outcome_of
+from benchmarks.judge_samples import SAMPLES, means
 from benchmarks.judges.measured import Asked
 from benchmarks.judges.with_trivium import judge
 
 from tests.judge_server.__main__ import from_options
+from trivium.suites.rubrics.built_in import REVIEW
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,6 +27,16 @@ def test_trivium_judges_a_handful_in_every_scenario(name, tmp_path, monkeypatch)
     assert len(found) == 6
     judged = sum(error is None and value is not None for value, error in found)
     assert judged == (server.counts["answer"] if name == "poison" else 6)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("count", SAMPLES)
+def test_samples_leave_a_judge_as_fair_as_it_is(count, alike):
+    """At the size of a test only biases much larger than 0.01 show; the mode's 0.05 do."""
+    clarity = next(each for each in REVIEW.dimensions if each.name == "clarity")
+    by_median, by_mode = means(clarity, count, 2000, 0.25, alike)
+    assert by_median == pytest.approx(0.6, abs=0.01)
+    assert count in (1, 5, 9) or by_mode < 0.57
 
 
 def test_a_peer_is_measured():

@@ -129,6 +129,30 @@ def test_samples_are_independent_and_tell_how_consistent_they_are(served):
     assert score.detail["signals"]["consistency_na_rate"] == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "value", "criteria"),
+    [
+        # No two means are alike: the smallest of them, the old rule, would be 0.6.
+        (((3, 3, 3), (5, 4, 5), (4, 5, 4)), 12 / 15, (4, 4, 4)),
+        (((3, 3, 3), (4, 3, 5)), 10.5 / 15, (3.5, 3, 4)),
+        # Of each criterion over the samples that scored it, and what one of two has is not enough.
+        (((5, None, 3), (3, 3, 3), (5, 1, None)), 10 / 15, (5, 2, 3)),
+        (((5, None, 3), (3, 3, 3)), None, (4, None, 3)),
+    ],
+)
+def test_of_samples_the_median_of_each_criterion_counts(served, given, value, criteria):
+    names = ("structure", "readability", "logical_flow")
+    answers = iter([clarity(**dict(zip(names, each, strict=True))) for each in given])
+    with served(JudgeServer(answer=lambda _: next(answers))):
+        (scores,) = judged(samples=len(given), concurrency=1)
+    score = scores["clarity"]
+    assert score.value == (None if value is None else pytest.approx(value))
+    assert score.status == ("abstained" if value is None else "ok")
+    assert tuple(score.raw.values()) == criteria
+    assert tuple(each["score"] for each in score.detail["criteria"].values()) == criteria
+    assert len(score.detail["samples"]) == len(given)
+
+
 def test_a_judge_may_abstain(served):
     with served(JudgeServer(answer=lambda _: clarity(4, structure=None))):
         (scores,) = judged()

@@ -9,7 +9,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.judgement import nearest_level
 from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
-from trivium.metrics.judge.rubrics.scoring import raw_of, value_of
+from trivium.metrics.judge.rubrics.scoring import combined_samples, raw_of, value_of
 from trivium.metrics.metric import Subject
 from trivium.metrics.registry import metric_class
 from trivium.metrics.score import Score
@@ -62,6 +62,32 @@ def test_a_level_has_its_value_and_criteria_are_told_as_they_were_given():
     assert value_of(answer(), levelled, scale="ratio") is None
     assert raw_of(answer(level="bad"), levelled) == "bad"
     assert raw_of(answer(criteria={"a": 5.0, "b": 1.0}), TWO) == {"a": 5.0, "b": 1.0}
+
+
+def test_of_the_levels_of_samples_the_lower_middle_counts():
+    levelled = Dimension(name="d", asks="?", levels={"fine": 0.9, "fair": 0.5, "bad": 0.2})
+
+    def together(*levels):
+        return combined_samples([answer(level=level) for level in levels], levelled, scale="ratio")
+
+    assert together("fine", "bad", "fair") == (0.5, "fair", 2)
+    assert together("fine", "fair") == (0.5, "fair", 1)
+    assert together("fine", "bad", "bad", "fine") == (0.2, "bad", 1)
+    assert together("fine", None, "fine") == (0.9, "fine", 0)
+    assert together("fine", None) == (None, None, 1)
+
+
+def test_of_claims_the_middle_score_counts_and_the_sample_nearest_to_it_speaks():
+    scored = Dimension(name="d", asks="?", claims=True)
+    samples = [
+        answer(claims=tuple(Claim(claim="c", importance="minor", verdict=each) for each in verdicts))
+        for verdicts in (["contradicted"], ["supported", "partly"], ["supported"], [])
+    ]
+    value, raw, nearest = combined_samples(samples[:3], scored, scale="ratio")
+    assert (value, nearest) == (0.75, 1)
+    assert raw["partly"] == 1
+    assert combined_samples(samples, scored, scale="ratio").value == 0.75
+    assert combined_samples(samples[2:], scored, scale="ratio") == (None, raw_of(samples[3], scored), 1)
 
 
 @pytest.mark.parametrize(

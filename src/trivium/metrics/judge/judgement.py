@@ -6,8 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.metrics.judge.models.asking import Answered
-from trivium.metrics.judge.rubrics.scoring import DIGITS, raw_of, value_of
-from trivium.metrics.judge.signals.consistency import consistency, modal
+from trivium.metrics.judge.rubrics.scoring import DIGITS, combined_samples, value_of
+from trivium.metrics.judge.signals.consistency import consistency
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.signals.tokens import token_signals
@@ -50,8 +50,8 @@ def judgement_of(
 
     Args:
         dimension: What was judged.
-        samples: The answers that came; those without the dimension are left out. The most frequent score
-            counts (T2.5).
+        samples: The answers that came; those without the dimension are left out. Their median counts, and
+            the words of the sample that is nearest to it (T2.5).
         texts: What the judge was shown, by name.
         facts: Who judged, and what it took.
         key: What the answers call the dimension.
@@ -63,10 +63,10 @@ def judgement_of(
     samples = [sample for sample in samples if dimension.name in sample.answer]
     if not samples:
         return Judgement(status="failed", reason=f"{facts['model']} {told[0]}")
-    values = [value_of(sample.answer[dimension.name], dimension, scale=scale) for sample in samples]
-    value = modal(values)
-    sample = samples[values.index(value)]
-    answer, said = sample.answer[dimension.name], sample.said[dimension.name]
+    answers = [sample.answer[dimension.name] for sample in samples]
+    values = [value_of(each, dimension, scale=scale) for each in answers]
+    value, raw, nearest = combined_samples(answers, dimension, scale=scale)
+    answer, said = answers[nearest], samples[nearest].said[dimension.name]
     there = quotes_found(answer.evidence, texts.values())
     signals: dict[str, Any] = {
         "llm_evidence_count": sum(there),
@@ -84,10 +84,9 @@ def judgement_of(
         "evidence_similarity": similar.kind,
         "signals": signals,
     }
-    if answer.criteria:
+    if isinstance(raw, dict) and dimension.criteria:
         detail["criteria"] = {
-            name: {"score": score, "explanation": answer.explanations[name]}
-            for name, score in answer.criteria.items()
+            name: {"score": score, "explanation": answer.explanations[name]} for name, score in raw.items()
         }
     if dimension.claims or dimension.aspects:
         each = "claims" if dimension.claims else "aspects"
@@ -103,7 +102,7 @@ def judgement_of(
     return Judgement(
         status="ok" if value is not None else "abstained",
         value=value,
-        raw=raw_of(answer, dimension),
+        raw=raw,
         reason=answer.reason or "the judge gave no reason",
         detail=detail,
     )

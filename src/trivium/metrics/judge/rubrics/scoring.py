@@ -1,6 +1,10 @@
 """From what a judge answered to a score in [0, 1] (spec: metrics, T2.1 and T2.4)."""
 
 from collections.abc import Sequence
+from statistics import median, median_low
+from typing import NamedTuple
+
+import msgspec
 
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
@@ -29,6 +33,71 @@ def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | N
     if dimension.criteria:
         return _of_criteria(answer, dimension, scale)
     return None if answer.level is None else dimension.levels[answer.level]
+
+
+class Combined(NamedTuple):
+    """What several answers to one question come to.
+
+    Attributes:
+        value: The score, None where they abstain.
+        raw: In its natural unit, see :func:`raw_of`.
+        nearest: Which of the answers is nearest to it, the first of them: its words explain the score.
+    """
+
+    value: float | None
+    raw: object
+    nearest: int
+
+
+def combined_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: Scale) -> Combined:
+    """The median of several samples of one judge (spec: metrics, T2.5).
+
+    Of each criterion the median over the samples that scored it, then the weighted mean; of levels the lower
+    middle one; of claims and aspects, which every sample finds for itself, the median of the scores. What not
+    more than half of the samples scored is abstained from, as by a panel. One sample stays as it is.
+
+    Args:
+        answers: One at least.
+        dimension: What was judged.
+        scale: How a Likert value becomes a score.
+    """
+    values = [value_of(answer, dimension, scale=scale) for answer in answers]
+    if dimension.claims or dimension.aspects:
+        value = _middle(values, len(values))
+        nearest = _nearest(values, value)
+        return Combined(value, raw_of(answers[nearest], dimension), nearest)
+    if dimension.criteria:
+        criteria = {
+            each.name: _middle([answer.criteria[each.name] for answer in answers], len(answers))
+            for each in dimension.criteria
+        }
+        together = msgspec.structs.replace(answers[0], criteria=criteria)
+    else:
+        chosen = [answer.level for answer in answers if answer.level is not None]
+        level = None
+        if 2 * len(chosen) > len(answers):
+            level = _level_of(median_low([dimension.levels[each] for each in chosen]), chosen, dimension)
+        together = msgspec.structs.replace(answers[0], level=level)
+    value = value_of(together, dimension, scale=scale)
+    return Combined(value, raw_of(together, dimension), _nearest(values, value))
+
+
+def _middle(values: Sequence[float | None], asked: int) -> float | None:
+    """The median of the values that are there, None where these are not more than half of those asked for."""
+    there = [value for value in values if value is not None]
+    return round(float(median(there)), DIGITS) if 2 * len(there) > asked else None
+
+
+def _level_of(value: float, chosen: Sequence[str], dimension: Dimension) -> str:
+    return next(level for level in chosen if dimension.levels[level] == value)
+
+
+def _nearest(values: Sequence[float | None], value: float | None) -> int:
+    """Where the first value stands that is nearest to another; None is nearest to None."""
+    if value is None:
+        return values.index(None)
+    there = [(abs(each - value), place) for place, each in enumerate(values) if each is not None]
+    return min(there)[1] if there else 0
 
 
 def raw_of(answer: Answer, dimension: Dimension) -> object:
