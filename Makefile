@@ -19,6 +19,8 @@ LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
 ROOMS := metrics suites traces agents runs store trust reports cli inspect_logs integrations
 
+BENCHMARKS := $(filter-out benchmarks.prose benchmarks.sizes,$(subst /,.,$(basename $(wildcard benchmarks/[a-z]*.py))))
+
 .PHONY: demo test lint check bench docs mutants lock clean
 
 demo: $(DEMO)/.installed
@@ -41,7 +43,7 @@ check: $(TEST)/.installed
 		$(TEST)/bin/coverage report --include="src/trivium/$$room/*" --format=total --fail-under=90; done
 
 bench: $(TEST)/.installed
-	for bench in benchmarks/[a-z]*.py; do $(TEST)/bin/python "$$bench"; done
+	for bench in $(BENCHMARKS); do $(TEST)/bin/python -m "$$bench"; done
 
 docs: $(TEST)/.installed
 	$(TEST)/bin/python docs/reference.py

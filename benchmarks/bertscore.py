@@ -1,6 +1,6 @@
 """How fast is semantic (BERTScore), beside torchmetrics and bert-score, and how much memory does it take?
 
-Run: python benchmarks/bertscore.py [FOLDER with an encoder's safetensors] [--one-core]
+Run: python -m benchmarks.bertscore [FOLDER with an encoder's safetensors] [--one-core]
 
 Every contender is a process of its own that loads the same weights, once, before anything is timed. They take
 turns within each round, so that a machine that is busy now and then is so for all; each round has new texts.
@@ -18,15 +18,17 @@ from subprocess import DEVNULL, PIPE, Popen, run
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
-from prose import prose
+from benchmarks.prose import prose
+from benchmarks.sizes import sized
 
-PAIRS = 64
+PAIRS = sized(64, 4)
 WORDS = (110, 230)  # about 250 word pieces on average, as unlike in length as real outputs are
-ROUNDS = 5
+ROUNDS = sized(5, 1)
 MEMORY_TARGET = 0.6  # of either peer's
 TARGETS = {("torchmetrics", 1): 2.0, ("bert-score", 1): 1.3, ("torchmetrics", 4): 3.0, ("bert-score", 4): 1.8}
-PEERS = ("torchmetrics", "bert-score")
-OURS = ("trivium onnx", "trivium torch")
+PEERS = sized(("torchmetrics", "bert-score"), ("bert-score",))
+OURS = sized(("trivium onnx", "trivium torch"), ("trivium onnx",))
+MODULE = (sys.executable, "-m", "benchmarks.bertscore")
 
 
 def texts(turn: int, outputs_a_reference: int) -> tuple[list[str], list[str]]:
@@ -86,7 +88,7 @@ class Process:
     """A contender in a process of its own."""
 
     def __init__(self, name: str, folder: Path, outputs_a_reference: int, options: list[str]) -> None:
-        command = [sys.executable, __file__, "--serve", name, str(folder), str(outputs_a_reference), *options]
+        command = [*MODULE, "--serve", name, str(folder), str(outputs_a_reference), *options]
         quiet = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
         self.process = Popen(
             command, env=os.environ | quiet, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
@@ -105,7 +107,7 @@ class Process:
         for line in self.process.stdout:
             if line.startswith(word):
                 return line.split()[1:]
-        raise SystemExit(f"{self.process.args[3]} ended with {self.process.wait()}")
+        raise SystemExit(f"{self.process.args[4]} ended with {self.process.wait()}")
 
     def close(self) -> None:
         self.process.stdin.close()
@@ -158,13 +160,9 @@ def main() -> None:
     names = ("torchmetrics", "bert-score", "transformers", "torch", "onnxruntime")
     print(", ".join(f"{name} {version(name)}" for name in names), f"on {os.cpu_count()} cores", flush=True)
     with TemporaryDirectory() as scratch:
-        run([sys.executable, __file__, "--export", str(folder), scratch], check=True, stderr=DEVNULL)
-        folders = {
-            **dict.fromkeys(PEERS, folder),
-            "trivium onnx": Path(scratch),
-            "trivium torch": folder,
-        }
-        for outputs_a_reference in (1, 4):
+        run([*MODULE, "--export", str(folder), scratch], check=True, stderr=DEVNULL)
+        folders = dict.fromkeys(PEERS + OURS, folder) | {"trivium onnx": Path(scratch)}
+        for outputs_a_reference in sized((1, 4), (4,)):
             measure(folders, outputs_a_reference, options)
 
 

@@ -1,6 +1,6 @@
 """Bootstrapping the risk-coverage curve: one sorted sweep beside a plain loop over resamples.
 
-    python benchmarks/bootstrap.py [--large]
+    python -m benchmarks.bootstrap [--large]
 
 Both give cmax, AURC and AUGRC, 10,000 times. The plain loop ranks the items of each resample anew for each
 metric, as the tools of the field do; it runs for a few resamples and its time is taken up to the whole. The
@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.sizes import sized
 from trivium.trust.resampling import Rng
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.resampled import Plan, bootstrap_figures
 
 NAMES = ("cmax", "aurc", "augrc")
-RESAMPLES = 10_000
+RESAMPLES = sized(10_000, 20)
 PER_GROUP = 8
 TARGETS = {1_000: 300}
 
@@ -108,7 +109,7 @@ def seconds_of(run: Callable[[], Any], rounds: int) -> tuple[float, Any]:
 
 def measure(groups: int, levels: int | None) -> None:
     rows = invented(groups, levels)
-    tried = max(2, 40_000 // (groups * PER_GROUP))
+    tried = max(2, sized(40_000, 80) // (groups * PER_GROUP))
     a_few, expected = seconds_of(lambda: plain(rows, tried), 3)
     plain_seconds = a_few / tried * RESAMPLES
     items = Items.of(
@@ -135,7 +136,7 @@ def main() -> None:
     print(f"{RESAMPLES:,} resamples, {cpu_count()} processors; seconds")
     heads = f"{'plain':>10}{'1 thread':>10}{'threads':>10}{'':>10}{'difference':>12}{'peak MB':>9}"
     print(f"{'groups':11}  {'confidence':10}{heads}")
-    for groups in (41, 1_000):
+    for groups in sized((41, 1_000), (5,)):
         for levels in (None, 10):
             measure(groups, levels)
     if "--large" in sys.argv:

@@ -1,4 +1,4 @@
-"""How fast is cosine, beside scikit-learn? Run: python benchmarks/cosine.py
+"""How fast is cosine, beside scikit-learn? Run: python -m benchmarks.cosine
 
 A pair is timed with new texts on both sides (nothing remembered), and with a reference seen before.
 """
@@ -9,14 +9,15 @@ from random import Random
 from statistics import median
 from time import perf_counter
 
-from prose import prose
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
+from benchmarks.prose import prose
+from benchmarks.sizes import sized
 from trivium.metrics.text.cosine import Cosine
 
-PAIRS = 30
-ROUNDS = 7
+PAIRS = sized(30, 2)
+ROUNDS = sized(7, 1)
 TARGETS = {("new", 500): 7, ("new", 2000): 5, ("seen", 500): 10, ("seen", 2000): 7}
 
 Pair = tuple[str, str]

@@ -1,6 +1,6 @@
 """Graph measures against NetworkX in the same run, and how many traces a second the trace tier scores.
 
-    python benchmarks/graphs.py
+    python -m benchmarks.graphs
 
 Each side builds its graph from the same list of edges and takes every measure that the metrics use. What
 traces tell of how they went (docs/process.md) is timed on 1,000 traces of 50 spans and on one of 50,000, in
@@ -17,6 +17,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.graph import measures
 from trivium.metrics.graph.measures import Shape
@@ -28,11 +29,11 @@ from trivium.traces.process.process import Process
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, Trace
 
-ROUNDS = {10: 301, 50: 51, 1_000: 3}
+ROUNDS = sized({10: 301, 50: 51, 1_000: 3}, {10: 1})
 TARGETS = {10: 10, 50: 10, 1_000: 20}
 BLOCK = 10
 OUT_DEGREE = 3
-TRACES = 2_000
+TRACES = sized(2_000, 10)
 TRACE_METRICS = (
     "path_convergence",
     "tool_selection",
@@ -247,8 +248,8 @@ def processes() -> None:
         for step in PROCESS_STEPS.values():
             step(process)
 
-    many = [process_trace(50) for _ in range(1_000)]
-    one = [process_trace(50_000)]
+    many = [process_trace(50) for _ in range(sized(1_000, 5))]
+    one = [process_trace(sized(50_000, 100))]
     print(f"\nhow traces went{'1,000 × 50 spans, ms':>40}{'1 × 50,000 spans, ms':>24}")
     for name, step in {**PROCESS_STEPS, "all of it": everything}.items():
         taken = []

@@ -1,6 +1,6 @@
 """What recording a span costs, beside OpenTelemetry's SDK, in CPU time of one thread.
 
-Run: python benchmarks/recording.py
+Run: python -m benchmarks.recording
 
 Each contender records a tool call with its arguments and its result. They take turns, and the best of several
 rounds counts: what else the machine does can only add.
@@ -15,9 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExportResult
 
 import trivium as tv
+from benchmarks.sizes import sized
 
-CALLS = 5_000
-ROUNDS = 7
+CALLS = sized(5_000, 20)
+ROUNDS = sized(7, 1)
 GOAL, GOAL_OFF = 20, 1  # microseconds
 
 

@@ -1,6 +1,6 @@
 """`trivium score` over recorded attempts with traces of 20 spans: rate, overhead, memory.
 
-    python benchmarks/score.py [--attempts 10000] [--large 100000]
+    python -m benchmarks.score [--attempts 10000] [--large 100000]
 
 Text (without the semantic score) and trace tiers and store are on. The CPU time of the whole process is set
 beside that of its parts, each measured alone on the same attempts:

@@ -1,6 +1,6 @@
 """What an install brings: megabytes downloaded and installed, the core beside the extras and the peers.
 
-    python benchmarks/size.py [--peers]
+    python -m benchmarks.size [--peers]
 
 Each row is installed with its dependencies into an empty folder of its own; nothing else is touched. The
 peers are several hundred megabytes and are fetched only when they are asked for.

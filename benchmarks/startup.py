@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-ROUNDS = 21
+from benchmarks.sizes import sized
+
+ROUNDS = sized(21, 1)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Modules are compiled once, by the first round, as they are wherever Trivium is installed."""
 

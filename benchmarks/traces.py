@@ -1,6 +1,6 @@
 """From OTLP to a scored trace: CPU seconds against decoding the same JSON with msgspec, and traces a second.
 
-    python benchmarks/traces.py
+    python -m benchmarks.traces
 
 One trace of 50,000 spans is read, built into graphs and scored by every trace metric; so are 1,000 traces of
 50 spans. Each figure is the median of a few rounds, in CPU seconds: what else the machine does costs none.
@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
@@ -27,9 +28,9 @@ from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
 from trivium.traces.readers import read_trace_file
 
-SPANS = 50_000
-TRACES, SMALL = 1_000, 50
-ROUNDS = 5
+SPANS = sized(50_000, 100)
+TRACES, SMALL = sized(1_000, 3), 50
+ROUNDS = sized(5, 1)
 TIMES_ASKED, TRACES_ASKED = 3, 1_000
 METRICS = (
     "path_convergence",

@@ -1,6 +1,6 @@
 """How long ``trivium trust curve`` takes, as a whole process, and how much memory it needs.
 
-    python benchmarks/trust_curve.py [RUN.json [MODE]]
+    python -m benchmarks.trust_curve [RUN.json [MODE]]
 
 With a run artifact of the PHQ-8 form: all sixteen confidences with 10,000 resamples. Then files of items of
 growing length, without resamples: time and memory of reading and ranking.
@@ -15,9 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.sizes import sized
+
 SIXTEEN = "all,verbalized_calibrated,calibrated:token_msp,secondary:verbalized+token_msp:average"
-SIZES = (10_000, 100_000, 1_000_000)
-REPEATS = 3
+SIZES = sized((10_000, 100_000, 1_000_000), (100,))
+REPEATS = sized(3, 1)
 
 
 def main(arguments: list[str]) -> None:

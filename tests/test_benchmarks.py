@@ -1,0 +1,37 @@
+"""Every benchmark runs to its end at a tiny size. What it measures there means nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTS = {"prose", "sizes"}
+"""What benchmarks share."""
+
+ELSEWHERE = {
+    "size": "downloads packages, which no test may",
+}
+ARGUMENTS = {
+    "comparison": ["40"],
+    "coverage": ["3", "rate 0.5"],
+    "judge": ["clean", "--cases", "3", "--only", "trivium"],
+    "judge_limits": ["5 at once, else queued", "--seeds", "1"],
+    "score": ["--attempts", "20", "--large", "40", "--rounds", "1"],
+}
+NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTS | set(ELSEWHERE)])
+def test_a_benchmark_runs_to_its_end(name):
+    told = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-m", f"benchmarks.{name}", *ARGUMENTS.get(name, [])],
+        cwd=ROOT,
+        env=os.environ | {"BENCHMARKS_TINY": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stderr
+    assert len(told.stdout.splitlines()) >= 2
