@@ -5,23 +5,24 @@ from typing import Any, TypeVar
 import msgspec
 
 from trivium.errors import StoreError
+from trivium.jsonable import plain
 from trivium.suites.door import clean
 
 T = TypeVar("T")
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 def encode(value: Any) -> str:
-    """The JSON of a record.
+    """The JSON of a record, whatever values are in it: one of them never costs the record.
 
     Text that no database can hold (a lone surrogate deep in a trace, say) is replaced as at the door
-    (spec: metrics, T1).
+    (spec: metrics, T1); a value that JSON does not have becomes a plain one, or a text.
     """
     try:
         return _encoder.encode(value).decode()
     except UnicodeEncodeError:
-        cleaned, _flags = clean(msgspec.to_builtins(value))
+        cleaned, _flags = clean(msgspec.to_builtins(value, enc_hook=plain))
         return _encoder.encode(cleaned).decode()
 
 

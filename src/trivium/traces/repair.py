@@ -3,6 +3,7 @@
 Nothing here recurses, so that a trace nested 33,000 deep is as harmless as a flat one.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Literal
@@ -232,3 +233,17 @@ def _fill_agents(spans: list[Span], asked: list[tuple[str, Span]]) -> tuple[Span
             result[index] = _replace(span, agent=caller)
         callers[span.id] = caller
     return tuple(result)
+
+
+def recorded_as_text(types: Iterable[str]) -> list[TraceProblem]:
+    """The problem of a trace in which texts stand for values that JSON does not have; none without any."""
+    counts = Counter(types)
+    if not counts:
+        return []
+    number = counts.total()
+    named = ", ".join(f"{count:,} {name}" for name, count in counts.most_common(5))
+    more = f" and {len(counts) - 5:,} other types" if len(counts) > 5 else ""
+    what = (
+        f"{number:,} value{'s' if number > 1 else ''} that JSON does not have recorded as text: {named}{more}"
+    )
+    return [TraceProblem(kind="recorded_as_text", what=what)]

@@ -11,7 +11,7 @@ import msgspec
 from trivium.errors import Problem, TraceError
 from trivium.traces.readers.documents import content_of, parse_documents
 from trivium.traces.readers.torn import read_whole_lines, with_problems
-from trivium.traces.repair import normalise
+from trivium.traces.repair import normalise, recorded_as_text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
@@ -23,14 +23,28 @@ class _Line(msgspec.Struct, frozen=True):
     trace_id: str
     span: Span | None = None
     message: Message | None = None
+    as_text: tuple[str, ...] = ()
 
 
 class _Found:
-    """What the lines of one trace hold; of a span the line that has its end counts."""
+    """What the lines of one trace hold; of a span the line that has its end counts.
+
+    A span is known by its id, its name and its start: another one that has its id is none of its lines.
+    """
 
     def __init__(self) -> None:
-        self.spans: dict[str, Span] = {}
-        self.messages: list[Message] = []
+        self.spans: dict[tuple[str, str, float | None], _Line] = {}
+        self.messages: list[_Line] = []
+
+    def trace(self, trace_id: str) -> Trace:
+        lines = [*self.spans.values(), *self.messages]
+        return normalise(
+            [line.span for line in lines if line.span is not None],
+            [line.message for line in lines if line.message is not None],
+            trace_id=trace_id,
+            problems=recorded_as_text(name for line in lines for name in line.as_text),
+            nested="unsaid",
+        )
 
 
 def opens(_path: Path, head: bytes) -> bool:
@@ -61,16 +75,14 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
         trace = found.setdefault(line.trace_id, _Found())
         if line.span is not None:
-            before = trace.spans.get(line.span.id)
-            if before is None or before.end is None:
+            key = (line.span.id, line.span.name, line.span.start)
+            before = trace.spans.get(key)
+            if before is None or before.span is None or before.span.end is None:
                 # A span that was written open and then ended keeps its first place.
-                trace.spans[line.span.id] = line.span
+                trace.spans[key] = line
         if line.message is not None:
-            trace.messages.append(line.message)
-    return [
-        normalise(list(each.spans.values()), each.messages, trace_id=trace_id, nested="unsaid")
-        for trace_id, each in found.items()
-    ]
+            trace.messages.append(line)
+    return [each.trace(trace_id) for trace_id, each in found.items()]
 
 
 def read_file(path: Path) -> list[Trace]:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import msgspec
 from trivium.traces.recording.configuring import recording
 from trivium.traces.recording.content import Content
 from trivium.traces.recording.live import LiveSpan, Tape, plain, settled
-from trivium.traces.repair import normalise
+from trivium.traces.repair import normalise, recorded_as_text
 from trivium.traces.trace import Message, Trace
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Collector:
         self.heard: dict[int, ReadableSpan] = {}
         self._spans: list[LiveSpan] = []
         self._messages: list[Message] = []
+        self._as_text: list[str] = []
 
     def started(self, span: LiveSpan) -> None:
         """Keep a span from its start, so that one that never ends is seen too."""
@@ -43,14 +44,16 @@ class Collector:
     def ended(self, span: LiveSpan) -> None:
         """It is kept already."""
 
-    def told(self, trace_id: str, message: Message, span: LiveSpan | None) -> None:
+    def told(self, trace_id: str, message: Message, span: LiveSpan | None, as_text: Sequence[str]) -> None:
         """Keep a message."""
+        self._as_text += as_text
         self._messages.append(msgspec.structs.replace(message, content=plain(message.content)))
 
     @property
     def trace(self) -> Trace | None:
         """What was recorded until now, normalised; None when nothing was."""
-        spans = [settled(span.record()) for span in list(self._spans)]
+        as_text = list(self._as_text)
+        spans = [settled(span.record(as_text)) for span in list(self._spans)]
         messages = list(self._messages)
         heard = list(self.heard.values())
         if heard:
@@ -61,7 +64,8 @@ class Collector:
                 messages += trace.messages
         if not spans and not messages:
             return None
-        return normalise(spans, messages, trace_id=self.tape.trace_id, nested="unsaid")
+        problems = recorded_as_text(as_text)
+        return normalise(spans, messages, trace_id=self.tape.trace_id, problems=problems, nested="unsaid")
 
 
 def collector() -> Collector | None:

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
+from trivium.jsonable import MOST_CHARS, encode, plain_text
 from trivium.masking import MASK, Masker
 
-MOST_CHARS = 65_536
-"""Characters of one input or output that are recorded."""
-
-_PLAIN = (int, float, bool, type(None))
+_PLAIN = frozenset({float, bool, type(None)})
 
 
 class Content:
@@ -26,40 +24,38 @@ class Content:
         self._masker = Masker()
 
     def text(self, text: str) -> str:
-        """A text, bounded and masked."""
+        """A text, bounded and masked; anything else that stands for one is made a text first."""
+        text = plain_text(text)
         if len(text) > MOST_CHARS:
             text = f"{text[:MOST_CHARS]}… ({len(text):,} characters)"
-        if not text.isascii():
-            # Half a surrogate pair, which no file holds, becomes the replacement character.
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         text = self._masker.mask(text)
         for pattern in self._patterns:
             text = pattern.sub(MASK, text)
         return text
 
-    def value(self, value: Any) -> Any:
-        """Any value as JSON, bounded and masked; what cannot be JSON is told by its type."""
-        if isinstance(value, _PLAIN):
+    def value(self, value: Any, as_text: list[str] | None = None) -> Any:
+        """Any value as JSON, bounded and masked.
+
+        Args:
+            value: Any object.
+            as_text: Gets the name of the type of each value in it that JSON does not have.
+        """
+        kind = type(value)
+        if kind in _PLAIN or (kind is int and -(2**63) <= value < 2**63):
             return value
-        if isinstance(value, str):
+        if issubclass(kind, str):
             return self.text(value)
         try:
-            encoded = msgspec.json.encode(value, enc_hook=_plain).decode()
-        except Exception as error:  # values of any kind: nothing that they do may reach the agent
-            return f"[{type(value).__name__} is not recorded: {type(error).__name__}]"
+            return self._json(encode(value, as_text).decode())
+        except Exception as error:  # nested so deep that the masked copy cannot be made
+            return f"[{kind.__name__} is not recorded: {type(error).__name__}]"
+
+    def _json(self, encoded: str) -> Any:
         if len(encoded) > MOST_CHARS:
             return self.text(encoded)
         if not self._patterns and not self._masker.may_hold_a_secret(encoded):
             return msgspec.Raw(encoded.encode())
         return _walked(msgspec.json.decode(encoded), self.text, self._masker)
-
-
-def _plain(value: Any) -> Any:
-    """What msgspec cannot encode: Pydantic models as their fields, all else as text."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    return repr(value)[:MOST_CHARS]
 
 
 def _walked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:

@@ -4,6 +4,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from trivium.errors import InputError
+from trivium.jsonable import plain_text
 from trivium.traces.recording.collecting import collector
 from trivium.traces.recording.configuring import Recording, recording
 from trivium.traces.recording.file import FileSink
@@ -78,13 +79,17 @@ def message(
     tape = tape_of(span)
     if tape is None:
         return
-    known = sender or (span.agent if span is not None else None)
-    if known is None:
+    known = plain_text(sender) if sender is not None else span.agent if span is not None else None
+    if not known:
         raise InputError("sender", "is missing, and no agent is at work that could be it")
     made = tape.sink.content
-    told = None if made is None else made.value(content)
+    as_text: list[str] = []
+    told = None if made is None else made.value(content, as_text)
     tape.sink.told(
         tape.trace_id,
-        Message(sender=known, receiver=receiver, type=type, time=time(), content=told),
+        Message(
+            sender=known, receiver=plain_text(receiver), type=plain_text(type), time=time(), content=told
+        ),
         span if span is not None and span.tape is tape else None,
+        as_text,
     )

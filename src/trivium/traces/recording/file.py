@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from time import gmtime, monotonic, strftime
 
@@ -21,7 +22,7 @@ SECONDS_BETWEEN_TRIES = 10.0
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a file: a span, or a message.
+    """One line of a file: a span, or a message, and the types of values in it for which a text stands.
 
     A span that is still open when one below it is written is written first, without an end; the line that is
     written when it ends takes its place.
@@ -30,6 +31,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_id: str
     span: Span | None = None
     message: Message | None = None
+    as_text: tuple[str, ...] = ()
 
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -126,12 +128,12 @@ class FileSink:
         """Write the span, after those above it that are open."""
         self._announce(span.parent)
         span.announced = True
-        self._write(Line(trace_id=span.tape.trace_id, span=span.record()))
+        self._write_span(span)
 
-    def told(self, trace_id: str, message: Message, span: LiveSpan | None) -> None:
+    def told(self, trace_id: str, message: Message, span: LiveSpan | None, as_text: Sequence[str]) -> None:
         """Write the message."""
         self._announce(span)
-        self._write(Line(trace_id=trace_id, message=message))
+        self._write(Line(trace_id=trace_id, message=message, as_text=tuple(as_text)))
 
     def _announce(self, span: LiveSpan | None) -> None:
         above = []
@@ -140,14 +142,17 @@ class FileSink:
             above.append(span)
             span = span.parent
         for each in reversed(above):
-            self._write(Line(trace_id=each.tape.trace_id, span=each.record()))
+            self._write_span(each)
+
+    def _write_span(self, span: LiveSpan) -> None:
+        as_text: list[str] = []
+        record = span.record(as_text)
+        self._write(Line(trace_id=span.tape.trace_id, span=record, as_text=tuple(as_text)))
 
     def _write(self, line: Line) -> None:
         try:
             encoded = _ENCODE(line)
-        except (
-            Exception
-        ) as error:  # a name that is no text, half a surrogate pair: no reason to fail an agent
+        except Exception as error:  # no reason to fail an agent
             log.warning("a span cannot be written: %s", error)
             return
         self._file.write(encoded)

@@ -1,5 +1,6 @@
 """Listening: agents that OpenTelemetry instruments are recorded too, by one line."""
 
+import logging
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trivium.errors import MissingExtra
+from trivium.jsonable import encode, plain_text
 from trivium.traces.recording.collecting import collector
 from trivium.traces.recording.configuring import Recording, recording
 from trivium.traces.recording.content import Content
@@ -16,6 +18,8 @@ from trivium.traces.trace import Trace
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
+
+log = logging.getLogger(__name__)
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -92,7 +96,12 @@ class Listener:
         if self._settings is not settings or self._file is None:
             self._settings, self._file = settings, LineFile(settings, "otlp")
             self._content = Content(settings.patterns) if settings.content else None
-        self._file.write(_ENCODE(request([span], self._content)))
+        try:
+            line = _ENCODE(request([span], self._content))
+        except Exception as error:  # no reason to fail an agent
+            log.warning("a span cannot be written: %s", error)
+            return
+        self._file.write(line)
 
 
 def listen(provider: "TracerProvider | None" = None) -> None:
@@ -178,7 +187,7 @@ def _span(span: "ReadableSpan", content: Content | None) -> dict[str, Any]:
     made: dict[str, Any] = {
         "traceId": f"{context.trace_id:032x}" if context else "",
         "spanId": f"{context.span_id:016x}" if context else "",
-        "name": span.name,
+        "name": plain_text(span.name),
         "kind": span.kind.value + 1,
         "startTimeUnixNano": str(span.start_time or 0),
         "attributes": _attributes(span.attributes or {}, content),
@@ -193,7 +202,7 @@ def _span(span: "ReadableSpan", content: Content | None) -> dict[str, Any]:
     if span.events:
         made["events"] = [
             {
-                "name": event.name,
+                "name": plain_text(event.name),
                 "timeUnixNano": str(event.timestamp),
                 "attributes": _attributes(event.attributes or {}, content),
             }
@@ -203,9 +212,10 @@ def _span(span: "ReadableSpan", content: Content | None) -> dict[str, Any]:
 
 
 def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[dict[str, Any]]:
+    named = [(plain_text(key), value) for key, value in attributes.items()]
     return [
         {"key": key, "value": _value(value, content)}
-        for key, value in attributes.items()
+        for key, value in named
         if content is not None or not (_holds_text(value) and any(part in key.lower() for part in _SAYS))
     ]
 
@@ -215,20 +225,21 @@ def _holds_text(value: Any) -> bool:
 
 
 def _value(value: Any, content: Content | None) -> dict[str, Any]:
-    if isinstance(value, bool):
+    """A value of OTLP/JSON. What is of no plain type, such as a subclass of a text, is made plain first."""
+    kind = type(value)
+    if kind is str:
+        return {"stringValue": plain_text(value) if content is None else content.text(value)}
+    if kind is bool:
         return {"boolValue": value}
-    if isinstance(value, int):
+    if kind is int and value.bit_length() < 64:  # what OTLP's integers hold
         return {"intValue": str(value)}
-    if isinstance(value, float):
+    if kind is float:
         return {"doubleValue": value}
-    if isinstance(value, str):
-        return {"stringValue": value if content is None else content.text(value)}
-    if isinstance(value, Mapping):
-        return {
-            "kvlistValue": {
-                "values": [{"key": key, "value": _value(each, content)} for key, each in value.items()]
-            }
-        }
-    if isinstance(value, list | tuple):
+    if kind is list or kind is tuple:
         return {"arrayValue": {"values": [_value(each, content) for each in value]}}
-    return {"stringValue": "" if value is None else str(value)}
+    if kind is dict:
+        values = [{"key": plain_text(key), "value": _value(each, content)} for key, each in value.items()]
+        return {"kvlistValue": {"values": values}}
+    if kind is int or value is None:
+        return {"stringValue": "" if value is None else plain_text(value)}
+    return _value(msgspec.json.decode(encode(value)), content)

@@ -1,13 +1,17 @@
 """A span while it is open, and the tape of the trace that it belongs to."""
 
 import itertools
+import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
 from time import perf_counter, time
 from typing import Any, Protocol
 
 import msgspec
 
+from trivium.jsonable import plain_text
 from trivium.traces.recording.content import Content
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
 
@@ -32,8 +36,8 @@ class Sink(Protocol):
         """A span was closed."""
         ...
 
-    def told(self, trace_id: str, message: Message, span: "LiveSpan | None") -> None:
-        """A message was sent within a span."""
+    def told(self, trace_id: str, message: Message, span: "LiveSpan | None", as_text: Sequence[str]) -> None:
+        """A message was sent within a span; the types of values in it for which a text stands."""
         ...
 
 
@@ -84,6 +88,7 @@ class LiveSpan(NoSpan):
     """
 
     __slots__ = (
+        "_as_text",
         "_attributes",
         "_clock",
         "_error",
@@ -107,12 +112,14 @@ class LiveSpan(NoSpan):
         self.tape = tape
         self.id = f"{next(_NUMBERS):x}"
         self.kind = kind
-        self.name = name
+        self.name = plain_text(name)
         self.parent = parent
+        named = None if agent is None else plain_text(agent)
         if kind == "agent":
-            self.agent: str | None = agent or name
+            self.agent: str | None = named or self.name
         else:
-            self.agent = agent or (parent.agent if parent is not None else None)
+            self.agent = named or (parent.agent if parent is not None else None)
+        self._as_text: list[str] = []
         self.output = _UNSET
         self.announced = False
         self.ok: bool | None = None
@@ -129,7 +136,7 @@ class LiveSpan(NoSpan):
         """What went in, kept as it is now."""
         content = self.tape.sink.content
         if content is not None:
-            self._given = content.value(value)
+            self._given = content.value(value, self._as_text)
 
     def used(
         self,
@@ -139,7 +146,9 @@ class LiveSpan(NoSpan):
         cost_usd: float | None = None,
     ) -> None:
         """Say what a model request used."""
-        self._usage = SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+        self._usage = SpanUsage(
+            input_tokens=_count(input_tokens), output_tokens=_count(output_tokens), cost_usd=_money(cost_usd)
+        )
 
     def note(self, **attributes: Any) -> None:
         """Add attributes; ``context`` is read by tool_selection (spec: metrics, T3.3)."""
@@ -162,15 +171,23 @@ class LiveSpan(NoSpan):
         self.ok = self._error is None
         self.tape.sink.ended(self)
 
-    def record(self) -> Span:
-        """The span as files hold it."""
+    def record(self, as_text: list[str]) -> Span:
+        """The span as files hold it.
+
+        Args:
+            as_text: Gets the name of the type of each value for which a text stands.
+        """
+        as_text += self._as_text
         content = self.tape.sink.content
         attributes = self._attributes
         if self._error is not None:
             attributes = {**(attributes or {}), "error": _told(self._error, content)}
         if attributes and content is None:
             attributes = {key: value for key, value in attributes.items() if key in _NO_CONTENT}
-        output = None if self.output is _UNSET or content is None else content.value(self.output)
+        values = content or _UNMASKED
+        output = None
+        if self.output is not _UNSET and content is not None:
+            output = content.value(self.output, as_text)
         return Span(
             id=self.id,
             kind=self.kind,
@@ -183,11 +200,9 @@ class LiveSpan(NoSpan):
             input=self._given,
             output=output,
             usage=self._usage,
-            attributes={}
-            if not attributes
-            else attributes
-            if content is None
-            else {key: content.value(value) for key, value in attributes.items()},
+            attributes={plain_text(key): values.value(value, as_text) for key, value in attributes.items()}
+            if attributes
+            else {},
         )
 
 
@@ -195,20 +210,36 @@ _NO_CONTENT = frozenset({"error", "context", "handoff"})
 """Attributes that are kept where content is not recorded."""
 
 
+_UNMASKED = Content(())
+"""Makes the few attributes that are recorded without content plain values too."""
+
+
 def _told(error: str | BaseException, content: Content | None) -> str:
-    if isinstance(error, str):
-        return error if content is not None else "failed"
     kind = type(error).__name__
+    if not issubclass(type(error), BaseException):
+        return "failed" if content is None else plain_text(error)
     if content is None:
         return kind
     try:
         return f"{kind}: {error}"
-    except Exception:  # an exception whose text cannot be had
+    except BaseException as another:  # an exception whose text cannot be had
+        if isinstance(another, KeyboardInterrupt):
+            raise
         return kind
 
 
 def _usage_of(result: Any) -> SpanUsage | None:
-    """The tokens that a provider's answer tells, by the names that their clients use."""
+    """The tokens that a provider's answer tells; None where reading them fails."""
+    try:
+        return _tokens_told(result)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None
+
+
+def _tokens_told(result: Any) -> SpanUsage | None:
+    """By the names that the clients of providers use."""
     usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
     if usage is None:
         return None
@@ -218,8 +249,27 @@ def _usage_of(result: Any) -> SpanUsage | None:
     else:
         found = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
         found.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
-    counts = [each if isinstance(each, int) and each >= 0 else None for each in found]
+    counts = [_count(each) for each in found]
     return None if counts == [None, None] else SpanUsage(input_tokens=counts[0], output_tokens=counts[1])
+
+
+def _count(tokens: Any) -> int | None:
+    """A number of tokens as a plain one; None for what is none."""
+    if not issubclass(type(tokens), numbers.Integral):
+        return None
+    made = int(tokens)
+    return made if 0 <= made < 2**53 else None
+
+
+def _money(amount: Any) -> float | None:
+    """An amount as a plain number; None for what is none."""
+    if not issubclass(type(amount), numbers.Real | Decimal):
+        return None
+    try:
+        made = float(amount)
+    except (ValueError, OverflowError):
+        return None
+    return made if isfinite(made) else None
 
 
 def settled(span: Span) -> Span:

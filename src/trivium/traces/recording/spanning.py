@@ -4,9 +4,10 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
+from trivium.jsonable import plain_text
 from trivium.traces.recording.deciding import CURRENT, begin
 from trivium.traces.recording.generating import async_generator, generator
 from trivium.traces.recording.live import LiveSpan, NoSpan
@@ -48,14 +49,14 @@ class Spanning:
 
     def __init__(self, kind: SpanKind, name: str | None, agent: str | None, input: Any) -> None:  # noqa: A002
         self._kind = kind
-        self._name = name
+        self._name = None if name is None else plain_text(name)
         self._agent = agent
         self._input = input
         self._open: list[tuple[LiveSpan, contextvars.Token[LiveSpan | None]]] = []
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, recorded whenever it is called."""
-        name = self._name or str(getattr(function, "__name__", type(function).__name__))
+        name = self._name or plain_text(getattr(function, "__name__", type(function).__name__))
         made: Callable[P, R] = _decorated(function, self._kind, name, self._agent)
         return made
 
@@ -91,7 +92,7 @@ class Spanning:
 def _spanning(kind: SpanKind, named: Any, name: str | None, agent: str | None, given: Any) -> Any:
     if callable(named):
         return Spanning(kind, name, agent, None)(named)
-    return Spanning(kind, named or name, agent, given)
+    return Spanning(kind, name if named is None else named, agent, given)
 
 
 @overload
@@ -200,7 +201,7 @@ def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: s
             raise
         finally:
             CURRENT.reset(token)
-        if inspect.iscoroutine(result):  # a plain function that hands back a coroutine
+        if issubclass(type(result), CoroutineType):  # a plain function that hands back a coroutine
             return _awaited(live, result)
         live.came(result)
         live.close()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trivium.traces.recording.content import MOST_CHARS
+from trivium.jsonable import MOST_CHARS, plain_text
 
 MOST_ITEMS = 1000
 
@@ -21,7 +21,8 @@ class Yielded:
     def add(self, item: Any) -> None:
         """One more."""
         self._count += 1
-        if isinstance(item, str):
+        if issubclass(type(item), str):
+            item = plain_text(item)
             self._chars += len(item)
         else:
             self._texts = False
