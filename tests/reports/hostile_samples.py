@@ -100,7 +100,7 @@ def hostile_summary() -> Summary:
         suite=attack,
         metrics=dict(zip(HOSTILE, base.metrics.values(), strict=False)),
         dimension_averages={attack: 0.5},
-        human_ceiling={HOSTILE[0]: next(iter(base.metrics.values()))},
+        human_ceiling={HOSTILE[0]: next(iter(base.human_ceiling.values()))},
         failures=tuple(Failure(case=one, repeat=1, why=attack) for one in HOSTILE),
         failures_left_out=12_345,
         gates=tuple(GateAnswer(gate=one, answer=one, value=0.5, ci95=None, needs_cases=3) for one in HOSTILE),

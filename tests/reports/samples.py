@@ -6,7 +6,7 @@ from trivium.agents.attempt import Attempt, Usage
 from trivium.metrics.composite import Composite, composite
 from trivium.metrics.score import Score
 from trivium.reports.view import EvaluationView
-from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, Rate, Summary
+from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, HumanFigure, Rate, Summary
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import CompositeSettings
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
@@ -230,6 +230,12 @@ def views(count: int = 24) -> list[EvaluationView]:
     return [view(number) for number in range(count)]
 
 
+def _beside(people: list[float], run: float) -> HumanFigure:
+    figure = _figure(people, 3, {"ok": 3}, tier="text", raw=None)
+    fields = {name: getattr(figure, name) for name in figure.__struct_fields__}
+    return HumanFigure(**fields, run_mean=run, run_ci95=(run - 0.05, run + 0.05))
+
+
 def _figure(
     values: list[float], total: int, status: dict[str, int], *, tier: str, raw: float | None
 ) -> Figure:
@@ -293,9 +299,9 @@ def summary(shown: list[EvaluationView] | None = None, **changes: object) -> Sum
         "dimension_averages": {"planning_rationality": 0.71},
         "composite": _composite(means, composites),
         "human_ceiling": {
-            "cosine": _figure([0.3, 0.34, 0.28], 3, {"ok": 3}, tier="text", raw=None),
-            "similarity": _figure([0.42, 0.4, 0.36], 3, {"ok": 3}, tier="text", raw=None),
-            "jaccard": _figure([0.16, 0.19, 0.12], 3, {"ok": 3}, tier="text", raw=None),
+            "cosine": _beside([0.3, 0.34, 0.28], 0.291),
+            "similarity": _beside([0.42, 0.4, 0.36], 0.377),
+            "jaccard": _beside([0.16, 0.19, 0.12], 0.143),
         },
         "failures": tuple(failures),
         "failures_left_out": 0,

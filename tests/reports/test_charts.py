@@ -26,7 +26,7 @@ def heights(svg):
 def drawn(**changes):
     counts = [0] * 20
     counts[3], counts[4], counts[10] = 2, 8, 4
-    fields = {"mean": 0.3, "interval": (0.2, 0.4), "human": 0.5}
+    fields = {"mean": 0.3, "interval": (0.2, 0.4)}
     return charts.histogram(counts, **(fields | changes))
 
 
@@ -40,20 +40,18 @@ def test_bars_are_as_high_as_their_counts():
     assert found[10] / found[4] == pytest.approx(4 / 8, abs=0.03)
 
 
-def test_mean_and_people_stand_where_their_numbers_are():
+def test_the_mean_stands_where_its_number_is():
     lines = {
         line.get("stroke"): float(re.search(r"translate\((-?[\d.]+)", line.get("transform"))[1])
         for line in ET.fromstring(drawn()).iter(f"{SVG}line")
-        if line.get("stroke", "").startswith(("var(--accent", "var(--human"))
+        if line.get("stroke", "").startswith("var(--accent")
     }
     positions = sorted(lines.values())
-    assert positions == pytest.approx([0.3 * charts.WIDTH, 0.5 * charts.WIDTH])
+    assert positions == pytest.approx([0.3 * charts.WIDTH])
 
 
 def test_what_is_not_known_is_not_drawn():
-    bare = drawn(mean=None, interval=None, human=None)
-    assert "--accent" not in bare
-    assert "--human" not in bare
+    assert "--accent" not in drawn(mean=None, interval=None)
 
 
 def test_an_empty_distribution_is_an_empty_chart():
@@ -61,25 +59,25 @@ def test_an_empty_distribution_is_an_empty_chart():
 
 
 def test_every_colour_is_the_pages_own():
-    for svg in (drawn(), charts.parts([("time", 0.4, (0.3, 0.5), 0.6), ("<b>&", None, None, None)])):
+    for svg in (drawn(), charts.parts([("time", 0.4, (0.3, 0.5)), ("<b>&", None, None)])):
         colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', svg)) - {"none"}
         assert {colour for colour in colours if not colour.startswith("var(--")} <= {"transparent", "#000"}
         assert "style=" not in svg
 
 
 def test_a_chart_asks_for_nothing_from_outside():
-    for svg in (drawn(), charts.parts([("time", 0.4, (0.3, 0.5), 0.6)])):
+    for svg in (drawn(), charts.parts([("time", 0.4, (0.3, 0.5))])):
         assert not re.findall(r"href|url\(|src=|@import", svg)
 
 
 def test_a_part_without_score_says_so_and_has_no_bar():
-    svg = charts.parts([("time", 0.5, None, None), ("planning", None, None, None)])
+    svg = charts.parts([("time", 0.5, None), ("planning", None, None)])
     texts = [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
     assert {"time", "planning", "0.500", "no score"} <= set(texts)
 
 
 def test_names_of_parts_are_escaped():
-    svg = charts.parts([('<script>alert("x")</script>', 0.5, None, None)])
+    svg = charts.parts([('<script>alert("x")</script>', 0.5, None)])
     assert "<script" not in svg
     ET.fromstring(svg)
 

@@ -6,8 +6,8 @@ from trivium.reports.range_bar import range_bar
 share = st.floats(0, 1)
 
 
-def test_the_bar_shows_mean_interval_and_people():
-    assert range_bar(0.5, (0.3, 0.7), 1.0, columns=11) == "···├─●─┤··◆"
+def test_the_bar_shows_mean_and_interval():
+    assert range_bar(0.5, (0.3, 0.7), columns=11) == "···├─●─┤···"
 
 
 def test_nothing_known_is_an_empty_line():

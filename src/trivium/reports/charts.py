@@ -17,19 +17,18 @@ WIDTH, HEIGHT = 216, 70
 PART_WIDTH, PART_ROW = 420, 26
 HEADROOM = 1.12
 
-_INK, _LINE, _BAR, _MEAN, _HUMAN = "#010101", "#020202", "#030303", "#040404", "#050505"
+_INK, _LINE, _BAR, _MEAN = "#010101", "#020202", "#030303", "#040404"
 _COLOURS = {
     _INK: "var(--muted,#6b7280)",
     _LINE: "var(--line,#c9ccd1)",
     _BAR: "var(--bar,#7fa8c9)",
     _MEAN: "var(--accent,#1f5f8b)",
-    _HUMAN: "var(--human,#b5651d)",
 }
 _TICKS = [0, 0.25, 0.5, 0.75, 1]
 
 Interval = tuple[float, float]
-Part = tuple[str, float | None, Interval | None, float | None]
-"""Name, mean in [0, 1], interval of the mean, mean of people's own outputs."""
+Part = tuple[str, float | None, Interval | None]
+"""Name, mean in [0, 1], interval of the mean."""
 
 
 def load_altair() -> Any:
@@ -46,20 +45,13 @@ def load_altair() -> Any:
     return altair
 
 
-def histogram(
-    counts: Sequence[int],
-    *,
-    mean: float | None,
-    interval: Interval | None,
-    human: float | None = None,
-) -> str:
-    """The distribution of a score in [0, 1], with its mean, its interval and what people reach.
+def histogram(counts: Sequence[int], *, mean: float | None, interval: Interval | None) -> str:
+    """The distribution of a score in [0, 1], with its mean and its interval.
 
     Args:
         counts: Values in each of equally wide bins of [0, 1].
         mean: Of the run.
         interval: Of the mean.
-        human: Mean of people's own outputs.
     """
     width, most = 1 / len(counts), max(counts)
     gap = width / 25
@@ -71,23 +63,21 @@ def histogram(
         ],
         top=[{"height": 1.0, "label": f"{most:,}"}],
         mean=[] if mean is None else [{"at": mean}],
-        people=[] if human is None else [{"at": human}],
         interval=[] if interval is None else [{"low": interval[0], "high": interval[1]}],
     )
 
 
 def parts(rows: Sequence[Part]) -> str:
-    """The parts of a composite: a bar for each mean, its interval, and what people reach."""
+    """The parts of a composite: a bar for each mean, and its interval."""
     table = [
         {
             "part": one_line(name, at_most=30),
             "mean": mean,
             "low": None if interval is None else interval[0],
             "high": None if interval is None else interval[1],
-            "human": human,
             "label": "no score" if mean is None else f"{mean:.3f}",
         }
-        for name, mean, interval, human in rows
+        for name, mean, interval in rows
     ]
     return _svg(_parts(tuple(str(row["part"]) for row in table)), parts=table)
 
@@ -106,18 +96,13 @@ def _histogram() -> dict[str, Any]:
     top = _given("top").encode(y=y)
     line = top.mark_rule(color=_LINE, opacity=0.6)
     label = top.mark_text(color=_INK, align="right", dx=-5).encode(x=alt.value(0), text="label:N")
-    people = (
-        _given("people")
-        .mark_rule(color=_HUMAN, strokeWidth=2, strokeDash=[4, 3])
-        .encode(x=alt.X("at:Q", **across))
-    )
     mean = _given("mean").mark_rule(color=_MEAN, strokeWidth=2).encode(x=alt.X("at:Q", **across))
     interval = (
         _given("interval")
         .mark_rect(color=_MEAN, opacity=0.18)
         .encode(x=alt.X("low:Q", **across), x2="high:Q", y=alt.value(0), y2=alt.value(HEIGHT))
     )
-    chart = alt.layer(line, bins, label, people, interval, mean)
+    chart = alt.layer(line, bins, label, interval, mean)
     return _styled(chart, width=WIDTH, height=HEIGHT, left=26)
 
 
@@ -134,17 +119,12 @@ def _parts(names: tuple[str, ...]) -> dict[str, Any]:
         .mark_rule(color=_MEAN, strokeWidth=2)
         .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y)
     )
-    people = (
-        given.transform_filter("datum.human !== null")
-        .mark_point(color=_HUMAN, shape="diamond", filled=True, size=70, opacity=1)
-        .encode(x=alt.X("human:Q", scale=scale), y=y)
-    )
     labels = given.mark_text(align="left", color=_INK).encode(
         x=alt.value(PART_WIDTH + 10), y=y, text="label:N"
     )
     # The renderer's letters may be narrower than the reader's.
     left = 8 + max(len(name) for name in names)
-    chart = alt.layer(bars, whiskers, people, labels)
+    chart = alt.layer(bars, whiskers, labels)
     return _styled(chart, width=PART_WIDTH, height=PART_ROW * len(names), left=left)
 
 

@@ -1,11 +1,12 @@
 """The summary of a run as a comment in a code review (GitHub and GitLab Markdown)."""
 
 import re
+from collections.abc import Mapping
 
 from trivium.reports import wording
 from trivium.reports.spent import dollars, requests, spent_sentence
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import Spent, Summary
+from trivium.runs.summary import HumanFigure, Spent, Summary
 
 FAILURES_SHOWN = 20
 ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
@@ -24,6 +25,7 @@ def render_markdown(summary: Summary) -> str:
     blocks += [_verdicts(summary)]
     blocks += [_gates(summary)] if summary.gates else []
     blocks += [_metrics(summary)] if summary.metrics else []
+    blocks += [_beside_people(summary.human_ceiling)] if summary.human_ceiling else []
     blocks += [_spent(summary.spent)] if summary.spent is not None else []
     blocks += [_failures(summary)] if summary.failures else []
     note = wording.interval_note(summary)
@@ -77,21 +79,29 @@ def _gates(summary: Summary) -> str:
 
 
 def _metrics(summary: Summary) -> str:
-    ceiling = summary.human_ceiling or {}
-    human_head, human_rule = (" human |", "--:|") if ceiling else ("", "")
     rows = []
     for name, figure in summary.metrics.items():
-        human = f" {wording.number(ceiling[name].mean if name in ceiling else None)} |" if ceiling else ""
         if wording.is_reported_only(figure):
             counts = f" {wording.NOTHING} | {wording.NOTHING} | reported, not scored |"
         else:
             counts = f" {figure.n:,} | {wording.share(figure.coverage)} | {wording.not_ok(figure.status)} |"
         rows.append(
             f"| {code(name)} | {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} |"
-            f"{human}{counts}"
+            f"{counts}"
         )
-    head = f"| metric | mean | interval |{human_head} n | coverage | not ok |"
-    return "\n".join([head, f"|:--|--:|:--|{human_rule}--:|--:|:--|", *rows])
+    head = "| metric | mean | interval | n | coverage | not ok |"
+    return "\n".join([head, "|:--|--:|:--|--:|--:|:--|", *rows])
+
+
+def _beside_people(ceiling: Mapping[str, HumanFigure]) -> str:
+    rows = [
+        f"| {code(name)} | {wording.number(figure.run_mean)} | {prose(wording.interval(figure.run_ci95))} "
+        f"| {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} | {figure.n:,} |"
+        for name, figure in ceiling.items()
+    ]
+    head = "| metric | run | interval | human | interval | n |"
+    note = f"Beside people: {prose(wording.BESIDE_PEOPLE)}"
+    return "\n".join([note, "", head, "|:--|--:|:--|--:|:--|--:|", *rows])
 
 
 def _spent(spent: Spent) -> str:

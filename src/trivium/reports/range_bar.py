@@ -4,16 +4,14 @@
 def range_bar(
     mean: float | None,
     interval: tuple[float, float] | None,
-    human: float | None = None,
     *,
     columns: int,
 ) -> str:
-    """``····├──●──┤·····◆···``: ● is the mean, ├ ┤ the interval, ◆ what people reach.
+    """``····├──●──┤·········``: ● is the mean, ├ ┤ the interval.
 
     Args:
         mean: In [0, 1]; values outside stick to the edge.
         interval: Ends in [0, 1].
-        human: In [0, 1].
         columns: Width in characters.
     """
 
@@ -25,8 +23,6 @@ def range_bar(
         low, high = place(interval[0]), place(interval[1])
         cells[low : high + 1] = "─" * (high - low + 1)
         cells[low], cells[high] = "├", "┤"
-    if human is not None:
-        cells[place(human)] = "◆"
     if mean is not None:
         cells[place(mean)] = "●"
     return "".join(cells)

@@ -1,6 +1,6 @@
 """The summary of a run as a table that fits 80 columns and uses more when they are there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -11,7 +11,7 @@ from trivium.reports import wording
 from trivium.reports.range_bar import range_bar
 from trivium.reports.spent import dollars, requests, spent_sentence
 from trivium.reports.untrusted import one_line
-from trivium.runs.summary import Figure, Spent, Summary
+from trivium.runs.summary import Figure, HumanFigure, Spent, Summary
 
 FAILURES_SHOWN = 5
 WIDE = 104
@@ -45,6 +45,11 @@ class SummaryTable:
         if summary.metrics:
             yield _metrics(summary, wide=width >= WIDE)
             yield Text()
+        if summary.human_ceiling:
+            yield Text("beside people", style="bold")
+            yield Text(wording.BESIDE_PEOPLE, style="dim")
+            yield _beside_people(summary.human_ceiling)
+            yield Text()
         yield from _verdicts(summary)
         if summary.spent is not None:
             yield Text("\njudges", style="bold")
@@ -75,7 +80,6 @@ def _marked(mark: str, text: str, *, style: str) -> RenderableType:
 
 
 def _metrics(summary: Summary, *, wide: bool) -> RenderableType:
-    ceiling = summary.human_ceiling or {}
     raw = wide and any(_has_raw(figure) for figure in summary.metrics.values())
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     names = max(len(one_line(name)) for name in summary.metrics)
@@ -84,29 +88,42 @@ def _metrics(summary: Summary, *, wide: bool) -> RenderableType:
     table.add_column("interval", no_wrap=True)
     if wide:
         table.add_column(Text("0") + " " * (BAR_COLUMNS - 2) + "1", no_wrap=True)
-    if ceiling:
-        table.add_column("human", justify="right", no_wrap=True)
     if raw:
         table.add_column("raw", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("cover", justify="right", no_wrap=True)
     table.add_column("not ok", overflow="fold", min_width=12)
     for name, figure in summary.metrics.items():
-        human = ceiling[name].mean if name in ceiling else None
-        table.add_row(*_row(name, figure, human, wide=wide, ceiling=bool(ceiling), raw=raw))
+        table.add_row(*_row(name, figure, wide=wide, raw=raw))
     return table
 
 
-def _row(
-    name: str, figure: Figure, human: float | None, *, wide: bool, ceiling: bool, raw: bool
-) -> Iterator[Text]:
+def _beside_people(ceiling: Mapping[str, HumanFigure]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    names = max(len(one_line(name)) for name in ceiling)
+    table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
+    for who in ("run", "human"):
+        table.add_column(who, justify="right", no_wrap=True)
+        table.add_column("interval", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for name, figure in ceiling.items():
+        table.add_row(
+            one_line(name),
+            Text(wording.number(figure.run_mean), style="bold"),
+            wording.interval(figure.run_ci95),
+            Text(wording.number(figure.mean), style="magenta"),
+            wording.interval(figure.ci95),
+            f"{figure.n:,}",
+        )
+    return table
+
+
+def _row(name: str, figure: Figure, *, wide: bool, raw: bool) -> Iterator[Text]:
     yield Text(one_line(name), style="" if figure.n else "dim")
     yield Text(wording.number(figure.mean), style="bold" if figure.n else "dim")
     yield Text(wording.interval(figure.ci95), style="" if figure.ci95 else "dim")
     if wide:
-        yield Text(range_bar(figure.mean, figure.ci95, human, columns=BAR_COLUMNS), style="cyan")
-    if ceiling:
-        yield Text(wording.number(human), style="magenta" if human is not None else "dim")
+        yield Text(range_bar(figure.mean, figure.ci95, columns=BAR_COLUMNS), style="cyan")
     if raw:
         unit = wording.seconds if name == "time" else wording.number
         yield Text(unit(figure.raw_mean) if _has_raw(figure) else "", style="dim")

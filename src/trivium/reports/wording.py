@@ -7,6 +7,9 @@ from trivium.reports.untrusted import one_line
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
 
 NOTHING = "–"
+BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
+"""What the table beside people shows, of the run as of people (spec: metrics, H.5)."""
+
 FEW_GROUPS = 10
 """Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
 

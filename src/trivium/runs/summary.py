@@ -38,6 +38,19 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None = None
 
 
+class HumanFigure(Figure, frozen=True, kw_only=True):
+    """A figure of people's own outputs, and the run's beside it on equal footing (spec: metrics, H.5).
+
+    Attributes:
+        run_mean: The run's mean, measured as people are: with each reference left out in turn, over the cases
+            where people have a value, each weighing as it does for them. None where the run has no value.
+        run_ci95: Its interval, or None.
+    """
+
+    run_mean: float | None = None
+    run_ci95: tuple[float, float] | None = None
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A share of attempts, such as the pass rate. Its fields are those of :class:`Figure`."""
 
@@ -154,7 +167,8 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
         metrics: Every metric by name, in the order of the suite.
         dimension_averages: Mean of every judged dimension.
         composite: The composite, or None when no part has a weight.
-        human_ceiling: Mean of each metric over people's own outputs, where the suite has them.
+        human_ceiling: Each metric over people's own outputs, where the suite has them, and the run's value
+            measured in the same way.
         failures: The attempts that did not pass, worst first; ``failures_left_out`` counts those
             beyond the first hundred.
         gates: Answers of the suite's gates.
@@ -176,7 +190,7 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, Figure]
     dimension_averages: dict[str, float]
     composite: CompositeFigure | None
-    human_ceiling: dict[str, Figure] | None
+    human_ceiling: dict[str, HumanFigure] | None
     failures: tuple[Failure, ...]
     failures_left_out: int
     gates: tuple[GateAnswer, ...]

@@ -1,6 +1,6 @@
 """Summing up: a run made a Summary."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.gates import gate_answers
 from trivium.runs.gathering.columns import Column
 from trivium.runs.gathering.gathered import FAILURES_SHOWN, Gathered, read_back
+from trivium.runs.human_ceiling import human_ceiling
 from trivium.runs.judging.spent import spent_of
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, Rate, Summary
@@ -47,7 +48,7 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     table |= _figures_of_the_run(gathered, level)
     rate = gathered.verdicts.figure(level=level, missing=missing)
     composite = _composite(gathered, level=level, missing=missing)
-    ceiling, unlike = _human_ceiling(store, run, gathered.columns)
+    ceiling, unlike = human_ceiling(store, run, gathered.columns)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
@@ -178,52 +179,3 @@ def _composite(gathered: Gathered, *, level: float, missing: int) -> CompositeFi
             if weight
         },
     )
-
-
-def _human_ceiling(
-    store: Store, run: RunRecord, columns: Mapping[str, Column]
-) -> tuple[dict[str, Figure] | None, tuple[str, ...]]:
-    """Figures of people's own outputs, and warnings of those that are left out.
-
-    Scores made in unlike ways (another encoder, other parts of ``similarity``) are not compared, so a figure
-    of people's that was made in another way than the run's is left out (spec: metrics, T1.3).
-
-    Args:
-        store: Where the runs are.
-        run: The run that is summed up; people's own runs have no ceiling.
-        columns: Its figures.
-    """
-    human = store.human_run(run.suite) if run.kind != "human" else None
-    if human is None or human.summary is None:
-        return None, ()
-    figures = msgspec.convert(human.summary["metrics"], dict[str, Figure])
-    theirs = _methods(store, human)
-    ours = {name: set(column.methods) for name, column in columns.items()}
-    kept, warnings = {}, []
-    for name, figure in figures.items():
-        if figure.tier != "text" or figure.mean is None:
-            continue
-        if name in columns and columns[name].mean is not None and _how(name, ours) != _how(name, theirs):
-            warnings.append(
-                f"the human ceiling of {name} is left out: run {human.id} scored people by "
-                f"{', '.join(sorted(_how(name, theirs)))}"
-            )
-        else:
-            kept[name] = figure
-    return kept, tuple(warnings)
-
-
-def _methods(store: Store, run: RunRecord) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for _, outline in store.outlines(run):
-        for name, score in outline.scores.items():
-            if score.method is not None:
-                found.setdefault(name, set()).add(score.method)
-    return found
-
-
-def _how(name: str, methods: dict[str, set[str]]) -> set[str]:
-    """How a metric was made, the encoder included where it has a part in it."""
-    own = methods.get(name, set())
-    leaning = any("semantic" in method for method in own)
-    return own | methods.get("semantic", set()) if leaning else own

@@ -122,10 +122,9 @@ class Store:
         """The runs, newest first."""
         return self._runs(limit=limit)
 
-    def human_run(self, suite: str) -> RunRecord | None:
-        """The newest finished run of people's own outputs on a suite with this digest."""
-        found = self._runs(kind="human", suite=suite, state="done", limit=1)
-        return found[0] if found else None
+    def human_runs(self, suite: str) -> list[RunRecord]:
+        """Finished runs of people's own outputs on a suite with this digest, the newest first."""
+        return self._runs(kind="human", suite=suite, state="done")
 
     def _runs(
         self,

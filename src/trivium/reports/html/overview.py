@@ -31,8 +31,7 @@ def overview_context(
     total: int,
 ) -> dict[str, Any]:
     """Everything the template of the page around the attempts needs."""
-    ceiling = summary.human_ceiling or {}
-    rows = [_row(name, figure, ceiling.get(name)) for name, figure in summary.metrics.items()]
+    rows = [_row(name, figure) for name, figure in summary.metrics.items()]
     return {
         "summary": summary,
         "headline": wording.headline(summary),
@@ -43,8 +42,15 @@ def overview_context(
         "rows": rows,
         "has_raw": any(figure.raw_mean not in {None, figure.mean} for figure in summary.metrics.values()),
         "has_bounds": any(row["bounds"] for row in rows),
-        "has_ceiling": bool(ceiling),
-        "ceiling_only": {name: figure for name, figure in ceiling.items() if name not in summary.metrics},
+        "beside_people": [
+            {
+                "name": one_line(name),
+                "figure": figure,
+                "range": _range(figure.run_mean, figure.run_ci95, figure.mean),
+            }
+            for name, figure in (summary.human_ceiling or {}).items()
+        ],
+        "beside_people_note": wording.BESIDE_PEOPLE,
         "note": wording.interval_note(summary),
         "distributions": _histograms(summary, distributions),
         "parts": _parts(summary),
@@ -70,8 +76,7 @@ def _composite(figure: CompositeFigure) -> dict[str, Any]:
     }
 
 
-def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
-    mean = None if human is None else human.mean
+def _row(name: str, figure: Figure) -> dict[str, Any]:
     raw = ""
     if figure.raw_mean is not None and figure.raw_mean != figure.mean:
         raw = wording.seconds(figure.raw_mean) if name == "time" else wording.number(figure.raw_mean)
@@ -79,9 +84,7 @@ def _row(name: str, figure: Figure, human: Figure | None) -> dict[str, Any]:
     return {
         "name": one_line(name),
         "figure": figure,
-        "human": mean,
-        "human_n": 0 if human is None else human.n,
-        "range": _range(figure.mean, figure.ci95, mean),
+        "range": _range(figure.mean, figure.ci95),
         "raw": raw,
         "statuses": [(status, count) for status, count in figure.status.items() if count],
         "reported_only": reported_only,
@@ -106,14 +109,12 @@ def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> 
     figures: dict[str, Figure | CompositeFigure] = dict(summary.metrics)
     if summary.composite is not None:
         figures["composite"] = summary.composite
-    ceiling = summary.human_ceiling or {}
     drawn = []
     for name, figure in figures.items():
         found = distributions.get(name)
         if found is None:
             continue
-        human = ceiling[name].mean if name in ceiling else None
-        svg = charts.histogram(found.counts, mean=figure.mean, interval=figure.ci95, human=human)
+        svg = charts.histogram(found.counts, mean=figure.mean, interval=figure.ci95)
         drawn.append(
             {"name": name, "svg": Markup(svg), "total": found.total, "counts": found.counts}  # noqa: S704
         )
@@ -123,13 +124,12 @@ def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> 
 def _parts(summary: Summary) -> Markup | None:
     if summary.composite is None or not summary.composite.parts:
         return None
-    ceiling = summary.human_ceiling or {}
     rows = []
     for name, mean in summary.composite.parts.items():
         figure = summary.metrics.get(name)
         # A part is averaged where it entered a composite; the interval holds where that is the same mean.
         interval = figure.ci95 if figure is not None and figure.mean == mean else None
-        rows.append((name, mean, interval, ceiling[name].mean if name in ceiling else None))
+        rows.append((name, mean, interval))
     return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
 
 

@@ -1,0 +1,192 @@
+"""The human ceiling: people's own outputs, and a run's beside them on equal footing (spec: metrics, H.5).
+
+Each person's output is scored against the other people's outputs of its case, n - 1 of n references. A run's
+is scored against all n, where the best of them is higher whatever it says. Beside people it is therefore
+measured as they are: each reference is left out in turn, and the mean is its figure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.metrics.registry import metric_class
+from trivium.metrics.text.success import DEFAULT_BAR
+from trivium.runs.gathering.columns import Column
+from trivium.runs.gathering.flat import Clusters
+from trivium.runs.reducers import REDUCERS
+from trivium.runs.summary import Figure, HumanFigure
+from trivium.store.outline import Outline, ScoreOutline
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import Settings
+
+SUCCESS = "success"
+
+
+class _Scored(NamedTuple):
+    """What a run scored.
+
+    Attributes:
+        values: Of each metric the values at each position of the suite.
+        methods: Of each metric the ways in which it was made.
+    """
+
+    values: defaultdict[str, dict[int, list[float]]]
+    methods: defaultdict[str, set[str]]
+
+
+def human_ceiling(
+    store: Store, run: RunRecord, columns: Mapping[str, Column]
+) -> tuple[dict[str, HumanFigure] | None, tuple[str, ...]]:
+    """Figures of people's own outputs with the run's beside them, and warnings of those that are left out.
+
+    Figures that were made in unlike ways (by another encoder, other weights or another version of the metric,
+    or with several references reduced otherwise) are not shown beside one another.
+
+    Args:
+        store: Where the runs are.
+        run: The run that is summed up; people's own runs have no ceiling.
+        columns: Its figures.
+    """
+    humans = store.human_runs(run.suite) if run.kind != "human" else []
+    if not humans:
+        return None, ()
+    settings = msgspec.convert(run.settings, Settings)
+    alike = [human for human in humans if human.settings.get("references", "best") == settings.references]
+    if not alike:
+        scored = f"run {humans[0].id} scored people with other settings"
+        return None, (f"the human ceiling is left out: {scored} (references: {settings.references} here)",)
+    human = alike[0]
+    theirs = _scored(store, human, None)
+    ours = _scored(store, run, settings)
+    clusters = _clusters(store, run, settings)
+    versions = human.provenance.get("metrics", {}), run.provenance.get("metrics", {})
+    found: dict[str, HumanFigure] = {}
+    warnings = []
+    for name, people in theirs.values.items():
+        measured = name in columns and columns[name].mean is not None
+        if not measured:
+            found[name] = _beside(name, people, None, clusters, settings.level)
+            continue
+        why = _unlike(name, ours, theirs, settings)
+        if versions[0].get(name) != versions[1].get(name):
+            why = f"by another version of {name}"
+        common = people.keys() & ours.values[name].keys()
+        if not why and not common:
+            why = "on other cases, or by a rule that cannot leave one reference out"
+        if why:
+            warnings.append(f"the human ceiling of {name} is left out: run {human.id} scored people {why}")
+            continue
+        shared = {position: people[position] for position in sorted(common)}
+        found[name] = _beside(name, shared, ours.values[name], clusters, settings.level)
+    return found, tuple(warnings)
+
+
+def without_one(raw: Any, reduce: str) -> list[float] | None:
+    """The values of a score with each of its references left out in turn, or None where that cannot be told.
+
+    Args:
+        raw: Of a text metric: its value against each reference.
+        reduce: ``best`` or ``mean``, the setting ``references``.
+    """
+    numbers = isinstance(raw, list) and all(type(value) in {int, float} for value in raw)
+    if not numbers or len(raw) < 2:
+        return None
+    others = [[*raw[:place], *raw[place + 1 :]] for place in range(len(raw))]
+    return [min(1.0, max(each) if reduce == "best" else sum(each) / len(each)) for each in others]
+
+
+def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored:
+    """Values of text metrics by case: as they are, or the mean over leaving each reference out in turn."""
+    scored = _Scored(defaultdict(dict), defaultdict(set))
+    for position, outline in store.outlines(run):
+        if leave_out is not None and outline.failed is not None and leave_out.failed_attempts == "skip":
+            continue
+        for name, score in outline.scores.items():
+            if score.method is not None:
+                scored.methods[name].add(score.method)
+            if score.tier != "text" or score.value is None:
+                continue
+            value = score.value if leave_out is None else _left_out(name, score, outline, leave_out)
+            if value is not None:
+                scored.values[name].setdefault(position, []).append(value)
+    return scored
+
+
+def _left_out(name: str, score: ScoreOutline, outline: Outline, settings: Settings) -> float | None:
+    """The mean value of a score over leaving each reference out."""
+    if name == SUCCESS and outline.failed is None:
+        rule = settings.success
+        if rule.metric is None:
+            return None
+        decides = outline.scores.get(metric_class(rule.metric, settings).name)
+        values = without_one(decides.raw if decides is not None else None, settings.references)
+        bar = DEFAULT_BAR if rule.at_least is None else rule.at_least
+        return None if values is None else sum(value >= bar for value in values) / len(values)
+    if not isinstance(score.raw, list):
+        return score.value
+    values = without_one(score.raw, settings.references)
+    return None if values is None else sum(values) / len(values)
+
+
+def _beside(
+    name: str,
+    people: Mapping[int, Sequence[float]],
+    run: Mapping[int, Sequence[float]] | None,
+    clusters: Mapping[int, int],
+    level: float,
+) -> HumanFigure:
+    """A figure of people's, and of the run's on the same cases, each weighing as it does for people."""
+    figure = _figure(name, people, clusters, level)
+    own = None
+    if run is not None:
+        means = {position: sum(run[position]) / len(run[position]) for position in people}
+        weighed = {position: [means[position]] * len(values) for position, values in people.items()}
+        own = _figure(name, weighed, clusters, level)
+    return HumanFigure(
+        **{field: getattr(figure, field) for field in Figure.__struct_fields__},
+        run_mean=None if own is None else own.mean,
+        run_ci95=None if own is None else own.ci95,
+    )
+
+
+def _figure(
+    name: str, values: Mapping[int, Sequence[float]], clusters: Mapping[int, int], level: float
+) -> Figure:
+    places = Clusters()
+    column = Column(name, "text", places)
+    flat = [(clusters[position], value) for position, several in values.items() for value in several]
+    places.extend([cluster for cluster, _ in flat])
+    column.add_values(range(len(flat)), [value for _, value in flat], REDUCERS["mean"])
+    return column.figure(level=level, missing=0)
+
+
+def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int]:
+    """Number of the cluster at each position of the suite."""
+    numbers: dict[str, int] = {}
+    return {
+        position: numbers.setdefault(cluster, len(numbers))
+        for position, cluster in enumerate(store.groups(run.suite, settings.group))
+    }
+
+
+def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:
+    """In which other way people's figure was made, or nothing."""
+    needed = [name]
+    if name == SUCCESS and settings.success.metric is not None:
+        needed.append(metric_class(settings.success.metric, settings).name)
+    for each in needed:
+        how = sorted(_how(each, theirs.methods))
+        if sorted(_how(each, ours.methods)) != how:
+            return f"by {', '.join(how)}"
+    return ""
+
+
+def _how(name: str, methods: Mapping[str, set[str]]) -> Iterator[str]:
+    """How a metric was made, the encoder included where it has a part in it."""
+    own = methods.get(name, set())
+    yield from own
+    if name != "semantic" and any("semantic" in method for method in own):
+        yield from methods.get("semantic", set())
