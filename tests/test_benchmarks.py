@@ -15,6 +15,7 @@ ELSEWHERE = {
     "size": "downloads packages, which no test may",
 }
 ARGUMENTS = {
+    "certificates": ["2"],
     "comparison": ["40"],
     "coverage": ["3", "rate 0.5"],
     "judge": ["clean", "--cases", "3", "--only", "trivium"],

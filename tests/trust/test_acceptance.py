@@ -126,14 +126,25 @@ def test_a_certificate_by_hand():
 def test_below_22_verdicts_nothing_can_be_certified_at_a_tenth():
     found = certify([0] * 21, [0.9] * 21, range(21))
     assert found.threshold is None
-    assert found.reason == "21 labelled verdicts are too few: it takes 22, all of them right"
+    assert found.reason == (
+        "too few labels: it takes at least 22, all of them right; about 26 labels would do if they are as "
+        "these 21 are"
+    )
+    assert (found.shortfall, found.labels_needed) == ("too few labels", 26)
     assert (found.n_accepted, found.coverage, found.error_bound, found.tested) == (0, 0.0, None, 0)
 
 
 def test_a_wrong_verdict_among_the_first_of_few_says_why():
     found = certify([1] + [0] * 39, np.linspace(1, 0, 40), range(40))
-    assert found.reason == "1 of the 22 surest verdicts are wrong: too many there"
-    assert found.tested == 1
+    assert found.reason.startswith(
+        "too few labels: 1 of the 22 most confident verdicts is wrong (4.5 %), and so few do not yet show "
+        "that at most 10 % are; about "
+    )
+    assert (found.shortfall, found.tested) == ("too few labels", 1)
+    # As many more of the same kind do: an error in 40, wherever it is met.
+    more = found.labels_needed
+    assert 40 < more <= 120
+    assert certify([1] + [0] * (more - 1), np.linspace(1, 0, more), range(more)).threshold is not None
 
 
 def test_of_more_verdicts_the_search_starts_again_where_twice_as_many_are_accepted():
@@ -146,8 +157,11 @@ def test_of_more_verdicts_the_search_starts_again_where_twice_as_many_are_accept
 
 def test_where_every_start_fails_it_says_so():
     found = certify([1, 0] * 50, np.linspace(1, 0, 100), range(100))
-    assert found.reason == "17 of the 33 surest verdicts are wrong: too many there, and among more as well"
-    assert found.tested == 2
+    assert found.reason == (
+        "too often wrong: at the best threshold 17 of the 34 most confident verdicts are wrong (50.0 %), and "
+        "more labels of the same quality would not change that"
+    )
+    assert (found.shortfall, found.labels_needed, found.tested) == ("too wrong", None, 2)
 
 
 def test_what_earlier_starts_still_hold_goes_on():
@@ -167,17 +181,38 @@ def test_the_search_stops_at_a_threshold_that_fails_until_it_starts_again():
 def test_nothing_labelled_certifies_nothing():
     found = certify([], [], [])
     assert (found.threshold, found.coverage) == (None, 0.0)
-    assert "too few" in found.reason
+    assert found.reason == "there are no labelled verdicts"
     assert found.method == "exact binomial"
 
 
 def test_too_few_groups_say_so():
     found = certify([0] * 40, [0.5] * 40, [n // 2 for n in range(40)])
     assert found.threshold is None
-    assert found.reason == (
-        "40 labelled verdicts (groups: 20) are too few: a group can have 2, and it takes more than 21 groups "
-        "that have as many, all of them right"
+    assert found.reason.startswith(
+        "too few labels: a group can have 2 verdicts, and it takes more than 21 groups that have as many, "
+        "all of them right; there are 20; about "
     )
+
+
+def test_one_error_among_44_at_a_tenth_lacks_labels_and_is_not_too_wrong():
+    # 150 verdicts, none of the further ones as good: more labels of the same quality would do.
+    wrong = [0] * 20 + [1] + [0] * 23 + [1, 0] * 53
+    found = certify(wrong, np.linspace(1, 0, 150), range(150))
+    assert (found.threshold, found.shortfall) == (None, "too few labels")
+    assert found.reason.startswith("too few labels: 1 of the 33 most confident verdicts is wrong (3.0 %)")
+
+
+@pytest.mark.parametrize("bound", ["betting", "hoeffding"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_as_many_more_labels_of_the_same_kind_as_are_named_do(size, bound):
+    n = 40 * size
+    wrong = np.arange(n) == n // 3
+    first = certify(wrong, np.linspace(1, 0, n), [row // size for row in range(n)], bound=bound)
+    assert first.shortfall == "too few labels"
+    times = -(-first.labels_needed // n)
+    again, sure = np.repeat(wrong, times), np.repeat(np.linspace(1, 0, n), times)
+    groups = [(row // times // size, row % times) for row in range(n * times)]
+    assert certify(again, sure, groups, bound=bound).threshold is not None
 
 
 def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():

@@ -22,6 +22,12 @@ FIRST_SHARE = 1 / 3
 With more, an error among the surest leaves less to go on with; with less, it takes more verdicts to begin.
 """
 
+MOST_COPIES = 50
+"""Times the labels at hand beyond which more of them are not said to be the remedy."""
+
+GROWTH = 1.2
+"""Factor from one number of labels that is tried to the next."""
+
 
 class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     """What may stand without a person, and what that promise rests on.
@@ -40,6 +46,9 @@ class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
         groups: Clusters among them.
         tested: Thresholds that were tested.
         reason: Why nothing is certified, or None.
+        shortfall: ``too few labels`` where more labels of the same quality would do, or where there are too
+            few to tell; ``too wrong`` where more would not do; None where something is certified.
+        labels_needed: With too few labels, about how many would do if their errors are as these are.
     """
 
     threshold: float | None
@@ -54,6 +63,8 @@ class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     tested: int
     reason: str | None
+    shortfall: Literal["too few labels", "too wrong"] | None = None
+    labels_needed: int | None = None
 
 
 def certify(
@@ -103,18 +114,8 @@ def certify(
     def gathering() -> Evidence:
         return _evidence(bound, epsilon, clusters, size)
 
-    shares = _shares_of_delta(ends, codes, gathering, delta)
-    evidence, seen, held, tested, certified = gathering(), 0, 0.0, 0, 0
-    for end, share in zip(map(int, ends), shares, strict=True):
-        held += share
-        if not held:
-            continue
-        evidence.accept(codes[seen:end], lost[seen:end])
-        seen, tested = end, tested + 1
-        if evidence.log_p() <= log(held):
-            certified = end
-        else:
-            held = 0.0
+    certified, tested, shares = _search(lost, ends, codes, gathering, delta)
+    needed = None if certified else _labels_needed(lost, ends, codes, gathering, delta, shares)
     errors = int(lost[:certified].sum())
     final = gathering()
     final.accept(codes[:certified], lost[:certified])
@@ -126,26 +127,58 @@ def certify(
         error_bound=final.bound(delta) if certified else None,
         epsilon=epsilon,
         delta=delta,
-        method=evidence.method,
+        method=final.method,
         n=lost.size,
         groups=clusters.count,
         tested=tested,
         reason=None
         if certified
-        else _why_not(lost, ends[shares > 0], epsilon, delta, groups=clusters.count, size=size),
+        else _why_not(lost, ends, ends[shares > 0], needed, epsilon, delta, groups=clusters.count, size=size),
+        shortfall=None if certified else "too wrong" if shares.any() and needed is None else "too few labels",
+        labels_needed=needed,
     )
 
 
-def _shares_of_delta(
-    ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float
-) -> npt.NDArray[np.float64]:
-    """How much of ``delta`` each threshold starts with, shape of ``ends``; 0 but for the few where it starts.
+def _search(
+    lost: Floats,
+    ends: Ints,
+    codes: Ints,
+    gathering: Callable[[], Evidence],
+    delta: float,
+    *,
+    copies: float = 1,
+) -> tuple[int, int, Floats]:
+    """How many verdicts are certified, how many thresholds were tested, and delta's shares of the starts.
 
     Args:
+        lost: Whether each verdict was wrong, the most confident first.
         ends: How many verdicts each threshold accepts, rising.
-        codes: Group of each verdict, surest first.
+        codes: Group of each verdict.
         gathering: Makes evidence that holds nothing yet.
         delta: Chance that the promise is broken.
+        copies: Had there been so many times the verdicts, each like one of these.
+    """
+    shares = _shares_of_delta(ends, codes, gathering, delta, copies=copies)
+    evidence, seen, held, tested, certified = gathering(), 0, 0.0, 0, 0
+    for end, share in zip(map(int, ends), shares, strict=True):
+        held += share
+        if not held:
+            continue
+        evidence.accept(codes[seen:end], lost[seen:end])
+        seen, tested = end, tested + 1
+        if evidence.log_p(copies) <= log(held):
+            certified = end
+        else:
+            held = 0.0
+    return certified, tested, shares
+
+
+def _shares_of_delta(
+    ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float, *, copies: float
+) -> Floats:
+    """How much of ``delta`` each threshold starts with, shape of ``ends``; 0 but for the few where it starts.
+
+    See ``_search`` for the arguments.
     """
     shares, n = np.zeros(ends.size), codes.size
 
@@ -155,7 +188,7 @@ def _shares_of_delta(
         for place, end in enumerate(map(int, ends)):
             ideal.accept(codes[seen:end], np.zeros(end - seen))
             seen = end
-            if ideal.log_p() <= log(level):
+            if ideal.log_p(copies) <= log(level):
                 return place
         return int(ends.size)
 
@@ -171,17 +204,72 @@ def _shares_of_delta(
     return shares
 
 
-def _why_not(lost: Floats, starts: Ints, epsilon: float, delta: float, *, groups: int, size: int) -> str:
+def _labels_needed(
+    lost: Floats, ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float, shares: Floats
+) -> int | None:
+    """About how many labels would certify something, were they as these are; None where none would.
+
+    The same search over more and more copies of these labels. A certificate counts that accepts at least as
+    many of them as could have been certified, or all where none could: of fewer, no error says nothing yet.
+    """
+    if not lost.size:
+        return None
+    fewest = int(ends[np.argmax(shares > 0)]) if shares.any() else lost.size
+    copies = GROWTH
+    while copies <= MOST_COPIES:
+        if _search(lost, ends, codes, gathering, delta, copies=copies)[0] >= fewest:
+            return ceil(copies * lost.size)
+        copies *= GROWTH
+    return None
+
+
+def _why_not(
+    lost: Floats,
+    ends: Ints,
+    starts: Ints,
+    needed: int | None,
+    epsilon: float,
+    delta: float,
+    *,
+    groups: int,
+    size: int,
+) -> str:
+    limit = f"{100 * epsilon:g} %"
+    if not lost.size:
+        return "there are no labelled verdicts"
+    errors = np.cumsum(lost)
+    if starts.size and needed is None:
+        able = ends[ends >= starts[0]]
+        least = int(able[np.argmin(errors[able - 1] / able)])
+        return (
+            f"too often wrong: at the best threshold {_wrong_of(errors, least)}, and more labels of the same "
+            "quality would not change that"
+        )
+    if needed is None:
+        outlook = f"{_wrong_of(errors, lost.size)}, and at that rate no number of labels would do"
+    else:
+        outlook = f"about {needed:,} labels would do if they are as these {lost.size:,} are"
     if starts.size:
-        first = int(starts[0])
-        many = f"{lost[:first].sum():,.0f} of the {first:,} surest verdicts are wrong"
-        return f"{many}: too many there" + (", and among more as well" if starts.size > 1 else "")
+        most = int(starts[0])
+        return (
+            f"too few labels: {_wrong_of(errors, most)}, and so few do not yet show that at most {limit} "
+            f"are; {outlook}"
+        )
     fewest = ceil(log(delta) / log1p(-epsilon))
     if size == 1:
-        return f"{lost.size:,} labelled verdicts are too few: it takes {fewest:,}, all of them right"
+        return f"too few labels: it takes at least {fewest:,}, all of them right; {outlook}"
     return (
-        f"{lost.size:,} labelled verdicts (groups: {groups:,}) are too few: a group can have {size:,}, and "
-        f"it takes more than {fewest - 1:,} groups that have as many, all of them right"
+        f"too few labels: a group can have {size:,} verdicts, and it takes more than {fewest - 1:,} groups "
+        f"that have as many, all of them right; there are {groups:,}; {outlook}"
+    )
+
+
+def _wrong_of(errors: Floats, accepted: int) -> str:
+    """How many of the most confident verdicts are wrong, in words."""
+    wrong = int(errors[accepted - 1])
+    return (
+        f"{wrong:,} of the {accepted:,} most confident {'verdict' if accepted == 1 else 'verdicts'} "
+        f"{'is' if wrong == 1 else 'are'} wrong ({100 * wrong / accepted:.1f} %)"
     )
 
 

@@ -1,6 +1,6 @@
 """How strongly accepted verdicts speak against an error above a limit (spec: metrics, H.3)."""
 
-from math import log, log1p
+from math import ceil, floor, log, log1p
 from typing import Protocol
 
 import numpy as np
@@ -23,8 +23,12 @@ class Evidence(Protocol):
     def accept(self, codes: Ints, wrong: Floats) -> None:
         """Add accepted verdicts: the group of each, and 1 where it is wrong, else 0; both of shape (k,)."""
 
-    def log_p(self) -> float:
-        """Log of the p-value of "the error is above the limit", at most 0."""
+    def log_p(self, copies: float = 1) -> float:
+        """Log of the p-value of "the error is above the limit", at most 0.
+
+        Args:
+            copies: Had there been so many times the verdicts, with errors at the same rate; at least 1.
+        """
 
     def bound(self, delta: float) -> float:
         """The smallest limit whose p-value is at most ``delta``, in [0, 1]; needs an accepted verdict."""
@@ -43,11 +47,12 @@ class ExactBinomial:
         self._taken += codes.size
         self._lost += int(wrong.sum())
 
-    def log_p(self) -> float:
+    def log_p(self, copies: float = 1) -> float:
         """See ``Evidence``."""
-        if self._lost == 0:
-            return self._taken * log1p(-self._epsilon)
-        tail = float(bdtr(self._lost, self._taken, self._epsilon))
+        lost, taken = ceil(self._lost * copies), floor(self._taken * copies)
+        if lost == 0:
+            return taken * log1p(-self._epsilon)
+        tail = float(bdtr(lost, taken, self._epsilon))
         return log(tail) if tail else -np.inf
 
     def bound(self, delta: float) -> float:
@@ -82,11 +87,11 @@ class Clustered:
         lowest, highest = 1e-12, 1 - 1e-9
         return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
 
-    def log_p(self) -> float:
+    def log_p(self, copies: float = 1) -> float:
         """See ``Evidence``."""
-        return self._log_p_of(self._epsilon)
+        return self._log_p_of(self._epsilon, copies)
 
-    def _log_p_of(self, limit: float) -> float:
+    def _log_p_of(self, limit: float, copies: float = 1) -> float:
         raise NotImplementedError
 
 
@@ -95,9 +100,9 @@ class Hoeffding(Clustered):
 
     method = "hoeffding"
 
-    def _log_p_of(self, limit: float) -> float:
+    def _log_p_of(self, limit: float, copies: float = 1) -> float:
         gain = float((limit * self._taken - self._lost).mean()) / self._size
-        return -2 * self._taken.size * gain**2 if gain > 0 else 0.0
+        return -2 * copies * self._taken.size * gain**2 if gain > 0 else 0.0
 
 
 class Betting(Clustered):
@@ -123,12 +128,13 @@ class Betting(Clustered):
         self._sums += (fresh - self._terms[touched]).sum(axis=0)
         self._terms[touched] = fresh
 
-    def log_p(self) -> float:
+    def log_p(self, copies: float = 1) -> float:
         """See ``Evidence``."""
-        return _log_p_of_capital(self._sums)
+        return _log_p_of_capital(copies * self._sums)
 
-    def _log_p_of(self, limit: float) -> float:
-        return _log_p_of_capital(self._log_growth(limit, np.arange(self._taken.size)).sum(axis=0))
+    def _log_p_of(self, limit: float, copies: float = 1) -> float:
+        growth = self._log_growth(limit, np.arange(self._taken.size)).sum(axis=0)
+        return _log_p_of_capital(copies * growth)
 
     def _log_growth(self, limit: float, at: Ints) -> Floats:
         """Log of the factor by which each group changes the capital at each stake."""

@@ -1,6 +1,7 @@
 """Calibrators, certificates and agreement by the trust commands."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
     assert json.loads(Path("c.json").read_text()) == found
     _, out, _ = say(capsys, "certify", items(5))
     assert "Nothing can be certified" in out
-    assert "too few: it takes 22" in " ".join(out.split())
+    assert "too few labels: it takes at least 22" in " ".join(out.split())
 
 
 def test_agreement_counts_what_anyone_can_count(capsys):
@@ -90,3 +91,81 @@ def test_steps_are_those_of_the_labels(capsys):
     Path("h.jsonl").write_text("".join(json.dumps(line) + "\n" for line in halves))
     assert answer(capsys, "agree", "h.jsonl")["step"] == 0.5
     assert answer(capsys, "agree", "h.jsonl", "--step", "1")["within_one"]["value"] == 1.0
+
+
+FEATURES = ",".join(f"f{number}" for number in range(10))
+
+
+def noise(groups: int, seed: int, name: str) -> str:
+    """Items of which 15 % are wrong whatever their ten signals say."""
+    draw = random.Random(seed)
+    lines = []
+    for group in range(groups):
+        truth, right = draw.choice([0, 1]), draw.random() > 0.15
+        signals = {feature: draw.gauss(0, 1) for feature in FEATURES.split(",")}
+        line = {"group": f"g{group}", "item": "x", "pred": truth if right else 1 - truth, "gt": truth}
+        lines.append(json.dumps(line | {"signals": signals}))
+    Path(name).write_text("\n".join(lines) + "\n")
+    return name
+
+
+def calibrated(*arguments: str) -> tuple[str, ...]:
+    return (*arguments, "--confidence", "calibrated", "--calibration", "cal.json")
+
+
+def test_a_calibrator_gives_its_own_labels_no_certificate_that_is_not_true(capsys):
+    fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
+    assert say(capsys, "calibrate", noise(200, 1, "a.jsonl"), *fit)[0] == 0
+    found = answer(capsys, *calibrated("certify", "a.jsonl"))
+    assert found["threshold"] is None
+    assert found["calibration"]["models"] == "out of fold"
+    assert any("fitted on the groups of 200 of these 200 predictions" in line for line in found["warnings"])
+    curve = answer(capsys, *calibrated("curve", "a.jsonl", "--bootstrap-resamples", "50"))
+    ours = curve["confidence_variants"]["calibrated"]
+    assert ours["calibration"]["own_groups"] == 200
+    # The whole model on other data is as good as this confidence is said to be, and no better.
+    noise(200, 2, "b.jsonl")
+    renamed = (
+        Path("b.jsonl").read_text().replace('"g', '"h').replace('"hroup"', '"group"').replace('"ht"', '"gt"')
+    )
+    Path("b.jsonl").write_text(renamed)
+    fresh = answer(capsys, *calibrated("curve", "b.jsonl", "--bootstrap-resamples", "50"))
+    whole = fresh["confidence_variants"]["calibrated"]
+    assert whole["calibration"]["models"] == "whole"
+    assert ours["aurc_full"] > 0.7 * whole["aurc_full"]
+
+
+def test_a_calibrator_that_lists_no_groups_certifies_nothing_and_the_curve_says_so(capsys):
+    fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
+    assert say(capsys, "calibrate", noise(60, 1, "a.jsonl"), *fit)[0] == 0
+    artifact = json.loads(Path("cal.json").read_text())
+    del artifact["fitted_groups"], artifact["fold_models"]
+    Path("cal.json").write_text(json.dumps(artifact))
+    code, _, err = say(capsys, *calibrated("certify", "a.jsonl"))
+    assert (code, "does not list the groups that it was fitted on" in err) == (2, True)
+    curve = answer(capsys, *calibrated("curve", "a.jsonl", "--bootstrap-resamples", "50"))
+    assert any("if these are among them, the figures flatter it" in line for line in curve["warnings"])
+
+
+def test_a_calibrator_without_a_cross_fit_is_refused_on_its_own_group(capsys):
+    lines = [json.loads(line) for line in Path(noise(40, 1, "a.jsonl")).read_text().splitlines()]
+    for place, line in enumerate(lines):
+        line |= {"group": "one", "item": str(place)}
+    Path("one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
+    assert say(capsys, "calibrate", "one.jsonl", *fit)[0] == 0
+    for command in ("certify", "curve"):
+        code, _, err = say(capsys, *calibrated(command, "one.jsonl"))
+        assert code == 2
+        assert "has no cross-fitted models to use for them" in err
+
+
+def test_one_wrong_verdict_is_wrong(capsys):
+    Path("i.jsonl").write_text(
+        "".join(
+            json.dumps({"group": f"g{n}", "item": "x", "pred": 0, "gt": int(n == 1), "confidence": n / 100})
+            + "\n"
+            for n in range(100)
+        )
+    )
+    assert "of which 1 is wrong;" in " ".join(say(capsys, "certify", "i.jsonl")[1].split())

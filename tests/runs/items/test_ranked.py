@@ -82,10 +82,10 @@ def test_a_stated_confidence_can_be_calibrated(tmp_path):
         {"group": "b", "item": "x", "pred": None},
     )
     half = calibrator_from_json({"method": "temperature_scaling", "temperature": 2.0})
-    values, notes = confidences(items, "calibrated:confidence", calibrator=half)
-    assert values[0] == pytest.approx(0.75)  # odds of 9 become odds of 3
-    assert np.isnan(values[1])
-    assert any("keeps the order" in note for note in notes)
+    found = confidences(items, "calibrated:confidence", calibrator=half)
+    assert found.values[0] == pytest.approx(0.75)  # odds of 9 become odds of 3
+    assert np.isnan(found.values[1])
+    assert any("keeps the order" in note for note in found.warnings)
 
 
 def test_columns_hold_what_mappings_hold():

@@ -31,7 +31,7 @@ class CertificateText:
             yield Text(f"Accept from {name} = {found['threshold']:g} on ({promise}).", style="bold")
             yield Text(
                 f"That is {found['n_accepted']:,} of the {found['n_items']:,} items "
-                f"({100 * found['coverage']:.1f} %), of which {found['errors']:,} are wrong; "
+                f"({100 * found['coverage']:.1f} %), of which {_wrong(found['errors'])}; "
                 f"the bound at this threshold is {100 * found['error_bound']:.1f} %. The others go to people."
             )
         yield Text(
@@ -41,3 +41,7 @@ class CertificateText:
         )
         for warning in found["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+
+
+def _wrong(errors: int) -> str:
+    return f"{errors:,} is wrong" if errors == 1 else f"{errors or 'none':} {'are' if errors else 'is'} wrong"

@@ -53,8 +53,8 @@ def calibrate(
     kept = np.flatnonzero(table.predicted)
     named = tuple(features)
     if confidence is not None:
-        values, notes = confidences(table, confidence)
-        x, named = values[kept], (confidence,)
+        ranked_by = confidences(table, confidence)
+        notes, x, named = ranked_by.warnings, ranked_by.values[kept], (confidence,)
     else:
         matrix, filled = feature_matrix(
             table.signals,

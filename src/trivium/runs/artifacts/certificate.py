@@ -5,11 +5,13 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from trivium.errors import TrustError
 from trivium.runs.items.ranked import confidences, kept_scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.acceptance import certify
-from trivium.trust.calibration.calibrator import Calibrator
+from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
 from trivium.trust.calibration.targets import EQUAL
+from trivium.trust.confidence.variants import Confidence
 from trivium.trust.groups import Groups
 
 
@@ -37,16 +39,17 @@ def certificate(
         calibrator: For calibrated confidences.
 
     Raises:
-        TrustError: If a value is off the scale that the table declares, or an option or a confidence is not
-            like that.
+        TrustError: If a value is off the scale that the table declares, an option or a confidence is not like
+            that, or a calibrator may have been fitted on these labels (spec: metrics, H.4).
     """
     kept_scale(table, None)
-    values, notes = confidences(table, variant, calibrator=calibrator)
+    sure = confidences(table, variant, calibrator=calibrator)
+    _refuse_unknown_groups(sure)
     kept = np.flatnonzero(table.predicted)
     wrong = np.abs(table.pred[kept] - table.gt[kept]) > tolerance + EQUAL
     found = certify(
         wrong.astype(np.float64),
-        values[kept],
+        sure.values[kept],
         Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
         epsilon=epsilon,
         delta=delta,
@@ -56,8 +59,19 @@ def certificate(
     )
     answer: dict[str, Any] = {"confidence": variant, **msgspec.structs.asdict(found)}
     return answer | {
+        "calibration": msgspec.to_builtins(sure.calibrator),
         "n_items": table.n,
         "tolerance": tolerance,
         "inputs": [msgspec.structs.asdict(table.origin)],
-        "warnings": [*table.notes, *notes],
+        "warnings": [*table.notes, *sure.warnings],
     }
+
+
+def _refuse_unknown_groups(sure: Confidence) -> None:
+    """Refuse a calibrator of which nobody can tell whether these labels fitted it."""
+    use = sure.calibrator
+    if use is not None and not use.groups_known and use.method != TEMPERATURE:
+        raise TrustError(
+            "the calibrator does not list the groups that it was fitted on. These labels may be among "
+            "them, and then a certificate would promise nothing: fit it again with trivium trust calibrate"
+        )

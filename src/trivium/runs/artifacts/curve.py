@@ -78,7 +78,7 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
     for variant in variants:
         sides, entries = [], []
         for table in tables:
-            items, notes = ranked(
+            items, sure = ranked(
                 table, variant, loss=options.loss, scale=scale, calibrator=options.calibrator
             )
             right = np.abs(table.pred - table.gt) <= EQUAL
@@ -92,10 +92,11 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
             )
             if options.drawn:
                 entry["picture"] = picture(inside, plan=options.plan)
+            entry["calibration"] = msgspec.to_builtins(sure.calibrator)
             sides.append(inside)
             entries.append(entry)
             called = variant if len(tables) == 1 else f"{variant} ({table.origin.mode or table.origin.path})"
-            for note in (*notes, *warnings_of_variant(inside, entry)):
+            for note in (*sure.warnings, *warnings_of_variant(inside, entry)):
                 told.setdefault(note, []).append(called)
         if len(tables) == 1:
             described[variant] = entries[0]

@@ -10,7 +10,14 @@ from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.table import LISTED, ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.confidence.registry import REGISTERED
-from trivium.trust.confidence.variants import CALIBRATED, confidence, named_variants
+from trivium.trust.confidence.variants import (
+    CALIBRATED,
+    CalibratorUse,
+    Confidence,
+    calibrated,
+    confidence,
+    named_variants,
+)
 from trivium.trust.selective.items import Items, losses
 
 Floats = npt.NDArray[np.float64]
@@ -90,17 +97,19 @@ def ranked(
     loss: str,
     scale: Scale,
     calibrator: Calibrator | None = None,
-) -> tuple[Items, tuple[str, ...]]:
+) -> tuple[Items, Confidence]:
     """Items with their loss and confidence, and what a reader must know of the confidence.
 
     Raises:
         ItemsError: If a prediction states no confidence where it should.
         TrustError: If a value is off the scale, or a confidence cannot be computed; names group and item.
     """
-    values, notes = confidences(table, variant, calibrator=calibrator)
+    found = confidences(table, variant, calibrator=calibrator)
     wrong = _losses(table, loss, scale)
-    items = Items.of(table.groups, wrong, values, predicted=table.predicted, name=table.name, variant=variant)
-    return items, notes
+    items = Items.of(
+        table.groups, wrong, found.values, predicted=table.predicted, name=table.name, variant=variant
+    )
+    return items, found
 
 
 def _losses(table: ItemTable, kind: str, scale: Scale) -> Floats:
@@ -108,14 +117,13 @@ def _losses(table: ItemTable, kind: str, scale: Scale) -> Floats:
     return losses(table.pred, table.gt, kind=kind, scale=ends, predicted=table.predicted, name=table.name)
 
 
-def confidences(
-    table: ItemTable, variant: str, *, calibrator: Calibrator | None = None
-) -> tuple[Floats, tuple[str, ...]]:
-    """The confidence of every item, NaN where there is no prediction, and what stood in for signals.
+def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None = None) -> Confidence:
+    """The confidence of every item, NaN where there is no prediction, and what a reader must know of it.
 
     Raises:
         ItemsError: If a prediction states no confidence, or has no signals to compute one from.
-        TrustError: If the variant is unknown, or the signals do not give a finite confidence.
+        TrustError: If the variant is unknown, the calibrator was fitted on these groups without a cross-fit,
+            or the signals do not give a finite confidence.
     """
     if variant == STATED:
         lacking = np.flatnonzero(table.predicted & np.isnan(table.confidence))
@@ -124,12 +132,13 @@ def confidences(
                 Problem(table.name(int(row)), "a prediction without confidence") for row in lacking[:LISTED]
             ]
             raise ItemsError("", listed, left_out=lacking.size - len(listed))
-        return table.confidence, ()
+        return Confidence(variant=variant, values=table.confidence)
     if variant == CALIBRATED + STATED and calibrator is not None:
-        plain, notes = confidences(table, STATED)
-        values = np.full(plain.shape, np.nan)
-        values[table.predicted] = calibrator.apply(plain[table.predicted])
-        return values, (*notes, *_of_calibrator(calibrator, variant, table), *calibrator.doubts(STATED))
+        plain = confidences(table, STATED)
+        stated = np.where(table.predicted, plain.values, np.nan)
+        values, use = calibrated(calibrator, stated, table.group_names)
+        notes = (*_of_calibrator(calibrator, use, table), *calibrator.doubts(STATED))
+        return Confidence(variant=variant, values=values, warnings=notes, calibrator=use)
     if table.predicted.any() and not table.signals.names:
         if not table.states_confidence:
             raise TrustError(
@@ -149,14 +158,27 @@ def confidences(
         items=table.names,
         used=table.predicted,
     )
-    return found.values, (*found.warnings, *_of_calibrator(calibrator, variant, table))
+    if calibrator is None or found.calibrator is None:
+        return found
+    notes = (*found.warnings, *_of_calibrator(calibrator, found.calibrator, table))
+    return msgspec.structs.replace(found, warnings=notes)
 
 
-def _of_calibrator(calibrator: Calibrator | None, variant: str, table: ItemTable) -> list[str]:
+def _of_calibrator(calibrator: Calibrator, use: CalibratorUse, table: ItemTable) -> list[str]:
     """What a reader must know of the calibrator that a variant asked for."""
-    if calibrator is None or "calibrated" not in variant:
-        return []
     notes = [*calibrator.warnings, *calibrator.unlike(table.provenance)]
     if calibrator.keeps_ranking:
         notes.append("a temperature keeps the order of the items, so no area changes by it")
+        if use.own_groups:
+            notes.append("the temperature was fitted on these groups: its reliability is flattered here")
+    elif use.own_groups:
+        notes.append(
+            f"the calibrator was fitted on the groups of {use.own_groups:,} of these {use.items:,} "
+            "predictions: the confidence of each is that of a model fitted without its group (out of fold)"
+        )
+    elif not use.groups_known:
+        notes.append(
+            "the calibrator does not list the groups that it was fitted on: if these are among them, the "
+            "figures flatter it"
+        )
     return notes

@@ -1,7 +1,8 @@
 """A calibrator with where it comes from, as a record and as JSON (spec: metrics, S.10)."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -39,6 +40,11 @@ SAME_THING = {
 }
 """Confidences that are a signal as it is, and that signal."""
 
+WHOLE = -1
+"""In place of the number of a fold: a group that the calibrator was not fitted on."""
+
+_Fold = Annotated[int, msgspec.Meta(ge=0)]
+
 SPEAKS_OF = ("judges", "prompts")
 """Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
 
@@ -55,6 +61,10 @@ class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
         training_metadata: Where and on how much it was fitted.
         metrics: How good it is: ``cross_fitted`` (the figures to quote), ``in_sample``, ``uncalibrated``.
         warnings: What a user must know before using it.
+        fitted_groups: The fold of each group it was fitted on, by the digest of the group's id; None where an
+            artifact does not list them.
+        fold_models: One model a fold, fitted without the groups of that fold; empty where there was no
+            cross-fit.
     """
 
     method: str
@@ -65,6 +75,8 @@ class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
     training_metadata: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
+    fitted_groups: dict[str, int] | None = None
+    fold_models: tuple[Temperature | LinearModel | Isotonic, ...] = ()
 
     @property
     def supervised(self) -> bool:
@@ -83,13 +95,55 @@ class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
 
     def apply(self, x: npt.ArrayLike) -> Floats:
         """Calibrated values, shape (n,), in [0, 1], of features (n, d), or of one feature (n,)."""
+        return _applied(self.model, self._matrix(x))
+
+    def apply_unseen(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:
+        """Calibrated values in which no group has had a say in its own (spec: metrics, H.4).
+
+        Rows of groups that the calibrator was fitted on get the value of the model that was fitted without
+        their fold; all others that of the whole model. A temperature keeps the order of the items whatever
+        it was fitted on, so it is always applied whole.
+
+        Args:
+            x: Features (n, d), or one feature (n,); rows that hold a NaN are passed over.
+            groups: The id of each row's group, n of them.
+
+        Returns:
+            Values, shape (n,), NaN for rows that were passed over; and how many rows belong to groups that
+            the calibrator was fitted on.
+
+        Raises:
+            TrustError: If such a group is met and there was no cross-fit.
+        """
+        given = self._matrix(x)
+        there = ~np.isnan(given).any(axis=1)
+        known = self.fitted_groups or {}
+        folds = {group: known.get(group_digest(group), WHOLE) for group in dict.fromkeys(groups)}
+        fold = np.array([folds[group] for group in groups], dtype=np.int64)
+        met = there & (fold != WHOLE)
+        if met.any() and not self.keeps_ranking and not self.fold_models:
+            reason = self.metrics.get("cross_fitted_reason")
+            raise TrustError(
+                f"the calibrator was fitted on the groups of {np.count_nonzero(met):,} of these "
+                f"{np.count_nonzero(there):,} items, and has no cross-fitted models to use for them"
+                f"{f' ({reason})' if reason else ''}: calibrate on other groups"
+            )
+        values = np.full(there.shape, np.nan)
+        for number in np.unique(fold[there]):
+            rows = there & (fold == number)
+            whole = number == WHOLE or self.keeps_ranking
+            values[rows] = _applied(self.model if whole else self.fold_models[number], given[rows])
+        return values, int(met.sum())
+
+    def _matrix(self, x: npt.ArrayLike) -> Floats:
+        """Features as rows, shape (n, d)."""
         given = np.asarray(x, dtype=np.float64)
         if given.ndim == 1:
             given = given[:, None]
         width = max(1, len(self.features))
         if given.ndim != 2 or given.shape[1] != width:
             raise TrustError(f"the calibrator looks at {width} features; found shape {given.shape}")
-        return self.model.apply(given if isinstance(self.model, LinearModel) else given[:, 0])
+        return given
 
     def doubts(self, confidence: str) -> list[str]:
         """Why it may not fit a confidence that it is to be applied to; nothing where it was made for it."""
@@ -126,6 +180,8 @@ class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
             "model": msgspec.to_builtins(self.model),
             "metrics": self.metrics,
             "warnings": list(self.warnings),
+            "fitted_groups": self.fitted_groups,
+            "fold_models": msgspec.to_builtins(self.fold_models),
         }
         if isinstance(self.model, Temperature):
             artifact["temperature"] = self.model.temperature
@@ -167,13 +223,33 @@ def calibrator_from_json(artifact: object) -> Calibrator:
         metrics=_read(artifact, "metrics", dict[str, Any], None)
         or _read(artifact, "validation_metrics", dict[str, Any], {}),
         warnings=_read(artifact, "warnings", tuple[str, ...], ()),
+        fitted_groups=_read(artifact, "fitted_groups", dict[str, _Fold] | None, None),
+        fold_models=_read(artifact, "fold_models", _many(MODELS[method]), ()),
     )
     _check(calibrator)
     return calibrator
 
 
+def group_digest(group: object) -> str:
+    """What an artifact keeps of a group's id: enough to meet it again, not to read it."""
+    return blake2b(str(group).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _many(kind: type[Any]) -> Any:
+    """The type of any number of models of a kind."""
+    return tuple[kind, ...]  # type: ignore[valid-type]
+
+
+def _applied(model: Temperature | LinearModel | Isotonic, given: Floats) -> Floats:
+    return model.apply(given if isinstance(model, LinearModel) else given[:, 0])
+
+
 def _check(calibrator: Calibrator) -> None:
     features = calibrator.features
+    folds = (calibrator.fitted_groups or {}).values()
+    if calibrator.fold_models and max(folds, default=0) >= len(calibrator.fold_models):
+        found = f"{max(folds)} with {len(calibrator.fold_models)} fold_models"
+        raise _wrong("fitted_groups", f"must name folds from 0 on, one a model; found fold {found}")
     if calibrator.target is not None:
         known_target(calibrator.target)
     elif calibrator.method != TEMPERATURE:
@@ -182,6 +258,11 @@ def _check(calibrator: Calibrator) -> None:
         wanted = len(calibrator.model.coefficients)
         if len(features) != wanted:
             raise _wrong("features", f"must be {wanted}, one a coefficient; found {len(features)}")
+        if any(
+            isinstance(model, LinearModel) and len(model.coefficients) != wanted
+            for model in calibrator.fold_models
+        ):
+            raise _wrong("fold_models", f"must have {wanted} coefficients each, as the model has")
         if calibrator.method == "platt" and wanted != 1:
             raise _wrong("features", f'method "platt" has exactly one; found {wanted}')
     elif len(features) != 1 and (features or calibrator.method == "isotonic"):

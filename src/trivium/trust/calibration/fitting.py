@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
+from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator, group_digest
 from trivium.trust.calibration.folds import assign_folds
 from trivium.trust.calibration.isotonic import fit_isotonic
 from trivium.trust.calibration.linear import fit_linear
@@ -18,6 +18,7 @@ from trivium.trust.calibration.temperature import HOTTEST, Temperature, fit_temp
 from trivium.trust.groups import Groups
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
 
@@ -41,7 +42,8 @@ def fit_calibrator(
     """Fit one calibrator on everything, and judge it on groups that it was not fitted on.
 
     The ``cross_fitted`` metrics are those to quote: each fold of groups is predicted by a calibrator fitted
-    on the others. The ``in_sample`` ones flatter (an isotonic model is calibrated perfectly on its own data).
+    on the others. Those calibrators are kept, and stand in where the groups are met again. The ``in_sample``
+    metrics flatter (an isotonic model is calibrated perfectly on its own data).
 
     Args:
         method: One of ``METHODS``. With the target ``loss``, ``logistic`` and ``platt`` are fitted as
@@ -71,14 +73,15 @@ def fit_calibrator(
     model = _fit(method, given, wanted, continuous=continuous)
     named = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
     fitted = Calibrator(method=named, model=model, features=tuple(features))
-    unseen, reason = _cross_fitted(
-        method, given, wanted, clusters, fitted.features, continuous=continuous, folds=folds, seed=seed
+    fold = assign_folds(clusters, folds=folds, seed=seed)
+    unseen, fold_models, reason = _cross_fitted(
+        method, given, wanted, fold, fitted.features, continuous=continuous
     )
     measure = _regression_quality if continuous else probability_quality
     metrics: dict[str, Any] = {
         "cross_fitted": None if unseen is None else measure(unseen, wanted),
         "cross_fitted_reason": reason,
-        "folds": None if unseen is None else min(folds, clusters.count),
+        "folds": None if unseen is None else len(fold_models),
         "in_sample": measure(fitted.apply(given), wanted),
     }
     if given.shape[1] == 1 and given.min() >= 0 and given.max() <= 1:
@@ -100,6 +103,11 @@ def fit_calibrator(
         },
         metrics=metrics,
         warnings=(*warnings, *_warnings(model, given, features)),
+        fitted_groups={
+            group_digest(clusters.ids[code]): number
+            for code, number in zip(clusters.codes.tolist(), fold.tolist(), strict=True)
+        },
+        fold_models=fold_models,
     )
 
 
@@ -112,29 +120,24 @@ def _fit(method: str, x: Floats, y: Floats, *, continuous: bool) -> Any:
 
 
 def _cross_fitted(
-    method: str,
-    x: Floats,
-    y: Floats,
-    clusters: Groups,
-    features: tuple[str, ...],
-    *,
-    continuous: bool,
-    folds: int,
-    seed: int,
-) -> tuple[Floats | None, str | None]:
-    """Each item as predicted by a calibrator that has not seen its group; or None and why not."""
-    if clusters.count < 2:
-        return None, "one group only: nothing is left to fit on when it is held out"
-    fold = assign_folds(clusters, folds=folds, seed=seed)
-    unseen = np.empty_like(y)
+    method: str, x: Floats, y: Floats, fold: Ints, features: tuple[str, ...], *, continuous: bool
+) -> tuple[Floats | None, tuple[Any, ...], str | None]:
+    """Each item as predicted by the model of its fold, which has not seen its group, and those models.
+
+    None, no models and the reason where one of them cannot be fitted.
+    """
+    if not fold.any():
+        return None, (), "one group only: nothing is left to fit on when it is held out"
+    unseen, models = np.empty_like(y), []
     for number in range(int(fold.max()) + 1):
         out = fold == number
         try:
             model = _fit(method, x[~out], y[~out], continuous=continuous)
         except TrustError as error:
-            return None, f"without fold {number + 1}: {error}"
+            return None, (), f"without fold {number + 1}: {error}"
+        models.append(model)
         unseen[out] = Calibrator(method=method, model=model, features=features).apply(x[out])
-    return unseen, None
+    return unseen, tuple(models), None
 
 
 def _regression_quality(predicted: Floats, target: Floats) -> dict[str, float | None]:

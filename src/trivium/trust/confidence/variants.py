@@ -1,6 +1,7 @@
 """The confidence of many items by the name of a variant (spec: metrics, S.9)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -22,6 +23,27 @@ COMBINE: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
+class CalibratorUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How a calibrator was applied (spec: metrics, H.4).
+
+    Attributes:
+        method: Of the calibrator.
+        features: What it looks at.
+        items: Items that it was applied to.
+        own_groups: Items among them of groups that it was fitted on.
+        models: ``whole`` where the whole model gave every value, ``out of fold`` where each came from a model
+            fitted without the item's group, ``mixed`` where there are items of both kinds.
+        groups_known: Whether the artifact lists the groups that it was fitted on.
+    """
+
+    method: str
+    features: tuple[str, ...]
+    items: int
+    own_groups: int
+    models: Literal["whole", "out of fold", "mixed"]
+    groups_known: bool
+
+
 class Confidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Confidences with what a user must know about them.
 
@@ -29,11 +51,13 @@ class Confidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         variant: Its name.
         values: Shape (n,), higher is surer; NaN for items that were not asked for.
         warnings: What stood in for missing signals, and why a calibrator may not fit.
+        calibrator: How a calibrator was applied; None where none was asked for.
     """
 
     variant: str
     values: npt.NDArray[np.float64]
     warnings: tuple[str, ...] = ()
+    calibrator: CalibratorUse | None = None
 
 
 def confidence(
@@ -41,7 +65,7 @@ def confidence(
     rows: Sequence[Row],
     *,
     calibrator: Calibrator | None = None,
-    groups: Sequence[object] | None = None,
+    groups: Sequence[Hashable] | None = None,
     items: Sequence[object] | None = None,
     used: npt.ArrayLike | None = None,
 ) -> Confidence:
@@ -55,13 +79,15 @@ def confidence(
         variant: Which confidence.
         rows: The signals of each item, n mappings of names to values.
         calibrator: For the calibrated variants.
-        groups: The group of each item, for errors.
+        groups: The group of each item, for errors, and so that a calibrator meets none that it was fitted on
+            with its whole model.
         items: The name of each item, for errors.
         used: Which items have a prediction, shape (n,), bool; the signals of others are not looked at.
 
     Raises:
-        TrustError: If the variant is unknown, a calibrator is missing or of the wrong kind, or an item's
-            signals do not give a finite confidence; the error names key, variant, group and item.
+        TrustError: If the variant is unknown, a calibrator is missing or of the wrong kind, it was fitted on
+            these groups without a cross-fit, or an item's signals do not give a finite confidence; the error
+            names key, variant, group and item.
     """
     asker = f'confidence "{variant}"'
     signals = Signals(rows, wanted_by=asker, groups=groups, items=items, used=used)
@@ -75,10 +101,12 @@ def confidence(
         x, notes = feature_matrix(
             rows, fitted.features, groups=groups, items=items, used=used, wanted_by=asker
         )
-        return Confidence(variant=variant, values=signals.finite(fitted.apply(x)), warnings=tuple(notes))
+        fine, how = calibrated(fitted, x, groups)
+        return Confidence(variant=variant, values=signals.finite(fine), warnings=tuple(notes), calibrator=how)
     plain = "verbalized" if variant == "verbalized_calibrated" else variant.removeprefix(CALIBRATED)
     values = signals.finite(_function(plain, within=variant)(signals))
     notes = filled_in(signals)
+    use: CalibratorUse | None = None
     if plain != variant:
         fitted = _needed(calibrator, variant)
         if isinstance(fitted.model, LinearModel):
@@ -87,8 +115,35 @@ def confidence(
                 'use "calibrated", which looks at its own signals'
             )
         notes += fitted.doubts(plain) + _outside(fitted, values, plain)
-        values = signals.finite(fitted.model.apply(values))
-    return Confidence(variant=variant, values=values, warnings=tuple(notes))
+        values, use = calibrated(fitted, values, groups)
+        values = signals.finite(values)
+    return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=use)
+
+
+def calibrated(
+    calibrator: Calibrator, x: npt.ArrayLike, groups: Sequence[Hashable] | None
+) -> tuple[Floats, CalibratorUse]:
+    """The calibrated value of every item that has a row without NaN, and how it came about.
+
+    Args:
+        calibrator: What is applied.
+        x: Features (n, d), or one feature (n,).
+        groups: The group of each item; None applies the whole model to all.
+
+    Raises:
+        TrustError: If the calibrator was fitted on one of these groups, and has no cross-fitted models.
+    """
+    values, met = (calibrator.apply(x), 0) if groups is None else calibrator.apply_unseen(x, groups)
+    items = int(np.count_nonzero(~np.isnan(values)))
+    crossed = 0 if calibrator.keeps_ranking else met
+    return values, CalibratorUse(
+        method=calibrator.method,
+        features=calibrator.features,
+        items=items,
+        own_groups=met,
+        models="whole" if not crossed else "out of fold" if crossed == items else "mixed",
+        groups_known=calibrator.fitted_groups is not None,
+    )
 
 
 def named_variants(word: str) -> tuple[str, ...]:
