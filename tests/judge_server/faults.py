@@ -37,7 +37,9 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     pace: float = 0.01
     """Seconds between the bytes of an answer that drips."""
     body: bytes | None = None
-    """What a garbled answer holds; none for a page of a gateway."""
+    """What a garbled answer or a failure holds; none for a gateway's page, or the provider's usual error."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers besides the usual ones, such as where a redirect leads."""
 
 
 Plan = Callable[[Question], Reaction]

@@ -112,7 +112,7 @@ class Line(asyncio.Protocol):
             self.send(500, b"{}")
             return
         streamed = question.stream and reaction.status == 200
-        whole = _head(reaction.status, len(body), reaction.retry_after, streamed) + body
+        whole = _head(reaction.status, len(body), reaction.retry_after, streamed, reaction.headers) + body
         if reaction.kind in ("cut", "stall"):
             self.transport.write(whole[: -len(body) // 2])
             if reaction.kind == "cut":
@@ -150,8 +150,15 @@ class Line(asyncio.Protocol):
         self.transport.abort()
 
 
-def _head(status: int, length: int, retry_after: float | str | None, stream: bool) -> bytes:
+def _head(
+    status: int,
+    length: int,
+    retry_after: float | str | None,
+    stream: bool,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> bytes:
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Overloaded"
     hint = "" if retry_after is None else f"retry-after: {retry_after}\r\n"
+    hint += "".join(f"{name}: {value}\r\n" for name, value in headers)
     kind = f"content-type: {'text/event-stream' if stream else 'application/json'}\r\n"
     return f"HTTP/1.1 {status} {phrase}\r\n{kind}{hint}content-length: {length}\r\n\r\n".encode("latin-1")

@@ -149,7 +149,9 @@ class JudgeServer:
     def body(self, question: Question, reaction: Reaction) -> bytes:
         """The bytes of an answer's body."""
         if reaction.kind == "failure":
-            return msgspec.json.encode(error(question.api, reaction.status, reaction.message))
+            return reaction.body or msgspec.json.encode(
+                error(question.api, reaction.status, reaction.message)
+            )
         if reaction.kind == "garbled":
             return reaction.body or b"<html><body>Bad gateway</body></html>"
         self.counts["answered"] += reaction.kind not in _UNHEARD

@@ -143,6 +143,8 @@ class JudgeSettings(
         panel: Whether every model judges and the median counts, instead of the first that answers.
         concurrency: Most requests in flight; None lets the limiter find it.
         timeout: Seconds that a request may take.
+        time_limit: Seconds that the judging of a run may take in all: a provider that asks to wait is waited
+            for until then, and nothing is asked later. None sets no bound.
         temperature: None means 0 with one sample and 0.7 with several (T2.5).
         seed: Sent with each request, raised by the sample's index.
         excerpts: Which part of a long document the judge is shown: its beginning, or the passages that the
@@ -171,6 +173,7 @@ class JudgeSettings(
     panel: bool = False
     concurrency: Count | None = None
     timeout: Annotated[float, Meta(gt=0)] = 60
+    time_limit: Annotated[float, Meta(gt=0)] | None = 86_400
     temperature: Weight | None = None
     seed: Annotated[int, Meta(ge=0)] | None = None
     excerpts: Literal["head", "retrieval"] = "head"

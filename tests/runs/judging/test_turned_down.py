@@ -1,13 +1,15 @@
-"""A provider that knows neither key nor model is asked no more, and another model judges."""
+"""Errors that every request would meet stop a model early, in the provider's words, and another judges."""
 
 import pytest
 
-from tests.judge_server.faults import ANSWER, failure
+from tests.judge_server.faults import ANSWER, Reaction, failure
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
 from trivium.metrics.judge.models.opening import why_off
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 30, 3
+QUOTA = b'{"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "param": null, "code": "insufficient_quota"}}'  # noqa: E501 - as OpenAI writes it
+NO_MODEL = b'{"error": {"message": "my/model is not a valid model ID", "code": 400}}'
 
 
 @pytest.fixture
@@ -16,17 +18,50 @@ def store(tmp_path):
         yield opened
 
 
-@pytest.mark.parametrize("status", [401, 404])
+def told(status, body):
+    """A failure with a body of its own."""
+    return Reaction(kind="failure", status=status, body=body)
+
+
+@pytest.mark.parametrize(
+    ("reaction", "words"),
+    [
+        (failure(401, message="no such key"), "HTTP 401: no such key"),
+        (failure(404, message="no such thing"), "HTTP 404: no such thing"),
+        (failure(402, message="Insufficient credits"), "HTTP 402: Insufficient credits"),
+        (told(429, QUOTA), "HTTP 429: You exceeded your current quota (insufficient_quota)"),
+        (told(400, NO_MODEL), "HTTP 400: my/model is not a valid model ID"),
+    ],
+    ids=["401", "404", "402", "quota", "model"],
+)
 @pytest.mark.parametrize("cost", [{}, {"budget_usd": 1.0}], ids=["free", "budget"])
-def test_a_wrong_key_or_model_is_not_tried_with_every_case(monkeypatch, caplog, store, status, cost):
-    with provider(monkeypatch, plan=lambda _: failure(status, message="no such thing")) as server:
+def test_an_error_that_is_the_same_for_all_is_not_met_with_every_case(
+    monkeypatch, caplog, store, reaction, words, cost
+):
+    with provider(monkeypatch, plan=lambda _: reaction) as server:
         found = run(suite(CASES, concurrency=AT_ONCE, **cost), store)
     assert server.counts["requests"] <= AT_ONCE
-    assert caplog.text.count(f"the judge {MODEL} is off: gpt-4o-mini") == 1
+    assert caplog.text.count(f"the judge {MODEL} is off: gpt-4o-mini: {words}") == 1
     summary = found.summary()
-    assert summary.metrics["clarity"].status == {"fallback": CASES}
-    assert any("no such thing" in line for line in summary.warnings)
+    assert "ok" not in summary.metrics["clarity"].status
     assert summary.spent.unknown_usd == 0, "what was turned away is not billed"
+
+
+def test_a_403_may_be_about_one_text_and_the_third_in_a_row_is_not(monkeypatch, store):
+    with provider(monkeypatch, plan=lambda q: failure(403) if "paper 1." in q.prompt else ANSWER) as server:
+        one = run(suite(CASES, concurrency=1), store)
+    assert one.summary().metrics["clarity"].status["ok"] == CASES - 1
+    with provider(monkeypatch, plan=lambda _: failure(403, message="not in your country")) as server:
+        run(suite(CASES, concurrency=1, cache=False), store)
+    assert server.counts["requests"] == 3
+
+
+def test_credits_that_run_out_midway_stop_the_model(monkeypatch, caplog, store):
+    with provider(monkeypatch, plan=lambda q: ANSWER if q.number < 5 else failure(402)) as server:
+        found = run(suite(CASES, concurrency=AT_ONCE), store)
+    assert server.counts["requests"] <= 5 + 10 + AT_ONCE
+    assert found.summary().metrics["clarity"].status["ok"] == 5
+    assert caplog.text.count("is off") == 1
 
 
 def test_the_next_model_judges_in_its_place(monkeypatch, caplog, store):
@@ -45,7 +80,7 @@ def test_one_that_has_answered_before_is_not_given_up_for_one_refusal(monkeypatc
     with provider(monkeypatch, plan=lambda q: failure(401) if q.number % 3 == 2 else ANSWER) as server:
         found = run(suite(CASES, concurrency=1), store)
     assert server.counts["requests"] == CASES
-    assert found.summary().metrics["clarity"].status == {"ok": 2 * CASES // 3, "fallback": CASES // 3}
+    assert found.summary().metrics["clarity"].status["ok"] == 2 * CASES // 3
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ import msgspec
 
 from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.models.fine_loop import fine_event_loop
 from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import Line
-from trivium.metrics.judge.models.opening import Admitted, ModelOff, open_model
+from trivium.metrics.judge.models.opening import ModelOff, open_model
 from trivium.metrics.judge.models.patience import PATIENCE, Patience
 from trivium.metrics.judge.models.usual import UsualClient, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
@@ -135,7 +134,7 @@ class _Room:
                 cancelled.set_running_or_notify_cancel()
                 return cancelled
             if self._loop is None:
-                self._loop = fine_event_loop()
+                self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._work, name="trivium-judges", daemon=True)
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(self._seated(make), self._loop)
@@ -195,10 +194,12 @@ class _Room:
         if self.purse is None:
             self.purse = run_purse(self._settings)
         line = Line(
-            Admitted(name, lean or UsualClient(model)),
+            lean or UsualClient(model),
             self.purse,
+            name=name,
             most=self._settings.concurrency,
             timeout=self._settings.timeout,
+            time_limit=self._settings.time_limit,
             patience=self._patience,
             answers=self.answers,
         )

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -45,6 +47,10 @@ OUTAGE_OF = 3
 flight where that is more, for failures are heard of before answers. Also refusals in a row."""
 
 
+TOLD_SECONDS = 10.0
+"""A wait that a provider asks for of at least this long is logged, with its end."""
+
+
 class Flight:
     """One request, or the two of which the first to be answered counts."""
 
@@ -65,6 +71,8 @@ class Line:
         purse: Asked before every request, and told what it took.
         most: Requests in flight that are allowed, or None to have it found.
         timeout: Seconds that a request may take.
+        name: The model's, as the suite has it.
+        time_limit: Seconds from now after which nothing is asked any more, nor waited for; None for no limit.
         patience: How long a failing provider is tried.
         answers: Where every reply is kept; while that is behind, no further request goes out.
     """
@@ -76,17 +84,22 @@ class Line:
         *,
         most: int | None,
         timeout: float,
+        name: str = "",
+        time_limit: float | None = None,
         patience: Patience = PATIENCE,
         answers: Answers | None = None,
     ) -> None:
         self.client = client
         self._purse = purse
         self._timeout = timeout
+        self._name = name
+        self._time_limit = math.inf if time_limit is None else time_limit
         self._patience = patience
         self._answers = answers or RememberedAnswers()
         self._most_behind = max(8, 2 * (most or MOST_IN_FLIGHT))
         self.limiter = Limiter(most=most, timeout=timeout)
         self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + self._time_limit
         self._waiting: dict[Order, deque[asyncio.Future[Sent]]] = {
             "often": deque(),
             "again": deque(),
@@ -102,6 +115,9 @@ class Line:
         self._good: float | None = None
         self._asking = 0
         self._turned_away: float | None = None
+        self._wait_until = self._round_until = self._logged_until = -math.inf
+        self._waits = 0
+        self._unusable = 0
         self._failing: set[object] = set()
         self._dead_until = 0.0
         self._dead_of = ""
@@ -121,8 +137,8 @@ class Line:
         self._asking += 1
         try:
             while True:
-                if self._loop.time() < self._dead_until:
-                    raise GivenUp(self._dead_of)
+                if (closed := self._closed()) is not None:
+                    raise GivenUp(closed)
                 flight = Flight(call, about, self._loop.create_future())
                 try:
                     reply = await self._fly(flight, order)
@@ -131,11 +147,12 @@ class Line:
                     self._note(trouble, mark, first=not tries)
                     if trouble.kind == "final":
                         raise GivenUp(str(trouble)) from None
+                    self._note_wait(trouble)
                     limited = trouble.kind == "limited"
                     tries.count(limited=limited, now=self._loop.time(), answered=self._good)
                     if self._enough(tries, trouble):
                         took = f" ({requests} requests)" if requests > 1 else ""
-                        raise GivenUp(f"{trouble}{took}") from None
+                        raise GivenUp(f"{trouble}{self._too_long(trouble)}{took}") from None
                     pause = self._pause(trouble, tries)
                     log.debug("%s; asked again in %.2f s", trouble, pause)
                     await asyncio.sleep(pause)
@@ -186,6 +203,9 @@ class Line:
         """One request, from its turn to its end."""
         loop, call = self._loop, flight.call
         sent = await self._turn(order)
+        if (closed := self._closed()) is not None:
+            self._over(sent, "failed", None)
+            raise Trouble(closed, kind="final", sent=False)
         ended: Literal["answered", "failed", "late"] = "failed"
         refused: Trouble | None = None
         try:
@@ -204,6 +224,8 @@ class Line:
                 raise Trouble(why, kind="late", billed=True) from None
             except Trouble as trouble:
                 billed, went = trouble.billed, trouble.sent
+                if trouble.same_for_all:
+                    self._note_unusable(trouble)  # before the next is let go
                 flight.requests -= not went
                 refused = trouble if trouble.kind == "limited" else None
                 raise
@@ -235,6 +257,7 @@ class Line:
             self._took.append(now - sent.time)
             self._good = now
             self._turned_away = None
+            self._waits = self._unusable = 0
             self._failing.clear()
         self._pump()
 
@@ -322,13 +345,62 @@ class Line:
         """When the provider was last known to be well."""
         return self._good or self._began or self._loop.time()
 
+    def _closed(self) -> str | None:
+        """Why nothing may be asked now, or None."""
+        now = self._loop.time()
+        if now < self._dead_until:
+            return self._dead_of
+        if now >= self._deadline:
+            return f"{self._name}: the {self._time_limit:,g} s of judge.time_limit are over"
+        return None
+
+    def _note_unusable(self, trouble: Trouble) -> None:
+        """Ask nothing any more of a model whose key, account or name is wrong."""
+        self._unusable += 1
+        enough = self._patience.unusable if self._answered else self._patience.never_unusable
+        if trouble.maybe_one_text and not self._answered:
+            enough += 2
+        if self._unusable >= enough and self._dead_until != math.inf:
+            self._dead_until, self._dead_of = math.inf, str(trouble)
+            log.warning("the judge %s is off: %s", self._name, trouble)
+            self._wake_all()
+
+    def _note_wait(self, trouble: Trouble) -> None:
+        """Keep until when the provider asks to be left alone, and log it where that is long."""
+        asked, now = trouble.retry_after or 0.0, self._loop.time()
+        if not asked or now + asked > self._deadline:
+            return
+        if now >= self._round_until:
+            self._waits += 1
+            self._round_until = now + asked
+        self._wait_until = max(self._wait_until, now + asked)
+        if asked >= TOLD_SECONDS and now >= self._logged_until:
+            self._logged_until = now + asked
+            line = "the judge %s: the provider asks to wait %s s (Retry-After): waiting until %s"
+            log.warning(line, self._name, f"{asked:,.0f}", _clock(asked))
+
+    def _too_long(self, trouble: Trouble) -> str:
+        """Words for a wait that goes beyond the time limit."""
+        asked = trouble.retry_after or 0.0
+        if self._loop.time() + asked <= self._deadline:
+            return ""
+        limit = f"the {self._time_limit:,g} s of judge.time_limit"
+        return f"; it asks to wait {asked:,.0f} s (Retry-After), until {_clock(asked)}, beyond {limit}"
+
+    def _waiting_since(self, since: float) -> float:
+        """From when on a provider is waited for: not before the waits that it asked for are over.
+
+        One that asks for wait after wait and answers nothing between them is not taken at its word for ever.
+        """
+        return max(since, self._wait_until) if self._waits <= self._patience.tries else since
+
     def _enough(self, tries: Tries, trouble: Trouble) -> bool:
         patience = self._patience
-        if (trouble.retry_after or 0) > patience.longest_pause:
-            return True
         now = self._loop.time()
+        if now + (trouble.retry_after or 0) > self._deadline:
+            return True
         if self._down():
-            if now - self._since() < (patience.outage if self._good else patience.never):
+            if now - self._waiting_since(self._since()) < (patience.outage if self._good else patience.never):
                 return False
             self._give_up(trouble, now)
             return True
@@ -336,7 +408,8 @@ class Line:
         if tries.failed >= min(patience.most_tries, max(patience.tries, patience.unlucky(share))):
             return True
         # Of everything, and for so long that what is in flight would have been answered.
-        if self._turned_away and now - self._turned_away > max(patience.outage, self._timeout):
+        waited = now - self._waiting_since(self._turned_away or now)
+        if self._turned_away and waited > max(patience.outage, self._timeout):
             self._give_up(trouble, now)
             return True
         # Of a prompt that is never let through, while others are.
@@ -351,7 +424,7 @@ class Line:
     def _give_up(self, trouble: Trouble, now: float) -> None:
         """Ask nothing for a while, and nothing that waits now: a run ends by itself."""
         if now >= self._dead_until:
-            self._dead_until = now + 30
+            self._dead_until = max(now + 30, self._wait_until)  # those that sleep until then learn of it
             self._dead_of = f"{trouble}; nothing is answered any more"
             log.warning("a judge is given up for now: %s", self._dead_of)
             self._wake_all()
@@ -377,3 +450,10 @@ class Line:
             own = min(self._patience.own_pause, self._patience.first_pause * 2.0 ** (tries.failed - 1))
         own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once
         return max(own, trouble.retry_after or 0.0)
+
+
+def _clock(seconds: float) -> str:
+    """The time of day in so many seconds, with the date where it is not today's; the local zone's."""
+    now = datetime.now(UTC).astimezone()
+    then = now + timedelta(seconds=min(seconds, 1e9))
+    return f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M:%S}"

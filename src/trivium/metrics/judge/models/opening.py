@@ -1,22 +1,16 @@
 """Opening a language model by its PydanticAI name, and saying in one line why it cannot be had."""
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
-from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.models.trouble import Trouble
-from trivium.metrics.judge.models.usual import Client, Left, unheard
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
-
-log = logging.getLogger(__name__)
 
 KEYS = {
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -29,41 +23,6 @@ KEYS = {
 
 class ModelOff(Exception):
     """A model cannot be used; the text says why, in one line."""
-
-
-class Admitted:
-    """A client that asks no more where the provider turns down the key or the model before it ever answered.
-
-    Thousands of requests would all be turned down alike.
-
-    Args:
-        name: The model's, as the suite has it.
-        client: Asks it.
-    """
-
-    def __init__(self, name: str, client: Client) -> None:
-        self._name = name
-        self._client = client
-        self._answered = False
-        self._off: str | None = None
-
-    async def send(self, call: Call, left: Left = unheard) -> Reply:
-        """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
-        if self._off is not None:
-            raise Trouble(self._off, kind="final", sent=False)
-        try:
-            reply = await self._client.send(call, left)
-        except Trouble as trouble:
-            if trouble.turned_down and not self._answered and self._off is None:
-                self._off = str(trouble)
-                log.warning("the judge %s is off: %s", self._name, trouble)
-            raise
-        self._answered = True
-        return reply
-
-    async def close(self) -> None:
-        """See :meth:`~trivium.metrics.judge.models.usual.Client.close`."""
-        await self._client.close()
 
 
 def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model":

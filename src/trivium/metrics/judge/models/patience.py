@@ -15,10 +15,12 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         most_tries: See ``tries``; a prompt that alone is refused is tried at least as often.
         first_pause: Seconds before the second try, doubled for each that follows, with jitter.
         own_pause: Seconds that they grow to.
-        longest_pause: Seconds; a provider that asks for more than this is given up, and so is a prompt that
-            alone is refused for as long.
+        longest_pause: Seconds after which a prompt that alone is refused is given up.
         outage: Seconds that a provider is waited for which answered before and now fails whoever asks.
         never: Seconds that one is waited for which never answered.
+        never_unusable, unusable: Errors that every request would meet, none answered between, after which a
+            model is asked no more: before it ever answered, and later. (A status 403 may be a firewall's,
+            about one text alone, and two more of them are waited for.)
     """
 
     tries: int = 5
@@ -29,6 +31,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     longest_pause: float = 60
     outage: float = 120
     never: float = 5
+    never_unusable: int = 1
+    unusable: int = 10
 
     def unlucky(self, share: float) -> int:
         """Of how many requests in a row it is no bad luck that they fail, where a share of all does."""

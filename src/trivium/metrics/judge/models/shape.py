@@ -46,8 +46,7 @@ class Shape(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """Host and path, without what could be a secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        return address_of(self.url)
 
     def body(self, call: Call) -> bytes:
         """The body that sends a call.
@@ -60,6 +59,12 @@ class Shape(msgspec.Struct, frozen=True):
         for place, piece in zip(self.places, self.pieces[1:], strict=True):
             body += (texts[place], piece)
         return b"".join(body)
+
+
+def address_of(url: str) -> str:
+    """Scheme, host and path of a URL, without what could be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class Shaping:

@@ -18,7 +18,9 @@ class Trouble(Exception):
         retry_after: Seconds that the provider asks to be left alone, or None.
         billed: Whether it may be billed all the same.
         sent: Whether there was a request at all.
-        turned_down: Whether it is the key or the model that is wrong, which is the same for every request.
+        same_for_all: Whether every other request to the model would meet the same: the key, the account or
+            the model is what is wrong.
+        maybe_one_text: Whether that is not certain: a firewall may turn away one text alone.
     """
 
     def __init__(
@@ -29,14 +31,16 @@ class Trouble(Exception):
         retry_after: float | None = None,
         billed: bool = False,
         sent: bool = True,
-        turned_down: bool = False,
+        same_for_all: bool = False,
+        maybe_one_text: bool = False,
     ) -> None:
         super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
         self.kind = kind
         self.retry_after = retry_after
         self.billed = billed
         self.sent = sent
-        self.turned_down = turned_down
+        self.same_for_all = same_for_all
+        self.maybe_one_text = maybe_one_text
 
     def again(self) -> "Trouble":
         """The same trouble with another request."""
@@ -46,7 +50,8 @@ class Trouble(Exception):
             retry_after=self.retry_after,
             billed=self.billed,
             sent=self.sent,
-            turned_down=self.turned_down,
+            same_for_all=self.same_for_all,
+            maybe_one_text=self.maybe_one_text,
         )
 
 

@@ -1,33 +1,23 @@
 """UsualClient: asks a model through PydanticAI, which is the way to every provider."""
 
+import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.metrics.judge.models.call import MOST_TOKENS, Alternative, Call, Reply, Token
-from trivium.metrics.judge.models.trouble import Kind, Trouble
+from trivium.metrics.judge.models.provider_errors import error_of
+from trivium.metrics.judge.models.trouble import Trouble
 
 if TYPE_CHECKING:
-    from pydantic_ai.exceptions import ModelAPIError
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
+log = logging.getLogger(__name__)
+
 REQUEST_TIMEOUT = 24 * 3600.0
 """Seconds that the provider's own client may wait: the time limit that counts is kept above it."""
-
-
-TURNED_DOWN = (401, 404)
-"""Statuses that say that the key or the model is wrong. (403 may be about one text alone.)"""
-
-NEVER_SENT = ("pool", "connect")
-"""Phases in which a connection fails before anything was sent: refused, no such host, no certificate."""
-
-OF_ANOTHER = frozenset({408, 499, 502, 504, 520, 522, 524, 598, 599})
-"""Statuses by which a gateway says that it waited for a model in vain: what that did, it does not know."""
-
-PASSING = frozenset({408, 409, 425, 499})
-"""Statuses under 500 that another try may not meet."""
 
 
 Left = Callable[[], None]
@@ -98,17 +88,12 @@ async def respond(model: "Model", call: Call) -> Reply:
         )
         return _reply(response)
     except ModelAPIError as error:
-        raise Trouble(
-            f"{call.model}: {type(error).__name__}: {error}",
-            kind=_kind(error),
-            retry_after=getattr(error, "retry_after", None),
-            billed=_may_be_billed(error),
-            turned_down=getattr(error, "status_code", None) in TURNED_DOWN,
-        ) from None
+        raise error_of(call.model, error) from None
     except UserError as error:  # raised before anything is sent
-        raise Trouble(f"{call.model}: {type(error).__name__}: {error}", kind="final") from None
+        raise Trouble(f"{call.model}: {error}", kind="final") from None
     except Exception as error:  # what a 200 without an answer in it may do to a reader, nobody can list
-        why = f"{call.model}: no answer could be read: {type(error).__name__}: {error}"
+        log.debug("%s: no answer could be read: %s", call.model, error, exc_info=error)
+        why = f"{call.model}: the reply holds no answer that can be read"
         raise Trouble(why, kind="failing", billed=True) from None
 
 
@@ -215,34 +200,3 @@ def _parameters(call: Call) -> "ModelRequestParameters":
         kind="output",
     )
     return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
-
-
-def _kind(error: "ModelAPIError") -> Kind:
-    from pydantic_ai import exceptions
-
-    if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
-        return "lost"
-    status = getattr(error, "status_code", None)
-    if isinstance(error, exceptions.ModelRateLimitError) or status in (429, 503, 529):
-        quota = isinstance(error, exceptions.ModelQuotaExceededError)
-        return "final" if quota else "limited"
-    # Without a status a 200 brought no answer, such as the page of a gateway.
-    passing = (exceptions.ModelUnavailableError, exceptions.ModelServerError)
-    failing = isinstance(error, passing) or status is None or status in PASSING or status >= 500
-    return "failing" if failing else "final"
-
-
-def _may_be_billed(error: "ModelAPIError") -> bool:
-    """Whether a provider may bill a request that it did not answer.
-
-    An error that it tells of itself is not billed: a request that is turned away (400, 401, 403, 404, 413,
-    422), one too many (429, 503, 529), a failure of its own (500). Nobody knows of a connection that was lost
-    once something had been sent, of a 200 that holds no answer, and of what a gateway tells of a model behind
-    it. A prompt that a filter caught was read, and Azure bills for that.
-    """
-    from pydantic_ai import exceptions
-
-    if isinstance(error, exceptions.ModelConnectionError):
-        return error.phase not in NEVER_SENT
-    status = getattr(error, "status_code", None)
-    return status is None or status in OF_ANOTHER or error.provider_error_code == "content_filter"
