@@ -35,7 +35,7 @@ def clarity(
     score: float | None = 4,
     *,
     confidence: int = 3,
-    evidence: Sequence[str] = ("the text",),
+    evidence: Sequence[str] = ("the text is",),
     reason: str = "it reads well",
     **scores: float | None,
 ) -> dict[str, Any]:

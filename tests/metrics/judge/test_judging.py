@@ -301,7 +301,7 @@ def test_a_rubric_in_all_is_the_weighted_mean_of_its_dimensions(served):
         "factual_accuracy": {"evidence": [], "claims": claims, "reason": "so", "confidence": 4},
         "completeness": {
             "aspects": [
-                {"aspect": "a", "quote": "the text", "covered": "yes"},
+                {"aspect": "a", "quote": "the text is", "covered": "yes"},
                 {"aspect": "b", "quote": "", "covered": "yes"},
                 {"aspect": "c", "quote": "", "covered": "yes"},
                 {"aspect": "d", "quote": "", "covered": "partly"},

@@ -69,18 +69,16 @@ def judgement_of(
     answer, said = answers[nearest], samples[nearest].said[dimension.name]
     there = quotes_found(answer.evidence, texts.values())
     signals: dict[str, Any] = {
-        "llm_evidence_count": sum(there),
+        "llm_evidence_count": sum(quote.counts for quote in there),
         "verbalized_confidence": answer.confidence,
-        **retrieval(answer.evidence, texts.get("source"), similar=similar),
+        **retrieval([quote.text for quote in there], texts.get("source"), similar=similar),
         **token_signals(said.logprobs, said.text, key, tokens=settings.tokens),
         **consistency(values),
     }
     detail: dict[str, Any] = {
         **facts,
         "reason": answer.reason,
-        "evidence": [
-            {"quote": quote, "found": found} for quote, found in zip(answer.evidence, there, strict=True)
-        ],
+        "evidence": [quote.recorded() for quote in there],
         "evidence_similarity": similar.kind,
         "signals": signals,
     }

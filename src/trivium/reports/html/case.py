@@ -103,7 +103,7 @@ def _is_judgement(score: Score) -> bool:
 
 
 def _quoted_texts(view: EvaluationView) -> dict[str, str]:
-    """The texts that a judge may quote, whitespace and case folded, by the names they have on the page."""
+    """The texts that a judge may quote, folded, by the names they have on the page."""
     case = view.case
     texts = {"output": _told(view.attempt.output), "source": case.source or "", "input": _told(case.input)}
     texts |= {"reference": "\n".join(case.references), "facts": "\n".join(case.expect.facts)}

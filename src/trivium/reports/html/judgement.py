@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trivium.metrics.judge.signals.evidence import folded as fold
+from trivium.metrics.judge.signals.evidence import places, quote_parts
 from trivium.metrics.score import Score
 from trivium.reports import wording
 from trivium.reports.html.folding import JSON_CHARS, folded, short
@@ -34,7 +34,7 @@ def quotes_of(scores: Sequence[Score]) -> list[str]:
     found: dict[str, None] = {}
     for score in scores:
         if score.tier == "judge":
-            found |= dict.fromkeys(quote for quote, _ in _evidence(score.detail))
+            found |= dict.fromkeys(row["quote"] for row in _evidence(score.detail))
     return list(found)
 
 
@@ -44,7 +44,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
     Args:
         score: Of the judge tier.
         quotes: All quotes of the attempt, by whose order they are numbered.
-        texts: The texts of the attempt, whitespace and case folded, by the names that people know them by.
+        texts: The texts of the attempt, folded, by the names that people know them by.
     """
     detail = score.detail
     return {
@@ -61,7 +61,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         ],
         "claims": _rows(detail.get("claims"), ("claim", "importance", "verdict")),
         "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
-        "evidence": [_quote(quote, found, quotes, texts) for quote, found in _evidence(detail)],
+        "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [
             (wording.words(one_line(name)), wording.NOTHING if value is None else short(value))
             for name, value in _mapping(detail.get("signals")).items()
@@ -78,15 +78,20 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
     }
 
 
-def _evidence(detail: Mapping[str, Any]) -> list[tuple[str, bool]]:
+def _evidence(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     rows = [_mapping(each) for each in _list(detail.get("evidence"))[:ROWS_SHOWN]]
-    return [(row["quote"], row.get("found") is True) for row in rows if isinstance(row.get("quote"), str)]
+    return [row for row in rows if isinstance(row.get("quote"), str)]
 
 
-def _quote(quote: str, found: bool, quotes: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
-    plain = fold(quote)
-    where = [name for name, text in texts.items() if plain and plain in text]
-    return {"text": _text(quote), "number": quotes.index(quote) + 1, "found": found, "where": where}
+def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
+    quote, parts = row["quote"], quote_parts(row["quote"])
+    return {
+        "text": _text(quote),
+        "number": quotes.index(quote) + 1,
+        "found": row.get("found") is True,
+        "too_short": row.get("too_short") is True,
+        "where": [name for name, text in texts.items() if places(parts, text)],
+    }
 
 
 def _vote(given: Any) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""Quotes of a judge found again in a text, whatever its case and whitespace, and where they stand in it."""
+"""Quotes of a judge found again in a text, as evidence is found, and where they stand in it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from trivium.metrics.judge.signals.evidence import folded
+from trivium.metrics.judge.signals.evidence import QUOTATION_MARKS, folded, places, quote_parts
 from trivium.reports.html.folding import HEAD_CHARS, TEXT_CHARS, as_json
 
 SEARCHED_CHARS = 200_000
-"""Of a text; a judge is shown no more."""
+"""Of a text."""
 PLACES_SHOWN = 20
 """Of one quote in one text."""
 AROUND_CHARS = 240
@@ -59,27 +59,27 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
-    """Where quotes stand in a text, whitespace and case folded, in the order of the text.
+    """Where quotes, or their parts, stand in a text, in the order of the text.
 
     Args:
         text: Of which the first 200,000 characters are searched.
         quotes: Numbered from 1; an empty one stands nowhere.
     """
     text = text[:SEARCHED_CHARS]
-    wanted = [(number, folded(quote)) for number, quote in enumerate(quotes, 1)]
+    wanted = [(number, quote_parts(quote)) for number, quote in enumerate(quotes, 1)]
     whole = folded(text)
-    wanted = [(number, quote) for number, quote in wanted if quote and quote in whole]
+    wanted = [(number, parts) for number, parts in wanted if places(parts, whole)]
     if not wanted:
         return []
-    whole, places = _mapped(text)
+    whole, origins = _mapped(text)
     spans: list[Span] = []
-    for number, quote in wanted:
-        start = whole.find(quote)
+    for number, parts in wanted:
+        found = places(parts, whole)
         for _ in range(PLACES_SHOWN):
-            if start < 0:
+            if not found:
                 break
-            spans.append((places[start], places[start + len(quote) - 1] + 1, number))
-            start = whole.find(quote, start + len(quote))
+            spans += [(origins[first], origins[last - 1] + 1, number) for first, last in found]
+            found = places(parts, whole, found[-1][1])
     return sorted(spans)
 
 
@@ -128,20 +128,22 @@ def excerpts(text: str, quotes: Sequence[str]) -> Marked | None:
 def _mapped(text: str) -> tuple[str, list[int]]:
     """The folded text, and which character of the text each of its characters comes from."""
     pieces: list[str] = []
-    places: list[int] = []
+    origins: list[int] = []
     space: int | None = None
     for place, character in enumerate(text):
         if character.isspace():
             space = place if space is None else space
             continue
+        if character in QUOTATION_MARKS:
+            continue
         if space is not None and pieces:
             pieces.append(" ")
-            places.append(space)
+            origins.append(space)
         space = None
         plain = character.casefold()
         pieces.append(plain)
-        places += [place] * len(plain)
-    return "".join(pieces), places
+        origins += [place] * len(plain)
+    return "".join(pieces), origins
 
 
 def _pieces(text: str, spans: Sequence[Span], begin: int, end: int) -> Iterator[Piece]:

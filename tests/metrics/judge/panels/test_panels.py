@@ -34,7 +34,7 @@ def panel_of(monkeypatch, server, metrics=("clarity",), **judge):
 def test_the_score_of_a_panel_is_the_median_and_every_vote_is_kept(monkeypatch):
     answer = by_model(
         gpt=clarity(5, reason="superb", confidence=5),
-        mini=clarity(4, reason="good", evidence=["THE  TEXT", "never said"]),
+        mini=clarity(4, reason="good", evidence=["“THE  TEXT is.”", "never said"]),
         claude=clarity(1, reason="poor", confidence=2),
     )
     server = JudgeServer(answer=answer)
@@ -54,7 +54,7 @@ def test_the_score_of_a_panel_is_the_median_and_every_vote_is_kept(monkeypatch):
     assert detail["tokens"]["input"] == sum(vote["tokens"]["input"] for vote in detail["votes"])
     signals = detail["signals"]
     assert signals["verbalized_confidence"] == 3
-    assert signals["llm_evidence_count"] == 1  # one quote of two judges, whatever its case and spaces
+    assert signals["llm_evidence_count"] == 1  # one quote of three judges, however it is written
     assert [each["found"] for each in detail["evidence"]] == [True, False]
     assert signals["panel_agreement"] == signals["consistency_modal_confidence"] == pytest.approx(1 / 3)
     assert signals["panel_score_std"] == pytest.approx(statistics.pstdev([1.0, 0.8, 0.2]))

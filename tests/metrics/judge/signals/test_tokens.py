@@ -138,3 +138,15 @@ def test_bytes_that_say_nothing_more_than_the_text_change_nothing(own):
 def test_an_impossible_alternative_adds_nothing():
     signals = token_signals([told("x", 0.0, [0.0, -math.inf])], "x", "a", tokens="all")
     assert signals == {"token_msp": 1.0, "token_pe": 0.0, "token_energy": 0.0}
+
+
+@pytest.mark.parametrize("end", ["", "\\", "\\\n", '"'])
+def test_an_answer_of_quotation_marks_alone_is_read_once(end):
+    """By the square of its length this would take minutes."""
+    assert score_spans('\\"' * 300_000 + end, "clarity") == []
+    assert score_spans('{"clarity": {"reason": "' + '\\"' * 300_000 + end, "clarity") == []
+
+
+def test_what_stands_before_a_text_that_does_not_end_is_found():
+    broken = '{"clarity": {"score": 4, "reason": "it brea'
+    assert [broken[first:stop] for first, stop in score_spans(broken, "clarity")] == ["4"]

@@ -10,7 +10,7 @@ import msgspec
 from trivium.metrics.judge.judgement import Judgement, nearest_level
 from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.judge.signals.consistency import consistency
-from trivium.metrics.judge.signals.evidence import folded
+from trivium.metrics.judge.signals.evidence import quote_parts
 from trivium.suites.rubrics.rubric import Dimension
 
 TOKEN_SIGNALS = ("token_msp", "token_pe", "token_energy")
@@ -86,7 +86,7 @@ def combined(
         },
         "reason": own.detail.get("reason"),
         "reason_by": spokesman.model,
-        "evidence": [{"quote": quote, "found": found} for quote, found in quotes.items()],
+        "evidence": quotes,
         "evidence_similarity": own.detail.get("evidence_similarity"),
         "signals": _signals(votes, quotes, backed),
         "votes": [_kept(vote) for vote in votes],
@@ -152,18 +152,18 @@ def _criteria(votes: Sequence[Vote], own: Judgement) -> dict[str, dict[str, Any]
     return found
 
 
-def _quotes(votes: Sequence[Vote]) -> dict[str, bool]:
-    """Every quote of every judge, once however it is spaced, and whether it is there."""
-    found: dict[str, tuple[str, bool]] = {}
+def _quotes(votes: Sequence[Vote]) -> list[dict[str, Any]]:
+    """Every quote of every judge, once however it is written, and whether it is there."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
     for vote in votes:
         for each in vote.judgement.detail.get("evidence", ()):
-            found.setdefault(folded(each["quote"]), (each["quote"], each["found"]))
-    return dict(found.values())
+            found.setdefault(quote_parts(each["quote"]), each)
+    return list(found.values())
 
 
 def _signals(
     votes: Sequence[Vote],
-    quotes: Mapping[str, bool],
+    quotes: Sequence[Mapping[str, Any]],
     backed: Callable[[Sequence[str]], Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The signals of the panel as a whole.
@@ -175,9 +175,9 @@ def _signals(
     each = [vote.judgement.detail.get("signals", {}) for vote in votes]
     told = [signals["verbalized_confidence"] for signals in each if "verbalized_confidence" in signals]
     signals: dict[str, Any] = {
-        "llm_evidence_count": sum(quotes.values()),
+        "llm_evidence_count": sum(each["found"] and not each.get("too_short") for each in quotes),
         "verbalized_confidence": median_low(told) if told else None,
-        **backed(list(quotes)),
+        **backed([each["quote"] for each in quotes]),
     }
     for name in TOKEN_SIGNALS:
         known = [one[name] for one in each if one.get(name) is not None]

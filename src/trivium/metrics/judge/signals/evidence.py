@@ -2,18 +2,94 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from trivium.metrics.judge.signals.similarity import Similar
 
 PASSAGE_CHARS = 500
+LEAST_WORDS = 3
+"""Of a quote that counts as evidence: shorter ones occur by chance."""
+
+QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟«»‹›「」『』＂＇")
+"""Which texts and quotes may have unlike; apostrophes are written with the same characters."""
+
+_MARKS = re.compile(f"[{''.join(QUOTATION_MARKS)}]")
+_ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}|…)[\])]?")
+_STOPS = " .,;:!?…"
 _WORDS = re.compile(r"\w+")
+_COUNTED = re.compile(
+    r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
+)
+"""A word; of a script that has no spaces between words, a character."""
 
 
-def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[bool]:
-    """Whether each quote occurs in a text that the judge was shown, whitespace and case folded."""
-    texts = [folded(text) for text in shown]
-    return [bool(quote) and any(quote in text for text in texts) for quote in map(folded, quotes)]
+class Quote(NamedTuple):
+    """A quote of a judge.
+
+    Attributes:
+        text: In its words.
+        found: Whether it occurs in what the judge was shown.
+        counts: Whether it is evidence, too: it is not too short.
+    """
+
+    text: str
+    found: bool
+    counts: bool
+
+    def recorded(self) -> dict[str, Any]:
+        """As it stands in a judgement's detail."""
+        short = {"too_short": True} if self.found and not self.counts else {}
+        return {"quote": self.text, "found": self.found, **short}
+
+
+def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
+    """Each distinct quote, and whether it occurs in a text that the judge was shown.
+
+    Case, whitespace, quotation marks and a final stop make no difference; of a quote with an ellipsis the
+    parts occur one after the other. A quote of fewer than three words counts only where the text that it
+    stands in has no more (spec: metrics, T2.5).
+
+    Args:
+        quotes: What the judge cites.
+        shown: The texts.
+    """
+    texts = [_folded_once(text) for text in shown]
+    distinct: dict[tuple[str, ...], str] = {}
+    for quote in quotes:
+        if parts := quote_parts(quote):
+            distinct.setdefault(parts, quote)
+    found = []
+    for parts, quote in distinct.items():
+        within = [text for text in texts if places(parts, text)]
+        long = len(_COUNTED.findall(" ".join(parts))) >= LEAST_WORDS
+        counts = any(long or len(_COUNTED.findall(text)) < LEAST_WORDS for text in within)
+        found.append(Quote(quote, bool(within), counts))
+    return found
+
+
+def quote_parts(quote: str) -> tuple[str, ...]:
+    """What has to occur of a quote, folded: all of it, or what stands between ellipses."""
+    parts = (folded(part).strip(_STOPS) for part in _ELLIPSIS.split(quote))
+    return tuple(part for part in parts if part)
+
+
+def places(parts: Sequence[str], text: str, start: int = 0) -> list[tuple[int, int]]:
+    """Where the parts of a quote stand in a folded text one after the other; nowhere unless all do.
+
+    Args:
+        parts: As :func:`quote_parts` gives them.
+        text: Folded.
+        start: Where to begin.
+    """
+    found: list[tuple[int, int]] = []
+    for part in parts:
+        first = text.find(part, start)
+        if first < 0:
+            return []
+        start = first + len(part)
+        found.append((first, start))
+    return found
 
 
 NO_SOURCE: dict[str, Any] = {
@@ -40,7 +116,7 @@ def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) ->
     """
     if source is None:
         return dict(NO_SOURCE)
-    parts = [(passage, set(_WORDS.findall(passage.casefold()))) for passage in passages(source)]
+    parts = _passages_and_words(source)
     retrieved: set[int] = set()
     pairs: list[tuple[str, str]] = []
     for quote in quotes:
@@ -59,6 +135,11 @@ def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) ->
     }
 
 
+@lru_cache(maxsize=16)
+def _passages_and_words(source: str) -> list[tuple[str, set[str]]]:
+    return [(passage, set(_WORDS.findall(passage.casefold()))) for passage in passages(source)]
+
+
 def passages(source: str) -> list[str]:
     """A document in passages: its paragraphs, long ones cut between words."""
     found: list[str] = []
@@ -75,5 +156,11 @@ def passages(source: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """A text with its case folded and every run of whitespace a single space."""
-    return " ".join(text.casefold().split())
+    """A text with its case folded, no quotation marks, and every run of whitespace a single space."""
+    return " ".join(_MARKS.sub("", text.casefold()).split())
+
+
+@lru_cache(maxsize=64)
+def _folded_once(text: str) -> str:
+    """The same, once for all dimensions that show a text."""
+    return folded(text)

@@ -19,7 +19,8 @@ SCORED = frozenset({"score", "level", "verdict", "covered"})
 ROUNDING = 1e-3
 """By so much a log-probability may lie above 0: providers round."""
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\[\s\S])*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+"""A text that does not end goes to the end of the answer, so that each character is read once."""
 
 NONE: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_energy": None}
 
