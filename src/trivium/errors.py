@@ -12,6 +12,7 @@
     ├── MissingExtra             an optional part is not installed
     ├── EncoderUnavailable       the encoder of the semantic metric cannot be had
     ├── StoreError               the store cannot be opened, read or written
+    │   └── StoreLost            its file went away while it was written
     └── RegressionError          a run is worse than the one it is compared with, or not surely no worse
 
 An attempt that fails is no exception: it is an Attempt with ``error`` set, and the run goes on.
@@ -116,6 +117,10 @@ class EncoderUnavailable(TriviumError):
 
 class StoreError(TriviumError):
     """The store cannot be opened, read or written."""
+
+
+class StoreLost(StoreError):
+    """The file of a store went away while it was written, with what was stored in it."""
 
 
 def suggest(found: str, known: Iterable[str]) -> str:

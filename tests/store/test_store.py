@@ -1,16 +1,19 @@
 """What is stored comes back as it was, and nothing is lost by what goes wrong."""
 
 import os
+import random
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.store.samples import attempt, cases, evaluation, new_run
-from trivium.errors import StoreError
+from trivium.cli.main import run_command
+from trivium.errors import StoreError, StoreLost
 from trivium.store.outline import Outline
 from trivium.store.ownership import is_surely_gone, this_process
 from trivium.store.store import Store
@@ -267,7 +270,7 @@ class TestABadStore:
             assert list(store.answered(store.run())) == [(0, 0)]
 
     def test_that_another_program_locks(self, url, monkeypatch):
-        monkeypatch.setattr("trivium.store.opening._BUSY_MS", 10)
+        monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 10)
         with Store(url) as store:
             run = new_run(store)
             other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
@@ -278,16 +281,59 @@ class TestABadStore:
             other.close()
             store.save(run, attempts=[attempt(0)])
 
-    def test_that_is_damaged(self, url):
+    @pytest.mark.parametrize("seed", range(12))  # 3 makes a message of SQLite's that is no UTF-8
+    def test_that_is_damaged(self, url, seed, capsys):
         with Store(url) as store:
             run = new_run(store)
             store.save(run, attempts=[attempt(i, output="x" * 5000) for i in range(3)])
         file = Path(url.removeprefix("sqlite:///"))
         body = bytearray(file.read_bytes())
-        body[4096:] = os.urandom(len(body) - 4096)
+        body[4096:] = random.Random(seed).randbytes(len(body) - 4096)
         file.write_bytes(body)
         with pytest.raises(StoreError):
             list(Store(url).runs())
+        for command in ("list", "show", "export"):
+            assert run_command([command, "--store", url]) == 2
+            assert capsys.readouterr().err.startswith(f"Error: {url}: ")
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("DELETE FROM alembic_version", "its table alembic_version, which names the schema, is empty"),
+            ("UPDATE alembic_version SET version_num = '0000'", 'no schema is called "0000"'),
+            ("UPDATE alembic_version SET version_num = x'ff41'", "no schema is called"),
+            ("DROP TABLE runs", "it lacks the tables runs"),
+            ("ALTER TABLE runs RENAME TO others", "it lacks the tables runs"),
+            ("ALTER TABLE runs RENAME COLUMN id TO name", "no such column"),
+            ("UPDATE runs SET created = 'yesterday'", "a run in it cannot be read"),
+            ("UPDATE runs SET id = x'ff00'", "a run in it cannot be read"),
+            ("UPDATE runs SET id = CAST(x'ff41' AS TEXT)", "Could not decode to UTF-8"),
+            ("UPDATE runs SET settings = 7", "holds a record that cannot be read"),
+            ("UPDATE runs SET settings = '[1]'", "holds a record that cannot be read"),
+        ],
+    )
+    def test_whose_rows_are_not_as_they_were_written(self, url, change, said, capsys):
+        with Store(url) as store:
+            new_run(store)
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+            connection.execute(change)
+        for command in ("list", "show", "export"):
+            assert run_command([command, "--store", url]) == 2
+            error = capsys.readouterr().err
+            assert error.startswith(f"Error: {url}: ")
+            assert said in error
+
+    def test_that_is_deleted_while_it_is_written(self, url):
+        with Store(url) as store:
+            run = new_run(store)
+            store.save(run, attempts=[attempt(0)])
+            Path(url.removeprefix("sqlite:///")).unlink()
+            with pytest.raises(StoreLost, match="was deleted or replaced"):
+                store.save(run, attempts=[attempt(1)])
+            store.engine.dispose()
+            with pytest.raises(StoreLost, match="was deleted or replaced"):
+                store.runs()
+            assert not Path(url.removeprefix("sqlite:///")).exists()
 
 
 def _pages(url: str) -> int:

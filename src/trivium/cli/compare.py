@@ -45,7 +45,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     from trivium.runs.run import Run
     from trivium.store.store import Store
 
-    store = Store(given["store"], create=False)
+    store = Store(given["store"], read_only=True)
     newer = Run.load(head, store=store)
     comparison = compare_runs(
         _before(newer) if base is None else Run.load(base, store=store),

@@ -156,7 +156,7 @@ def _store(url: str) -> list[Finding]:
     from trivium.store.store import Store
 
     try:
-        with Store(url, create=False) as opened:
+        with Store(url, read_only=True) as opened:
             runs, kept = len(opened.runs()), kept_answers(opened)
             return [
                 Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs"),

@@ -10,7 +10,7 @@ from trivium.cli.options import split_names
 from trivium.cli.outcome import exit_code, interrupted, just_made, own_command_line, present
 from trivium.cli.progress import ProgressBar
 from trivium.cli.standard_output import kept_for_answers
-from trivium.errors import EncoderUnavailable, InputError, Problem, TriviumError
+from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
 from trivium.runs.evaluate import evaluate
 from trivium.suites.suite import Suite
 
@@ -66,8 +66,9 @@ def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -
                 progress=bar,
                 **whose,
             )
-    except (KeyboardInterrupt, TriviumError):
-        interrupted(own_command_line(), bar.run, bar.done)
+    except (KeyboardInterrupt, TriviumError) as error:
+        if not isinstance(error, StoreLost):
+            interrupted(own_command_line(), bar.run, bar.done)
         raise
     finally:
         signal.signal(signal.SIGTERM, before)

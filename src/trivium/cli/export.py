@@ -63,7 +63,7 @@ def export(
 
     if what != "scores" or stable:
         raise InputError("--what" if what != "scores" else "--stable", f"goes with {', '.join(TABLES)} alone")
-    with Store(store, create=False) as opened:
+    with Store(store, read_only=True) as opened:
         record = opened.run(run)
         if to == "opik":
             from trivium.integrations.opik import push
@@ -94,7 +94,7 @@ def _write_table(
     make, columns = kind(what, labels)
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
-    with Store(store, create=False) as opened:
+    with Store(store, read_only=True) as opened:
         record = opened.run(run)
         rows = make(opened, record, stable=stable)
         try:

@@ -31,7 +31,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             composite=composite.get("mean"),
         )
 
-    with Store(store, create=False) as opened:
+    with Store(store, read_only=True) as opened:
         found = opened.runs(limit=limit + 1)
         rows = [row(record) for record in found[:limit]]
     if as_json:

@@ -105,7 +105,7 @@ async def evaluate_async(
     recorded = None
     if outputs is not None:
         recorded = open_recorded(str(outputs), loaded, leave_one_out=leave_one_out)
-    opened = store if isinstance(store, Store) else Store(store)
+    opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     source = opened.run(attempts_of) if attempts_of is not None else None
     begin = _Beginning(opened, loaded, settings, built, kind, source, recorded)
@@ -140,6 +140,13 @@ async def evaluate_async(
         await aside(pipeline.close)
         watch.end()
     return _finished(opened, run, settings, following)
+
+
+def _writable(store: str | Store) -> Store:
+    """The store, to be written to; that of a loaded run is open for reading alone."""
+    if isinstance(store, Store):
+        return Store(store.url) if store.read_only else store
+    return Store(store)
 
 
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:

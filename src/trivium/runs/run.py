@@ -38,7 +38,7 @@ class Run(Drawn):
         Raises:
             StoreError: If there is no such run.
         """
-        opened = store if isinstance(store, Store) else Store(store, create=False)
+        opened = store if isinstance(store, Store) else Store(store, read_only=True)
         return cls(opened, opened.run(id))
 
     @property

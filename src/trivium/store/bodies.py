@@ -34,7 +34,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
     """
     try:
         return decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:  # or it is no text at all
         raise StoreError(
             f"{store}: holds a record that cannot be read ({error}): it was damaged, or written by "
             "something else. The other records are as they were."

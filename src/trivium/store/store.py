@@ -14,11 +14,12 @@ from trivium.metrics.score import Score
 from trivium.store import tables
 from trivium.store.bodies import decode, encode
 from trivium.store.chunks import chunks
-from trivium.store.opening import DEFAULT_URL, open_engine, plain_words
+from trivium.store.opening import DEFAULT_URL, check_is_there, open_engine, plain_words
 from trivium.store.outline import AttemptOutline, CaseOutline, Outline
 from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
 from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
 from trivium.store.rows import Rows, insert_many
+from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
 from trivium.suites.door import clean
 from trivium.suites.selection import group_of
@@ -45,14 +46,16 @@ class Store:
     Args:
         url: ``sqlite:///FILE``, ``postgresql://…`` or a bare path.
         create: Make the store when it is not there.
+        read_only: Make, change and migrate nothing; a read-only folder will do.
 
     Raises:
         StoreError: If it cannot be opened.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, create: bool = True) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, create: bool = True, read_only: bool = False) -> None:
         self.url = url
-        self.engine = open_engine(url, create=create)
+        self.read_only = read_only
+        self.engine = open_engine(url, create=create, read_only=read_only)
         self.name = self.engine.url.render_as_string()
 
     def __enter__(self) -> Self:
@@ -63,7 +66,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the database."""
-        self.engine.dispose()
+        dispose(self.engine)
 
     # Runs
 
@@ -186,6 +189,7 @@ class Store:
             values["due"] = due
         with plain_words(self.engine), self.engine.begin() as connection:
             connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(values))
+        check_is_there(self.engine)
 
     # Cases
 
@@ -263,6 +267,7 @@ class Store:
             connection.execute(
                 update(tables.runs).where(tables.runs.c.number == rows.run.number).values(touched=time.time())
             )
+        check_is_there(self.engine)
 
     def answered(self, run: RunRecord, *, scored_only: bool = False) -> Iterator[tuple[int, int]]:
         """(position, repeat) of every attempt of a run, perhaps only of those with an evaluation."""
@@ -363,12 +368,16 @@ class Store:
         return decode(decoder, body, store=self.name)
 
     def _run_record(self, row: Row[Any]) -> RunRecord:
-        fields = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+        mapping = row._mapping  # noqa: SLF001 - SQLAlchemy's public name for it
+        fields = {str(name): value for name, value in mapping.items()}
         for name in ("touched", "owner"):
             fields.pop(name)
         for name in ("settings", "provenance", "summary"):
             fields[name] = None if fields[name] is None else self._read(_object, fields[name])
-        return RunRecord(**fields)
+        try:
+            return msgspec.convert(fields, RunRecord)
+        except msgspec.ValidationError as error:
+            raise StoreError(f"{self.name}: is damaged: a run in it cannot be read ({error})") from error
 
     @staticmethod
     def _count(connection: Any, table: Any, condition: Any) -> int:

@@ -33,7 +33,7 @@ def check_options(config: pytest.Config, evaluating: Evaluating) -> None:
         run = option(config, name)
         if run is not None and (name, run) != ("compare", PREVIOUS):
             try:
-                with Store(evaluating.store_url, create=False) as store:
+                with Store(evaluating.store_url, read_only=True) as store:
                     store.run(run)
             except TriviumError as error:
                 raise pytest.UsageError(f"--trivium-{name} {run}: {error}") from error
