@@ -53,7 +53,7 @@ WRONG = {
     "more resamples than anybody waits for": of_suite("resamples: found the number 10", resamples=10**12),
     # names of metrics, wherever they stand
     "unknown metric": of_suite(
-        'suite "s": metrics[1]: no metric is called "cosin". Did you mean "cosine"?',
+        's.json: metrics[1]: no metric is called "cosin". Did you mean "cosine"?',
         metrics=["jaccard", "cosin"],
     ),
     "unknown metrics": of_suite(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -194,3 +195,42 @@ def test_the_installed_command_finds_metrics_in_the_working_folder(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stderr == ""
     assert json.loads(done.stdout)["metrics"]["half"]["mean"] == 0.5
+
+
+@pytest.fixture
+def plug_in(tmp_path):
+    """A package that is installed, declares a metric, and lacks what it needs."""
+    declared = tmp_path / "plug" / "graders-1.0.dist-info"
+    declared.mkdir(parents=True)
+    (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: graders\nVersion: 1.0\n")
+    (declared / "entry_points.txt").write_text("[trivium.metrics]\nbroken = graders.metric:Broken\n")
+    case = {"id": "a", "input": "q", "references": ["r"]}
+    (tmp_path / "s.json").write_text(json.dumps({"cases": [case]}))
+    (tmp_path / "o.jsonl").write_text('{"case": "a", "output": "o"}')
+
+    def call(*arguments):
+        command = [sys.executable, "-m", "trivium", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "plug")}
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+
+    return call
+
+
+def test_a_broken_package_is_named_with_a_remedy_and_passed_over(plug_in):
+    said = (
+        "warning: metric \"broken\" cannot be loaded: No module named 'graders' (declared by the package "
+        "graders: repair that package, or pip uninstall graders); it is passed over"
+    )
+    done = plug_in("score", "s.json", "--outputs", "o.jsonl", "--json")
+    assert "jaccard" in json.loads(done.stdout)["metrics"]
+    assert done.stderr.count(said) == 1
+    listed = plug_in("show", "metrics")
+    assert (listed.returncode, "broken" in listed.stdout, said in listed.stderr) == (0, False, True)
+
+
+def test_a_metric_of_a_broken_package_is_refused_where_it_is_asked_for(plug_in):
+    done = plug_in("score", "s.json", "--outputs", "o.jsonl", "--metrics", "broken")
+    assert done.returncode == 2
+    assert (
+        "metrics[0]: \"broken\" cannot be loaded: No module named 'graders' (declared by the" in done.stderr
+    )

@@ -1,12 +1,13 @@
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 
 from tests.strategies import settings_of_suites
 from trivium.errors import SuiteError
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings, SuccessRule
-from trivium.suites.settings_reading import changed, read_settings
+from trivium.suites.settings_reading import changed, read_config
 from trivium.suites.suite import Suite
 
 ONE = [{"id": "1", "input": "q"}]
@@ -29,12 +30,62 @@ def settings_from(**keys) -> Settings:
 def test_the_old_keys_say_what_they_said(tmp_path):
     path = tmp_path / "config_eval.json"
     path.write_text(json.dumps(OLD))
-    settings = read_settings(path)
+    settings = settings_from(**read_config(path))
     assert settings.similarity == {"cosine": 0.3, "jaccard": 0.2}
     assert settings.success == SuccessRule(metric="similarity", at_least=0.6)
     weights = {"time": 0.2, "success": 0.3, "planning_rationality": 0.1, "similarity": 0.4}
     assert settings.composite.weights == weights
     assert settings_from(**OLD) == settings
+
+
+def test_a_suite_names_a_file_of_settings_and_lays_its_own_over_them(tmp_path):
+    (tmp_path / "config_eval.json").write_text(json.dumps(OLD))
+    (tmp_path / "s.yaml").write_text(
+        "config: config_eval.json\ncases: [{id: a, input: x}]\nsuccess: {exact: true}\nrepeats: 2"
+    )
+    settings = Suite.load(tmp_path / "s.yaml").settings
+    assert settings == msgspec.structs.replace(
+        settings_from(**OLD), success=SuccessRule(exact=True), repeats=2
+    )
+
+
+def test_cases_alone_go_with_a_file_of_settings(tmp_path):
+    config = tmp_path / "config_eval.json"
+    config.write_text(json.dumps(OLD))
+    (tmp_path / "cases.jsonl").write_text('{"id": "a", "input": "x"}')
+    suite = Suite.load(tmp_path / "cases.jsonl", config=config, repeats=3)
+    assert suite.settings == msgspec.structs.replace(settings_from(**OLD), repeats=3)
+    assert suite.name == "cases"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            '{"confidence_treshold": 1}',
+            'c.json: unknown key "confidence_treshold". Did you mean "confidence_threshold"?',
+        ),
+        (
+            '{"confidence_threshold": 2}',
+            "c.json: confidence_threshold: found the number 2, expected a number from 0 to 1",
+        ),
+        ("[]", "c.json: found an empty list, expected a mapping of settings"),
+    ],
+)
+def test_a_wrong_file_of_settings_is_named_with_the_other_mistakes(tmp_path, config, said):
+    (tmp_path / "c.json").write_text(config)
+    (tmp_path / "s.yaml").write_text("config: c.json\nrepeat: 2\ncases: [{id: a, input: x}]")
+    with pytest.raises(SuiteError) as caught:
+        Suite.load(tmp_path / "s.yaml")
+    assert said in str(caught.value)
+    assert 'unknown key "repeat"' in str(caught.value)
+
+
+def test_a_file_of_settings_alone_says_where_it_goes(tmp_path):
+    path = tmp_path / "config_eval.json"
+    path.write_text(json.dumps(OLD))
+    with pytest.raises(SuiteError, match="trivium score CASES --config THIS_FILE"):
+        Suite.load(path)
 
 
 def test_old_weights_go_with_new_thresholds():
@@ -109,10 +160,10 @@ def test_a_settings_file_has_no_cases(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("cases: []")
     with pytest.raises(SuiteError, match='unknown key "cases"'):
-        read_settings(path)
+        read_config(path)
     path.write_text("- 1")
     with pytest.raises(SuiteError, match="found a list of 1, expected a mapping of settings"):
-        read_settings(path)
+        read_config(path)
 
 
 @given(settings_of_suites)

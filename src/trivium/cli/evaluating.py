@@ -18,6 +18,7 @@ from trivium.suites.suite import Suite
 def load_suite(
     source: str,
     *,
+    config: str | None = None,
     encoder: str | None = None,
     repeats: int | None = None,
     at_once: int | None = None,
@@ -25,7 +26,7 @@ def load_suite(
     sample: int | None = None,
 ) -> Suite:
     """A suite with what the command line changes of it."""
-    suite = Suite.load(source)
+    suite = Suite.load(source) if config is None else Suite.load(source, config=config)
     if tag is not None:
         suite = suite.filter(tag=tag)
     if sample is not None:

@@ -3,13 +3,13 @@
 import click
 
 from trivium.cli.outcome import print_json
-from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, known_metrics, metric_class
+from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
 
 
 def show_metrics(*, as_json: bool) -> int:
     """Print every metric with its tier and its first line of documentation."""
     rows = []
-    for name in known_metrics():
+    for name in usable_metrics():
         if name in CASE_FIGURES:
             rows.append(
                 {"metric": name, "tier": "trace", "default": True, "what": "Agreement of the repeats."}

@@ -53,6 +53,9 @@ store = option(
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 encoder = option("--encoder", metavar="NAME|FOLDER", help="Encoder of the semantic score.")
 metrics = option("--metrics", metavar="A,B,…", help="Metrics in place of the suite's.")
+config = option(
+    "--config", metavar="FILE", help="Settings in a file of their own, such as a config_eval.json."
+)
 quiet = option("--quiet", is_flag=True, help="No progress and no table.")
 resume = option("--resume", metavar="RUN", help="Finish a run that was cut short.")
 inconclusive = option(

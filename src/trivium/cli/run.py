@@ -15,6 +15,7 @@ from trivium.cli import options
 @options.option("--tag", metavar="TAG", help="Only the cases with this tag.")
 @options.option("--sample", type=click.IntRange(min=1), help="Only so many cases, drawn by the suite's seed.")
 @options.metrics
+@options.config
 @options.encoder
 @options.store
 @options.resume
@@ -32,6 +33,7 @@ def run(suite: str, **given: Any) -> int:
 
     loaded = load_suite(
         suite,
+        config=given["config"],
         encoder=given["encoder"],
         repeats=given["repeats"],
         at_once=given["at_once"],

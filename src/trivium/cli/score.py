@@ -15,6 +15,7 @@ from trivium.cli import options
 @options.option("--attempts-of", metavar="RUN", help="Score a stored run's attempts again; nobody is asked.")
 @options.option("--leave-one-out", is_flag=True, help="Score people's own outputs against each other's.")
 @options.metrics
+@options.config
 @options.encoder
 @options.store
 @options.resume
@@ -37,7 +38,7 @@ def score(suite: str, **given: Any) -> int:
         outputs = suite
     if outputs is not None and given["attempts_of"] is not None:
         raise click.UsageError("--outputs and --attempts-of exclude each other")
-    loaded = load_suite(suite, encoder=given["encoder"])
+    loaded = load_suite(suite, config=given["config"], encoder=given["encoder"])
     return evaluate_and_present(
         loaded,
         given,

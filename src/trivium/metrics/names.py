@@ -26,9 +26,16 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     Raises:
         SuiteError: With every name that no metric has, its place and the nearest that one has.
     """
+    problems = unknown_names(settings, also=also)
+    if problems:
+        raise SuiteError(source, problems)
+
+
+def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Problem]:
+    """Every name that no metric has, with its place and the nearest that one has; see :func:`check_names`."""
     named = default_metrics(settings)
     if not named:
-        raise SuiteError(source, Problem("metrics", "names no metric (all: trivium show metrics)"))
+        return [Problem("metrics", "names no metric (all: trivium show metrics)")]
     problems: list[Problem] = []
     own = _loaded(named, settings, problems)
     own |= _loaded(also, settings, [])
@@ -42,8 +49,7 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
     for where, name, others in doubtful:
         if name not in known:
             problems.append(Problem(where, no_metric(name, [*known, *others])))
-    if problems:
-        raise SuiteError(source, problems)
+    return problems
 
 
 def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:

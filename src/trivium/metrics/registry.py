@@ -4,10 +4,11 @@ Other packages add theirs through the entry-point group ``trivium.metrics``; a s
 directly as ``package.module:Class``.
 """
 
+import logging
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from trivium.agents.importing import import_here
@@ -15,6 +16,8 @@ from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import REGISTERED, Metric
 from trivium.suites.legacy import renamed
 from trivium.suites.settings import Settings
+
+log = logging.getLogger(__name__)
 
 BUILT_IN = {
     "cosine": "trivium.metrics.text.cosine:Cosine",
@@ -71,8 +74,30 @@ OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "ret
 
 
 @cache
-def _from_packages() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group="trivium.metrics")}
+def _from_packages() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="trivium.metrics")}
+
+
+@cache
+def _is_broken(name: str) -> bool:
+    """Whether a metric that a package declares cannot be loaded; it is then logged once and passed over."""
+    try:
+        metric_class(name)
+    except SuiteError as error:
+        for problem in error.problems:
+            log.warning("metric %s; it is passed over", problem.what)
+        return True
+    return False
+
+
+def _remedy(name: str) -> str:
+    """What to do about a metric of a package that cannot be loaded; empty for a class named by its path."""
+    point = _from_packages().get(name)
+    if point is None:
+        return ""
+    package = point.dist.name if point.dist is not None else ""
+    declared = f"declared by the package {package}" if package else f"declared as {point.value}"
+    return f" ({declared}: repair that package, or pip uninstall {package or 'it'})"
 
 
 def _judged(settings: Settings | None) -> Any:
@@ -89,6 +114,12 @@ def known_metrics(settings: Settings | None = None) -> tuple[str, ...]:
     """
     judged = _judged(settings).metrics
     return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *judged, *_from_packages(), *REGISTERED]))
+
+
+def usable_metrics(settings: Settings | None = None) -> tuple[str, ...]:
+    """Those of :func:`known_metrics` that can be loaded; a metric of a broken package is named in the log."""
+    declared = _from_packages().keys() - REGISTERED.keys()
+    return tuple(name for name in known_metrics(settings) if not (name in declared and _is_broken(name)))
 
 
 def no_metric(name: str, known: Iterable[str]) -> str:
@@ -117,7 +148,8 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
         found: type[Metric] | None = judged.metrics.get(judged.long.get(name, name))
         if found is not None:
             return found
-    target: str = BUILT_IN.get(name) or _from_packages().get(name) or name
+    declared = _from_packages().get(name)
+    target: str = BUILT_IN.get(name) or (declared.value if declared is not None else name)
     if ":" not in target.strip(":"):
         raise SuiteError("", Problem("metrics", no_metric(name, known_metrics(settings))))
     module, _, attribute = target.partition(":")
@@ -125,11 +157,13 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
         named = getattr(import_module(module) if target != name else import_here(module), attribute)
     except (Exception, SystemExit) as error:  # a module that a user wrote may raise anything
         kind = f"{type(error).__name__}: " if not isinstance(error, ImportError | AttributeError) else ""
-        raise SuiteError("", Problem("metrics", f'"{name}" cannot be loaded: {kind}{error}')) from error
+        wrong = f'"{name}" cannot be loaded: {kind}{error}{_remedy(name)}'
+        raise SuiteError("", Problem("metrics", wrong)) from error
     if not (isinstance(named, type) and issubclass(named, Metric)):
-        raise SuiteError("", Problem("metrics", f'"{name}" is no Metric class'))
+        raise SuiteError("", Problem("metrics", f'"{name}" is no Metric class{_remedy(name)}'))
     if not named.name:
-        raise SuiteError("", Problem("metrics", f'"{name}" has no name: it lacks the decorator @metric("…")'))
+        wrong = f'"{name}" has no name: it lacks the decorator @metric("…"){_remedy(name)}'
+        raise SuiteError("", Problem("metrics", wrong))
     return named
 
 
@@ -147,7 +181,7 @@ def default_metrics(settings: Settings) -> tuple[str, ...]:
         )
     rubrics = settings.judge.rubric if settings.judge is not None else ()
     off = OFF_BY_DEFAULT | judged.metrics.keys()
-    computed = [name for name in known_metrics(settings) if name not in off]
+    computed = [name for name in usable_metrics(settings) if name not in off]
     whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
     return tuple(dict.fromkeys([*computed, PLANNING, *whole]))
 

@@ -95,7 +95,8 @@ async def evaluate_async(
     settings = loaded.settings
     if metrics is not None:
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
-    check_names(settings, source=f'suite "{loaded.name}"', also=loaded.settings.metrics or ())
+    source = loaded.source if metrics is None and loaded.source else f'suite "{loaded.name}"'
+    check_names(settings, source=source, also=loaded.settings.metrics or ())
     built = build_metrics(default_metrics(settings), settings)
     _check_encoder(loaded, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
@@ -107,9 +108,9 @@ async def evaluate_async(
         recorded = open_recorded(str(outputs), loaded, leave_one_out=leave_one_out)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
-    source = opened.run(attempts_of) if attempts_of is not None else None
-    begin = _Beginning(opened, loaded, settings, built, kind, source, recorded)
-    asked = _asked(adapter, outputs, source)
+    scored_before = opened.run(attempts_of) if attempts_of is not None else None
+    begin = _Beginning(opened, loaded, settings, built, kind, scored_before, recorded)
+    asked = _asked(adapter, outputs, scored_before)
     named = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
     watch = progress or Quiet()

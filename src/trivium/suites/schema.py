@@ -44,6 +44,10 @@ def suite_schema() -> dict[str, Any]:
     old = {name: {"deprecated": True, "description": words} for name, words in OLD_KEYS.items()}
     heads = {
         "name": {"type": "string", "description": "How reports call the suite."},
+        "config": {
+            "type": "string",
+            "description": "A file of settings that those of the suite are laid over.",
+        },
         "description": {"type": "string", "description": "What the suite is for."},
     }
     return {

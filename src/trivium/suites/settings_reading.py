@@ -10,11 +10,11 @@ import msgspec
 from trivium.errors import Problem
 from trivium.suites.checking import raise_any
 from trivium.suites.files.reading import read_document
-from trivium.suites.legacy import modern
+from trivium.suites.legacy import OLD_KEYS, modern
 from trivium.suites.rubrics.checking import wrong_step
 from trivium.suites.rubrics.reading import chosen
 from trivium.suites.settings import Settings, SuccessRule
-from trivium.suites.validation import at, convert, describe
+from trivium.suites.validation import at, convert, describe, unknown_key
 
 MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
 """Settings of which a change names only some keys; other mappings are replaced whole."""
@@ -24,15 +24,19 @@ SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
 _PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
-def read_settings(path: str | Path) -> Settings:
-    """The settings of a .yaml, .json or .toml file that has no cases, such as a config_eval.json.
+def read_config(path: str | Path) -> dict[str, Any]:
+    """The raw settings of a .yaml, .json or .toml file that has no cases, such as a config_eval.json.
+
+    Old keys are replaced by those of now, so that other settings can be laid over them.
 
     Raises:
         SuiteError: With every mistake found.
     """
-    settings, problems = settings_of(read_document(Path(path)), folder=Path(path).parent)
+    raw = read_document(Path(path))
+    _, problems = settings_of(raw, folder=Path(path).parent)
     raise_any(problems, str(path))
-    return settings
+    keys, _ = modern(raw)
+    return keys
 
 
 def changed(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
@@ -55,7 +59,7 @@ def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
-    """Settings of raw keys, and every mistake found (with any, the settings are the default ones).
+    """Settings of raw keys, and every mistake found (with any, the settings are those of the right keys).
 
     Args:
         raw: The keys of a file.
@@ -64,6 +68,9 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
     if not isinstance(raw, Mapping):
         return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
     keys, problems = modern(raw)
+    for key in [key for key in keys if isinstance(key, str) and key not in SETTING_KEYS]:
+        problems.append(Problem("", unknown_key(key, [*SETTING_KEYS, *OLD_KEYS])))
+        del keys[key]
     judge = keys.get("judge")
     if isinstance(judge, Mapping) and "rubric" in judge:
         step = judge.get("step")
@@ -74,7 +81,8 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
     settings, wrong = convert(keys, Settings)
     problems += wrong
     if settings is None:
-        return Settings(), problems
+        right = {key: value for key, value in keys.items() if convert({key: value}, Settings)[0] is not None}
+        return convert(right, Settings)[0] or Settings(), problems
     return settings, problems + _nonsense(settings)
 
 

@@ -24,6 +24,7 @@ class Suite:
         settings: How it is asked and scored.
         description: What it is for.
         notes: What was left out when its cases were read; reports repeat them.
+        source: The file that it was read from; messages name it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Suite:
     settings: Settings = field(default_factory=Settings)
     description: str | None = None
     notes: tuple[str, ...] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         from trivium.suites.checking import check_groups, checked_cases
@@ -52,7 +54,7 @@ class Suite:
             source: A suite file (.yaml, .yml, .json, .toml), a file of cases alone (.jsonl, .csv, .parquet,
                 .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``.
             overrides: ``name``, ``description`` or settings that go before those of the file, as for
-                :meth:`with_settings`.
+                :meth:`with_settings`; ``config``, a file of settings, such as a config_eval.json.
 
         Raises:
             SuiteError: With every mistake found.
