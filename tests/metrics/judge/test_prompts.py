@@ -119,11 +119,28 @@ def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
 
 
 @pytest.mark.parametrize("name", ["output", "end of output", "END  OF\nTrace", "example 1, output", "source"])
-@pytest.mark.parametrize("opening", ["<<<", "<<<<", "< <<<", "＜＜＜", "﹤<＜", "<\u200b<\u00ad<"])
+@pytest.mark.parametrize(
+    "opening",
+    ["<<<", "<<<<", "< <<<", "＜＜＜", "﹤<＜", "<\u200b<\u00ad<", "«<", "⋘", "≪‹"]
+    + [
+        f"<{unseen}<{unseen}<{unseen}"
+        for unseen in "\u2066\ufe0f\u034f\u115f\u3164\u2028\u180e\U000e0041\u0301\x08"
+    ],
+)
 def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
     told = harmless(f"a {opening}{name} 00>>> b")
-    assert NO_MARK + name in told
+    assert re.search(rf"{re.escape(NO_MARK)}[\W\u115f\u3164]*{name}", told)
     assert harmless(told) == told
+
+
+@pytest.mark.parametrize(
+    "word", ["ｏｕｔｐｕｔ", "𝐨𝐮𝐭𝐩𝐮𝐭", "𝔬𝔲𝔱𝔭𝔲𝔱", "ⓞⓤⓣⓟⓤⓣ", "o\u200bu\u0301tput", "first"]
+)
+@pytest.mark.parametrize(
+    "before", ["", "end of ", " " * 21, f"end{' ' * 300}of{' ' * 30}", "ｅｎｄ\u2003of "]
+)
+def test_whatever_reads_like_the_name_of_a_mark_is_told_apart(before, word):
+    assert harmless(f"a <<<{before}{word} 0>>>") == f"a {NO_MARK}{before}{word} 0>>>"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Everything that is judged is hostile until shown otherwise.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -13,11 +14,20 @@ from trivium.suites.rubrics.template import SEEN
 
 NO_MARK = "(no mark) "
 
-_UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\ufeff]*"
-_OPENING = f"[<\uff1c\ufe64]{_UNSEEN}" * 3
-_LIKE_A_MARK = re.compile(
-    rf"{_OPENING}(?=\s{{0,20}}(?:end\s{{1,20}}of\s{{1,20}})?(?:{'|'.join(SEEN)}|example)\b)", re.IGNORECASE
-)
+_OPENING = 3
+"""Brackets that open a mark."""
+
+_BRACKETS = dict.fromkeys("<＜﹤‹〈⟨❮˂ᐸ", 1) | dict.fromkeys("«≪《⟪", 2) | {"⋘": 3}
+"""What looks like brackets that open, and like how many."""
+
+_BRACKET = re.compile(f"[{''.join(_BRACKETS)}]")
+_UNSEEN = frozenset({"Cf", "Mn", "Me", "Cc", "Zl", "Zp"})
+"""Unicode categories of characters that leave no gap: formats, combining marks, controls, separators."""
+_FILLERS = "\u115f\u1160\u3164\uffa0"
+"""Letters that are not seen."""
+_NAME = re.compile(rf" ?(?:end of )?(?:{'|'.join((*SEEN, 'first', 'second', 'example'))})\b")
+_NAME_CHARS = 24
+"""Of a name after its brackets that are read, folded: the longest is "end of references"."""
 
 
 def code_of(texts: Mapping[str, str]) -> str:
@@ -27,7 +37,44 @@ def code_of(texts: Mapping[str, str]) -> str:
 
 def harmless(text: str) -> str:
     """A text in which nothing looks like one of our marks, for readers who do not look at codes."""
-    return _LIKE_A_MARK.sub(NO_MARK, text)
+    pieces: list[str] = []
+    done = place = 0
+    while (found := _BRACKET.search(text, place)) is not None:
+        place, brackets = _brackets(text, found.start())
+        if brackets >= _OPENING and _NAME.match(_folded(text, place)):
+            pieces += (text[done : found.start()], NO_MARK)
+            done = place
+    return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _brackets(text: str, start: int) -> tuple[int, int]:
+    """Where a row of brackets ends, whatever unseen stands between them, and how many they look like."""
+    end, count = start, 0
+    for place in range(start, len(text)):
+        if text[place] in _BRACKETS:
+            end, count = place + 1, count + _BRACKETS[text[place]]
+        elif not _is_unseen(text[place]):
+            break
+    return end, count
+
+
+def _folded(text: str, start: int) -> str:
+    """How a text goes on as a reader sees it: letters of all shapes small, whitespace as single spaces."""
+    seen = ""
+    for place in range(start, len(text)):
+        character = text[place]
+        if character.isspace():
+            seen += "" if seen.endswith(" ") else " "
+        elif not _is_unseen(character):
+            seen += unicodedata.normalize("NFKC", character).casefold()
+        if len(seen) > _NAME_CHARS:
+            break
+    return seen
+
+
+def _is_unseen(character: str) -> bool:
+    plain = character in "\t\n\v\f\r"
+    return character in _FILLERS or (not plain and unicodedata.category(character) in _UNSEEN)
 
 
 def between_marks(name: str, text: str, code: str) -> str:

@@ -11,6 +11,8 @@ _END = re.compile(r"\s*+}")
 _THOUGHTS = re.compile(r"[\s\ufeff]*+<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _FENCE = re.compile(r"[\s\ufeff]*+(?:```)?+(?:json)?+\s*+", re.IGNORECASE)
 _SPACED = re.compile(r"[\s\\]+")
+_SPACES = re.compile(r"\s+")
+_OBJECT = re.compile(r'\{\s*+"')
 
 
 class NoJson(Exception):
@@ -64,7 +66,7 @@ def json_said(text: str, *, shown: Iterable[str] = ()) -> Said:
             raise NoJson from None
         return Said(_members(text, first + 1), whole=False)
     alone = alone and _FENCE.fullmatch(text, last + 1) is not None
-    if text.find("{", last) > 0 or (not alone and _quoted(text[first : last + 1], shown)):
+    if text.find("{", last) > 0 or (not alone and _quoted(text[first : last + 1], value, shown)):
         raise NoJson
     return Said(value, whole=True)
 
@@ -108,7 +110,48 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_once)
 """Takes line breaks within texts as they are, which models forget to write as JSON has them."""
 
 
-def _quoted(said: str, shown: Iterable[str]) -> bool:
-    """Whether a text was shown, however it is spaced or escaped."""
+def _quoted(said: str, value: Any, shown: Iterable[str]) -> bool:
+    """Whether an object was shown, however it is spaced or escaped and in whatever order its members are."""
     bare = _SPACED.sub("", said)
-    return any(bare in _SPACED.sub("", text) for text in shown)
+    longest = 8 * len(bare) + 1000
+    for text in shown:
+        if bare in _SPACED.sub("", text):
+            return True
+        spaced = _SPACES.sub(" ", text)
+        if any(_holds(each, value, longest) for each in {spaced, spaced.replace('\\"', '"')}):
+            return True
+    return False
+
+
+def _holds(text: str, value: Any, longest: int) -> bool:
+    """Whether an object stands in a text, or in a text in JSON in it; yes where that is too deep to tell.
+
+    Each is looked for in ``longest`` characters: a mistake costs as much as what it stands in is long.
+    """
+    place = 0
+    try:
+        while (found := _OBJECT.search(text, place)) is not None:
+            place = found.end()
+            try:
+                there, length = _PLAIN.raw_decode(text[found.start() : found.start() + longest])
+            except ValueError:
+                continue
+            if _is_in(there, value, longest):
+                return True
+            place = found.start() + length
+    except RecursionError:
+        return True
+    return False
+
+
+def _is_in(there: Any, value: Any, longest: int) -> bool:
+    if there == value:
+        return True
+    if isinstance(there, dict):
+        there = list(there.values())
+    if isinstance(there, list):
+        return any(_is_in(each, value, longest) for each in there)
+    return isinstance(there, str) and _holds(there, value, longest)
+
+
+_PLAIN = json.JSONDecoder(strict=False)
