@@ -80,6 +80,7 @@ def test_two_scorers_are_judgement_and_truth(logs):
     table = read_items(f"inspect:{logs / 'agents.eval'}", mode="judged:includes")
     assert sorted(map(str, table.pred)) == ["0.5", "0.5", "nan", "nan"]  # it abstained on one of the samples
     assert list(table.gt) == [1.0] * 4
+    assert table.sides == ("judged", "includes")  # a second scorer is nobody's person
     with pytest.raises(ItemsError, match='Did you mean "judged"'):
         read_items(f"inspect:{logs / 'agents.eval'}", mode="juged:includes")
     with pytest.raises(ItemsError, match="PRED:TRUTH"):

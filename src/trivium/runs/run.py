@@ -113,7 +113,8 @@ class Run(Drawn):
         """
         from trivium.runs.items.importing import import_judgements
 
-        return type(self)(self.store, import_judgements(self.store, self.record, path))
+        store = Store(self.store.url, create=False) if self.store.read_only else self.store
+        return type(self)(store, import_judgements(store, self.record, path))
 
     def to_arrow(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
         """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.

@@ -169,3 +169,81 @@ def test_one_wrong_verdict_is_wrong(capsys):
         )
     )
     assert "of which 1 is wrong;" in " ".join(say(capsys, "certify", "i.jsonl")[1].split())
+
+
+def test_agreement_begins_with_its_conclusion(capsys):
+    draw = random.Random(3)
+
+    def lines(right):
+        for group in range(80):
+            truth = draw.choice([0, 1])
+            yield {
+                "group": f"g{group}",
+                "item": "x",
+                "pred": truth if draw.random() < right else 1 - truth,
+                "gt": truth,
+            }
+
+    def first(right):
+        Path("i.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(right)))
+        return " ".join(
+            say(capsys, "agree", "i.jsonl", "--bootstrap-resamples", "500")[1].split("items:")[:2]
+        )
+
+    good, guessing = first(0.9), first(0.5)
+    assert good.startswith("The judge agrees with people in 89 % [80, 94] of 80 ")
+    assert "more than by chance" in good
+    assert "not shown" not in good
+    assert "not shown to be more than by chance" in " ".join(guessing.split())
+    assert "at most one step apart" not in good
+
+
+def test_the_curve_begins_with_its_conclusion(capsys):
+    items(120)
+    said = " ".join(
+        say(capsys, "curve", "items.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
+    )
+    assert "over all predictions: it ranks them better than chance." in said
+    lines = [json.loads(line) for line in Path("items.jsonl").read_text().splitlines()]
+    draw = random.Random(9)
+    Path("flat.jsonl").write_text(
+        "".join(json.dumps(line | {"confidence": draw.random()}) + "\n" for line in lines)
+    )
+    said = " ".join(
+        say(capsys, "curve", "flat.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
+    )
+    assert "not shown to rank them better than chance" in said
+
+
+def signals_only(groups: int) -> str:
+    """Items of a judged run, whose stated words tell right from wrong and whose quotes tell nothing."""
+    draw = random.Random(4)
+    lines = []
+    for group in range(groups):
+        words = draw.randint(1, 5)
+        wrong = draw.random() < (5 - words) / 6
+        signals = {"verbalized_confidence": words, "llm_evidence_count": draw.randint(0, 3)}
+        lines.append({"group": f"g{group}", "item": "x", "pred": int(not wrong), "gt": 1, "signals": signals})
+    Path("s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return "s.jsonl"
+
+
+def test_without_a_stated_confidence_the_best_signal_is_named_and_paid_for(capsys):
+    found = answer(capsys, "certify", signals_only(300), "--epsilon", "0.15")
+    assert (found["confidence"], found["delta"]) == ("verbalized", 0.1)
+    assert found["confidence_choice"]["why"] == "best"
+    assert found["confidence_choice"]["among"] == 2
+    assert found["threshold"] is not None
+    # The same as if it had been named, with half of delta.
+    named = answer(
+        capsys, "certify", "s.jsonl", "--epsilon", "0.15", "--confidence", "verbalized", "--delta", "0.05"
+    )
+    for key in ("threshold", "n_accepted", "error_bound"):
+        assert found[key] == named[key]
+    _, out, _ = say(capsys, "certify", "s.jsonl", "--epsilon", "0.15")
+    said = " ".join(out.split())
+    assert "Confidence: verbalized, the signal with the best AUROC on these labels (verbalized 0." in said
+    assert "Delta is divided by 2 for choosing" in said
+    curve = answer(capsys, "curve", "s.jsonl", "--bootstrap-resamples", "50")
+    assert list(curve["confidence_variants"]) == ["verbalized"]
+    assert "The best of 2 flatters a little" in " ".join(say(capsys, "curve", "s.jsonl")[1].split())

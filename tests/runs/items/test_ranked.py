@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trivium.errors import InputError
-from trivium.runs.items.ranked import confidences, ranked, scale_of, variants_of
+from trivium.runs.items.ranked import confidences, ranked, scale_of
 from trivium.runs.items.reading import read_items
 from trivium.trust.calibration.calibrator import calibrator_from_json
 from trivium.trust.confidence.columns import ABSENT, SignalColumns
@@ -16,17 +16,6 @@ def table(tmp_path, *lines):
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps({"gt": 1, "pred": 1} | line) + "\n" for line in lines))
     return read_items(path)
-
-
-def test_the_stated_confidence_is_the_default(tmp_path):
-    stated = table(tmp_path, {"group": "a", "item": "x", "confidence": 0.3})
-    assert variants_of([stated], None) == ("confidence",)
-    assert variants_of([stated], "token_msp, default,token_msp") == ("token_msp", "llm", "total_evidence")
-
-
-def test_without_one_the_default_of_the_original_tool_is(tmp_path):
-    signals = table(tmp_path, {"group": "a", "item": "x", "signals": {"llm_evidence_count": 1}})
-    assert variants_of([signals], None) == ("llm", "total_evidence")
 
 
 def test_a_prediction_without_confidence_is_named(tmp_path):

@@ -16,7 +16,11 @@ from trivium.cli.trust.source import open_calibrator, open_items
 @shared.dimension
 @shared.labels
 @options.store
-@option("--confidence", metavar="NAME", help="Which confidence; by default the one stated with the items.")
+@option(
+    "--confidence",
+    metavar="NAME",
+    help="Which confidence. By default the one stated with the items, else the signal with the best AUROC.",
+)
 @shared.calibration
 @option(
     "--epsilon",
@@ -56,7 +60,6 @@ def certify(items: str | None, **given: Any) -> int:
     the threshold goes to people.
     """
     from trivium.runs.artifacts.certificate import certificate
-    from trivium.runs.items.ranked import variants_of
 
     table = open_items(
         items,
@@ -67,7 +70,7 @@ def certify(items: str | None, **given: Any) -> int:
     )
     answer = certificate(
         table,
-        given["confidence"] or variants_of([table], None)[0],
+        given["confidence"],
         epsilon=given["epsilon"],
         delta=given["delta"],
         tolerance=given["tolerance"],

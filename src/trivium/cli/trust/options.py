@@ -60,7 +60,8 @@ labels = option(
 confidence = option(
     "--confidence",
     metavar="NAME,…|all|default",
-    help="Which confidence ranks the predictions. By default the one stated with the items, else llm.",
+    help="Which confidence ranks the predictions. By default the one stated with the items, else the signal "
+    "with the best AUROC.",
 )
 calibration = option(
     "--calibration",

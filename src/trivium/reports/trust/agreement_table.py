@@ -36,12 +36,16 @@ class AgreementTable:
         found = self._answer
         passed = f", {found['abstained']:,} more without a judgement" if found["abstained"] else ""
         groups = counted(found["groups"], "group")
+        if found["exact"]["value"] is not None:
+            yield Text(agreement_sentence(found), style="bold")
         yield Text(f"{counted(found['n'], 'item')} that both labelled, in {groups}{passed}\n")
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("agreement")
         table.add_column("value", justify="right")
         table.add_column("interval" if found["groups"] < TOO_FEW_GROUPS else "95 % interval", no_wrap=True)
         for key, words in NAMES.items():
+            if key == "within_one" and len(found["labels"]) <= 2:
+                continue  # of two labels it is always 1
             figure = found[key]
             table.add_row(words, _number(figure["value"]), _ends(figure["ci95"], figure["reason"]))
         yield table
@@ -51,25 +55,53 @@ class AgreementTable:
 
     def _means(self) -> Iterator[Text]:
         found, corrected = self._answer, self._answer["corrected"]
+        one, other = (one_line(side, at_most=60) for side in found["sides"])
         if found["judge_mean"] is None:
             return
         yield Text("")
         yield Text(
-            f"Means of these items: judge {found['judge_mean']:.3f}, people {found['people_mean']:.3f}."
+            f"Means of these items: {one} {found['judge_mean']:.3f}, {other} {found['people_mean']:.3f}."
         )
         if corrected is None:
             return
         yield Text(
-            f"Over all {corrected['labelled'] + corrected['unlabelled']:,} judged: judge "
-            f"{_number(corrected['judge'])}; what people would say {_number(corrected['value'])} "
+            f"Over all {corrected['labelled'] + corrected['unlabelled']:,} judged: {one} "
+            f"{_number(corrected['judge'])}; what {other} would say {_number(corrected['value'])} "
             f"{_ends(corrected['ci95'], corrected['reason'])} (PPI++), if the labelled are a random part."
         )
         rate = found.get("corrected_rate")
         if rate is not None:
             yield Text(
-                f"By the judge's sensitivity and specificity: {_number(rate['value'])} "
+                f"By sensitivity and specificity: {_number(rate['value'])} "
                 f"{_ends(rate['ci95'], rate['reason'])} (Rogan–Gladen)."
             )
+
+
+def agreement_sentence(answer: Mapping[str, Any]) -> str:
+    """How far the two agree, and whether that is more than chance, in one sentence.
+
+    Args:
+        answer: As ``agreement_answer`` makes it, of at least one item.
+    """
+    one, other = (one_line(side, at_most=60) for side in answer["sides"])
+    who = f"The judge agrees with {other}" if one == "judge" else f"{one} agrees with {other}"
+    exact, near, kappa = answer["exact"], answer["within_one"], answer["kappa"]
+    apart = ""
+    if len(answer["labels"]) > 2:
+        apart = f" and is at most one step away in {_percent(near)}"
+    if kappa["value"] is None or kappa["ci95"] is None:
+        beyond = "whether that is more than chance cannot be told"
+    elif kappa["ci95"][0] > 0:
+        beyond = f"more than by chance (Cohen's κ {kappa['value']:.2f})"
+    else:
+        beyond = f"not shown to be more than by chance (Cohen's κ {kappa['value']:.2f})"
+    return f"{who} in {_percent(exact)} of {counted(answer['n'], 'item')}{apart}: {beyond}."
+
+
+def _percent(figure: Mapping[str, Any]) -> str:
+    ends = figure["ci95"]
+    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends else ""
+    return f"{100 * figure['value']:.0f} %{interval}"
 
 
 def _number(value: float | None) -> str:

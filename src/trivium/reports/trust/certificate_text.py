@@ -1,6 +1,6 @@
 """A certificate in words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -39,8 +39,33 @@ class CertificateText:
             f"{counted(found['tested'], 'threshold')} tested, {found['method']}.",
             style="dim",
         )
+        yield Text(one_line(confidence_sentence([name], found), at_most=500), style="dim")
         for warning in found["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+
+
+def confidence_sentence(names: Sequence[str], answer: Mapping[str, Any]) -> str:
+    """Which confidence ranked the verdicts, why that one, and what the choice cost.
+
+    Args:
+        names: The confidences that were used.
+        answer: Of ``curve`` or ``certify``.
+    """
+    choice = answer["confidence_choice"]
+    if choice["why"] != "best":
+        if choice["why"] == "stated":
+            return "Confidence: the one stated with the items."
+        why = "as named" if choice["why"] == "named" else "the default of this source"
+        return f"Confidence: {', '.join(names)}, {why}."
+    each = ", ".join(f"{name} {value:.2f}" for name, value in choice["auroc"].items())
+    best = f"Confidence: {names[0]}, the signal with the best AUROC on these labels ({each})"
+    if choice["among"] == 1:
+        return f"{best}."
+    if "delta" in answer:
+        return (
+            f"{best}. Delta is divided by {choice['among']} for choosing; --confidence names one beforehand."
+        )
+    return f"{best}. The best of {choice['among']} flatters a little; --confidence names one beforehand."
 
 
 def _wrong(errors: int) -> str:

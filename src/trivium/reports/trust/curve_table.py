@@ -7,6 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from trivium.reports.trust.certificate_text import confidence_sentence
 from trivium.reports.untrusted import one_line
 from trivium.reports.wording import counted
 
@@ -42,10 +43,14 @@ class CurveTable:
             yield self._differences()
             yield from self._words()
         else:
+            if lines := conclusions(self._artifact):
+                yield Text("\n".join(lines) + "\n", style="bold")
             yield self._areas()
             yield from self._risks()
         for warning in self._artifact["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+        names = list(self._artifact["confidence_variants"])
+        yield Text(one_line(confidence_sentence(names, self._artifact), at_most=500), style="dim")
         yield Text(_resampled(self._artifact), style="dim")
 
     def _head(self) -> Iterator[RenderableType]:
@@ -130,6 +135,35 @@ class CurveTable:
                 said.setdefault(deltas["in_words"], []).append(name)
         for words, names in said.items():
             yield Text(f"{', '.join(names)}: {words}.")
+
+
+def conclusions(artifact: Mapping[str, Any]) -> list[str]:
+    """Whether each confidence of one input ranks its predictions better than chance, a sentence each.
+
+    It does where the interval of AURC (over its coverage) ends below the mean loss, which is what a random
+    order comes to. That interval is wider than one of the difference would be.
+
+    Args:
+        artifact: As ``curve_artifact`` makes it, of one input.
+    """
+    lines = []
+    for name, entry in artifact["confidence_variants"].items():
+        ends, risks = entry["bootstrap"]["ci95"]["aurc_per_cmax"], entry["curve"]["selective_risk"]
+        readings = {float(share): each for share, each in entry["mae_at_coverage"].items() if each}
+        if not risks or not readings:
+            continue
+        half = readings[min(readings, key=lambda share: abs(share - 0.5))]
+        told = (
+            f"{one_line(name, at_most=NAME_COLUMNS)}: mean loss {half['value']:.3f} among the most confident "
+            f"{100 * half['achieved']:.0f} %, {risks[-1]:.3f} over all predictions"
+        )
+        if ends is None:
+            lines.append(f"{told}; there is no interval to tell whether that is more than chance.")
+        elif ends[1] < risks[-1]:
+            lines.append(f"{told}: it ranks them better than chance.")
+        else:
+            lines.append(f"{told}: not shown to rank them better than chance.")
+    return lines
 
 
 def _table(first: str, *others: str) -> Table:

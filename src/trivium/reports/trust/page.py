@@ -8,7 +8,7 @@ from trivium.reports.as_text import as_text
 from trivium.reports.charts import load_altair
 from trivium.reports.html.document import asset, environment, policy
 from trivium.reports.trust.curve_chart import MOST_VARIANTS, describe_curves
-from trivium.reports.trust.curve_table import CurveTable
+from trivium.reports.trust.curve_table import CurveTable, conclusions
 
 COLUMNS = 100
 
@@ -44,6 +44,7 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
             version=__version__,
             sources=[" · ".join(filter(None, (each["path"], each["mode"]))) for each in artifact["inputs"]],
             pictures=pictures,
+            conclusions=[] if artifact["comparison"]["enabled"] else conclusions(artifact),
             left_out=max(0, len(names) - MOST_VARIANTS),
             table=as_text(CurveTable(artifact), width=COLUMNS),
         )

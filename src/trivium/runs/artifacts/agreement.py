@@ -47,6 +47,7 @@ def agreement_answer(
         "abstained": table.n - found.n,
         "labels": list(found.labels),
         "step": apart,
+        "sides": list(table.sides),
         "judge_mean": float(judge.mean()) if judge.size else None,
         "people_mean": float(people.mean()) if people.size else None,
     }

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from trivium.errors import TrustError
+from trivium.runs.items.choosing import choose
 from trivium.runs.items.ranked import confidences, kept_scale
 from trivium.runs.items.table import ItemTable
 from trivium.trust.acceptance import certify
@@ -17,7 +18,7 @@ from trivium.trust.groups import Groups
 
 def certificate(
     table: ItemTable,
-    variant: str,
+    variant: str | None,
     *,
     epsilon: float = 0.1,
     delta: float = 0.1,
@@ -30,7 +31,9 @@ def certificate(
 
     Args:
         table: The items; abstentions count as left to people.
-        variant: Which confidence.
+        variant: Which confidence; None: the one stated with the items, else the best signal by AUROC on
+            these labels. Then ``delta`` is divided by the number of signals that were considered, so that the
+            promise holds of whichever is chosen (Bonferroni).
         epsilon: Error among accepted predictions that is tolerated.
         delta: Chance that the promise is broken.
         tolerance: A prediction farther from the truth than this is wrong.
@@ -43,7 +46,9 @@ def certificate(
             that, or a calibrator may have been fitted on these labels (spec: metrics, H.4).
     """
     kept_scale(table, None)
-    sure = confidences(table, variant, calibrator=calibrator)
+    choice = choose([table], variant, tolerance=tolerance)
+    named = choice.names[0]
+    sure = confidences(table, named, calibrator=calibrator)
     _refuse_unknown_groups(sure)
     kept = np.flatnonzero(table.predicted)
     wrong = np.abs(table.pred[kept] - table.gt[kept]) > tolerance + EQUAL
@@ -52,13 +57,14 @@ def certificate(
         sure.values[kept],
         Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
         epsilon=epsilon,
-        delta=delta,
+        delta=delta / choice.among,
         n_items=table.n,
         group_size=group_size,
         bound=bound,
     )
-    answer: dict[str, Any] = {"confidence": variant, **msgspec.structs.asdict(found)}
+    answer: dict[str, Any] = {"confidence": named, **msgspec.structs.asdict(found), "delta": delta}
     return answer | {
+        "confidence_choice": choice.to_json(),
         "calibration": msgspec.to_builtins(sure.calibrator),
         "n_items": table.n,
         "tolerance": tolerance,

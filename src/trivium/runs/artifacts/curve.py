@@ -12,7 +12,8 @@ from trivium.runs.artifacts.picture import picture
 from trivium.runs.artifacts.population import included_groups, overlap, population, rows_within
 from trivium.runs.artifacts.variant import AREA_COVERAGE, GRID, describe_variant
 from trivium.runs.artifacts.warnings import warnings_of_items, warnings_of_variant
-from trivium.runs.items.ranked import DEFINITIONS, Scale, ranked, scale_of, variants_of
+from trivium.runs.items.choosing import choose
+from trivium.runs.items.ranked import DEFINITIONS, Scale, ranked, scale_of
 from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.targets import EQUAL
@@ -34,7 +35,7 @@ class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of the items.
 
     Attributes:
-        confidence: A variant, ``all`` or ``default``; None: what the items state, else ``default``.
+        confidence: A variant, ``all`` or ``default``; None: what the items state, else the best signal.
         loss: ``abs``, ``abs_norm`` or ``zero_one``.
         plan: How to resample.
         grid: Coverages at which the risk is read.
@@ -69,13 +70,13 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
         ItemsError: If two tables have no group in common, or groups that the other lacks.
         TrustError: If an item does not fit the scale or its confidence cannot be computed.
     """
-    scale, variants = scale_of(tables, options.scale), variants_of(tables, options.confidence)
+    scale, choice = scale_of(tables, options.scale), choose(tables, options.confidence)
     included = included_groups(tables, intersection_only=options.intersection_only)
     warnings = warnings_of_items(tables, len(included), scale)
     told: dict[str, list[str]] = {}
     described: dict[str, Any] = {}
     deltas: dict[str, Any] = {}
-    for variant in variants:
+    for variant in choice.names:
         sides, entries = [], []
         for table in tables:
             items, sure = ranked(
@@ -109,6 +110,7 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
         "inputs": [msgspec.structs.asdict(table.origin) for table in tables],
         "population": population(tables, included),
         "loss": _loss(options.loss, scale),
+        "confidence_choice": choice.to_json(),
         "confidence_variants": described,
         "comparison": _comparison(tables, included, deltas, options),
         "conventions": CONVENTIONS,

@@ -45,7 +45,7 @@ def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
     if not count:
         what = "no sample has both scores" if pair else "nobody changed a score: say --mode PRED:TRUTH"
         raise ItemsError(str(path), what)
-    return builder.table()
+    return builder.table() if pair is None else builder.table(sides=pair)
 
 
 def _pair(source: str, mode: str | None) -> tuple[str, str] | None:

@@ -89,7 +89,7 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
             builder.add(Item(group=participant.participant_id, success=False), place)
         else:
             _add(builder, participant, place)
-    return builder.table()
+    return builder.table(default_confidence="default")
 
 
 def _with_text_id(result: Any) -> Any:

@@ -77,17 +77,10 @@ def kept_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
     return scale
 
 
-def variants_of(tables: Sequence[ItemTable], word: str | None) -> tuple[str, ...]:
-    """The confidences that are asked for: by default what the items state, else the default of S.9.
-
-    Args:
-        tables: The sides of a comparison, or the only one.
-        word: A variant, ``all`` or ``default``; several with commas between.
-    """
-    if word is not None:
-        parts = [part.strip() for part in word.split(",") if part.strip()]
-        return tuple(dict.fromkeys(name for part in parts for name in named_variants(part)))
-    return (STATED,) if all(table.states_confidence for table in tables) else named_variants("default")
+def variants_of(words: str) -> tuple[str, ...]:
+    """The confidences that are named: variants, ``all`` or ``default``, with commas between."""
+    parts = [part.strip() for part in words.split(",") if part.strip()]
+    return tuple(dict.fromkeys(name for part in parts for name in named_variants(part)))
 
 
 def ranked(

@@ -66,6 +66,9 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         notes: What a reader must know of how the items were made.
         rest: Predictions of the same run that nobody labelled.
         provenance: Judges and prompts, where they are known.
+        default_confidence: What ranks the items where no confidence is named or stated; None: the best of
+            their signals.
+        sides: Whose the predictions and whose the truths are.
     """
 
     origin: Origin
@@ -82,6 +85,8 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     notes: tuple[str, ...] = ()
     rest: Unlabelled = Unlabelled()
     provenance: dict[str, Any] = {}
+    default_confidence: str | None = None
+    sides: tuple[str, str] = ("judge", "people")
 
     @property
     def n(self) -> int:
@@ -228,6 +233,8 @@ class TableBuilder:
         notes: tuple[str, ...] = (),
         rest: Unlabelled | None = None,
         provenance: dict[str, Any] | None = None,
+        default_confidence: str | None = None,
+        sides: tuple[str, str] = ("judge", "people"),
     ) -> ItemTable:
         """All items, with what is known beside them.
 
@@ -257,6 +264,8 @@ class TableBuilder:
             notes=notes,
             rest=rest or Unlabelled(),
             provenance=provenance or {},
+            default_confidence=default_confidence,
+            sides=sides,
         )
 
 
