@@ -1,6 +1,7 @@
 """Composites and verdicts of one attempt; oracles: weighted means in exact fractions, the bars by hand."""
 
 from fractions import Fraction
+from itertools import combinations_with_replacement
 
 import pytest
 from hypothesis import given
@@ -66,9 +67,9 @@ def test_without_a_score_or_a_weight_there_is_none_and_it_says_why():
 
 
 def test_a_failed_attempt_is_worth_nothing_whatever_was_scored():
-    found = composite(scored(a=1.0), settings(a=1, b=1, c=0), failed="timeout")
+    found = composite(scored(success=0.0), settings(success=1, b=1, c=0), failed="timeout")
     assert (found.value, found.coverage, found.status) == (0.0, 1.0, "ok")
-    assert found.parts == {"a": None, "b": None}
+    assert found.parts == {"success": 0.0, "b": None}
     assert (found.recommendation, found.reason) == ("reject", "the attempt failed: timeout")
 
 
@@ -82,6 +83,62 @@ def test_a_part_that_fell_back_is_told():
     found = composite(scores, settings(a=1, b=1))
     assert (found.status, found.reason) == ("fallback", "fallback in b")
     assert composite(scores, settings(a=1, b=0)).status == "ok"
+
+
+def test_a_value_that_stands_in_for_a_judgement_covers_nothing_and_leaves_open_what_it_stands_for():
+    scores = scored(a=0.6) | {
+        "b": Score(
+            name="b", tier="judge", value=0.9, status="fallback", method="similarity", reason="no judge"
+        )
+    }
+    found = composite(scores, settings(a=1, b=3))
+    assert (found.status, found.coverage) == ("fallback", 0.25)
+    assert found.value == pytest.approx((0.6 + 3 * 0.9) / 4)
+    assert found.bounds == pytest.approx((0.6 / 4, (0.6 + 3) / 4))
+    assert composite(scored(a=0.6, b=0.5), settings(a=1, b=3)).bounds is None
+
+
+@pytest.mark.parametrize(
+    ("least", "parts", "recommended"),
+    [
+        (0.5, {"success": 1.0, "time": 1.0}, False),
+        (0.3, {"success": 1.0, "time": 1.0}, True),
+        (0.0, {"success": 0.0}, True),
+        (0.0, {"time": 1.0}, False),
+        (0.5, {"time": 1.0, "success": None, "similarity": 0.9, "planning_rationality": 0.8}, True),
+    ],
+)
+def test_no_recommendation_where_too_little_was_measured_or_nothing_looks_at_the_result(
+    least, parts, recommended
+):
+    found = composite(scored(**parts), CompositeSettings(min_coverage=least))
+    assert (found.recommendation is not None) is recommended
+    assert found.value is not None
+
+
+def test_the_process_alone_recommends_nothing():
+    trace = {
+        name: Score(name=name, tier="trace", value=1.0)
+        for name in ("tool_efficiency", "coordination_quality")
+    }
+    assert composite(trace, settings(tool_efficiency=1, coordination_quality=1)).recommendation is None
+    assert composite(trace | scored(a=1.0), settings(tool_efficiency=1, a=1)).recommendation == "accept"
+
+
+def test_a_composite_that_is_a_threshold_but_for_rounding_reaches_it():
+    """Every composite of six fifths that is exactly a threshold in fractions is recommended as that."""
+    weights = CompositeSettings().weights
+    named = {Fraction(4, 5): "accept", Fraction(3, 5): "weak_accept", Fraction(2, 5): "weak_reject"}
+    met = 0
+    for fifths in combinations_with_replacement(range(6), 6):
+        exact = Fraction(sum(fifths), 30)
+        if exact in named:
+            met += 1
+            found = composite(
+                scored(**{name: n / 5 for name, n in zip(weights, fifths, strict=True)}), CompositeSettings()
+            )
+            assert found.recommendation == named[exact], fifths
+    assert met > 50
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
 
 
 def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
-    """0 done, 1 a gate failed, 3 attempts or scores in error or missing, 4 a gate is inconclusive."""
+    """0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
     answers = [gate.answer for gate in summary.gates]
     if inconclusive is not None:
         answers = [inconclusive if answer == "inconclusive" else answer for answer in answers]
@@ -62,7 +62,7 @@ def present(
         run: The run.
         summary: Of it.
         as_json: Whether to print JSON in place of the table.
-        quiet: Whether to print nothing.
+        quiet: Whether to print nothing but, on standard error, what is in error or missing.
         html: Where to write a page.
         markdown: Where to write Markdown.
         junit: Where to write JUnit XML.
@@ -75,12 +75,22 @@ def present(
         print_json(told or summary)
     elif not quiet:
         _show(summary, told)
+    if quiet:
+        _say_what_is_missing(summary)
     if html is not None:
         _write(html, lambda path: _html(run, summary, path, cases_shown, disagreements))
     if markdown is not None:
         _write(markdown, lambda path: path.write_text(_markdown(summary, told), encoding="utf-8"))
     if junit is not None:
         _write(junit, lambda path: _junit(run, summary, path))
+
+
+def _say_what_is_missing(summary: Summary) -> None:
+    """One line on standard error where a quiet command ends with exit code 3."""
+    if summary.missing or any(summary.errors.values()):
+        from trivium.reports.wording import what_is_missing
+
+        click.echo(what_is_missing(summary), err=True)
 
 
 def _show(summary: Summary, told: "Disagreements | None") -> None:

@@ -5,8 +5,8 @@ from collections.abc import Container, Mapping
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.composite import Composite, composite
-from trivium.metrics.score import Score
+from trivium.metrics.composite import TOLERANCE, Composite, composite
+from trivium.metrics.score import Score, ScoreLike, is_missing, stands_in
 from trivium.suites.rubrics.built_in import AGENT
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.settings import PassRule, Settings
@@ -59,6 +59,27 @@ def pass_rule(names: Container[str], settings: Settings) -> PassRule:
     return settings.passed or (JUDGED if judged else SUCCESS)
 
 
+def verdict_is_missing(
+    passed: bool | None, scores: Mapping[str, ScoreLike], folded: Composite, settings: Settings
+) -> bool:
+    """Whether there is no verdict although one was due (spec: metrics, "What was due and is not there").
+
+    Args:
+        passed: The verdict.
+        scores: Of the attempt, by metric.
+        folded: Its composite.
+        settings: The suite's.
+    """
+    if passed is not None:
+        return False
+    rule = pass_rule(scores, settings)
+    if rule.metric == "composite":
+        return folded.bounds is not None
+    score = scores.get(rule.metric)
+    # A rubric as a whole has a value and no verdict where a panel ties, or missing dimensions would decide.
+    return score is not None and (is_missing(score) or score.value is not None)
+
+
 def _passed(
     attempt: Attempt, scores: Mapping[str, Score], folded: Composite, settings: Settings
 ) -> bool | None:
@@ -69,7 +90,18 @@ def _passed(
         verdict: bool | None = scores[rule.metric].detail.get("passed")
         return verdict
     if rule.metric == "composite":
-        value = folded.value
-    else:
-        value = scores[rule.metric].value if rule.metric in scores else None
-    return None if value is None else value >= rule.at_least
+        return _reaches(folded.bounds or (folded.value, folded.value), rule.at_least)
+    score = scores.get(rule.metric)
+    if score is None or score.value is None or stands_in(score):
+        return None
+    return score.value >= rule.at_least
+
+
+def _reaches(bounds: tuple[float | None, float | None], at_least: float) -> bool | None:
+    """Whether a value between two bounds reaches a limit; None where it may or may not."""
+    low, high = bounds
+    if low is None or high is None:
+        return None
+    if low >= at_least - TOLERANCE:
+        return True
+    return False if high < at_least - TOLERANCE else None

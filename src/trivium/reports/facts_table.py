@@ -32,7 +32,7 @@ class FactsTable:
         traces = "1 trace" if facts.traces == 1 else f"{facts.traces:,} traces"
         yield Text(f"{traces} of format {facts.format}", style="bold")
         yield Text(f"{facts.spans:,} spans ({kinds or 'none'}), {facts.max_depth:,} levels deep")
-        yield Text(f"tokens: {_number(facts.llm_input_tokens)} in, {_number(facts.llm_output_tokens)} out")
+        yield Text(f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}")
         yield Text(f"tool calls that failed: {facts.failed_tool_spans:,}\n")
         yield from _counts("agent", "runs", facts.agent_runs)
         yield from _counts("tool", "calls", facts.tools)
@@ -62,5 +62,8 @@ def _counts(what: str, counted: str, counts: Mapping[str, int]) -> RenderResult:
     yield Text("")
 
 
-def _number(tokens: int | None) -> str:
-    return "not told" if tokens is None else f"{tokens:,}"
+def _tokens(read: int | None, written: int | None) -> str:
+    if read is None and written is None:
+        return "not recorded"
+    counts = (f"{tokens:,}" if tokens is not None else "not recorded" for tokens in (read, written))
+    return "{} in, {} out".format(*counts)

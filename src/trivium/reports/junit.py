@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import IO
 
+from trivium.metrics.score import Score, stands_in
 from trivium.reports import wording
 from trivium.reports.untrusted import visible
 from trivium.reports.view import EvaluationView
@@ -123,13 +124,20 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
         "undecided": f'<skipped message="{reason}"/>',
         "passed": "",
     }[view.verdict]
-    figures = {score_name: wording.number(score.value) for score_name, score in view.scores.items()}
+    figures = {score_name: _figure(score) for score_name, score in view.scores.items()}
     figures["composite"] = wording.number(view.composite.value)
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
         f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
         f"{inner}<system-out>{lines}</system-out></testcase>\n"
     )
+
+
+def _figure(score: Score) -> str:
+    """The value of a score; what stands in for a judgement is never written as one."""
+    if stands_in(score):
+        return f"not judged ({wording.number(score.value)} by {_xml(score.method or 'another way')})"
+    return wording.number(score.value)
 
 
 def _without_reason(view: EvaluationView) -> str:
@@ -146,7 +154,7 @@ def _missing(summary: Summary) -> str:
 
 def _gate(gate: GateAnswer) -> str:
     message = _xml(f"{gate.answer}: {wording.gate_sentence(gate)}")
-    inner = {"pass": "", "fail": f'<failure message="{message}"/>'}.get(
+    inner = {"pass": f"<system-out>{message}</system-out>", "fail": f'<failure message="{message}"/>'}.get(
         gate.answer, f'<skipped message="{message}"/>'
     )
     return f'<testcase classname="gates" name="{_xml(gate.gate)}" time="0.000">{inner}</testcase>\n'

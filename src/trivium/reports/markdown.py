@@ -82,9 +82,10 @@ def _metrics(summary: Summary) -> str:
     rows = []
     for name, figure in summary.metrics.items():
         if wording.is_reported_only(figure):
-            counts = f" {wording.NOTHING} | {wording.NOTHING} | reported, not scored |"
+            raw = f"raw {wording.number(figure.raw_mean)}, not scored"
+            counts = f" {wording.NOTHING} | {wording.NOTHING} | {raw} |"
         else:
-            counts = f" {figure.n:,} | {wording.share(figure.coverage)} | {wording.not_ok(figure.status)} |"
+            counts = f" {figure.n:,} | {wording.share(figure.coverage)} | {prose(wording.lacking(figure))} |"
         rows.append(
             f"| {code(name)} | {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} |"
             f"{counts}"

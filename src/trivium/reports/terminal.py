@@ -129,14 +129,12 @@ def _row(name: str, figure: Figure, *, wide: bool, raw: bool) -> Iterator[Text]:
         yield Text(unit(figure.raw_mean) if _has_raw(figure) else "", style="dim")
     if wording.is_reported_only(figure):
         yield from (Text(wording.NOTHING, style="dim"), Text(wording.NOTHING, style="dim"))
+        yield Text(f"raw {wording.number(figure.raw_mean)}, not scored", style="dim")
     else:
         yield Text(f"{figure.n:,}")
         yield Text(wording.share(figure.coverage), style="" if figure.coverage == 1 else "yellow")
-    if wording.is_reported_only(figure):
-        yield Text("not scored", style="dim")
-    else:
         style = "red" if figure.status.get("error") else "yellow"
-        yield Text(wording.not_ok(figure.status), style=style)
+        yield Text(wording.lacking(figure), style=style)
 
 
 def _has_raw(figure: Figure) -> bool:
@@ -171,18 +169,19 @@ def _verdicts(summary: Summary) -> Iterator[RenderableType]:
         )
         statuses = wording.not_ok(figure.status)
         remark = " · ".join(
-            part for part in (f"attempts: {counts}" if counts else "", statuses, _coverage(figure)) if part
+            part
+            for part in (
+                f"attempts: {counts}" if counts else "",
+                statuses,
+                f"{wording.share(figure.coverage)} of the weight scored" if figure.coverage < 1 else "",
+            )
+            if part
         )
         if remark:
             grid.add_row("", "", "", Text(remark, style="dim"))
     for name, mean in wording.further_dimensions(summary).items():
         grid.add_row(Text(one_line(name)), Text(wording.number(mean)), "", Text("judged", style="dim"))
     yield grid
-
-
-def _coverage(figure: Figure | object) -> str:
-    coverage = getattr(figure, "coverage", 1.0)
-    return f"coverage {wording.share(coverage)}" if coverage < 1 else ""
 
 
 def _spent_by_model(spent: Spent) -> Iterator[RenderableType]:

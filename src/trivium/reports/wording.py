@@ -58,9 +58,35 @@ def not_ok(status: Mapping[str, int]) -> str:
     )
 
 
+def lacking(figure: Figure) -> str:
+    """What a figure is not made of: the statuses that are not ok, and what stood in."""
+    if is_reported_only(figure):
+        return "reported, not scored"
+    parts = [not_ok(figure.status)]
+    if figure.aside is not None:
+        parts.append(stood_in(figure))
+    return "; ".join(part for part in parts if part)
+
+
+def stood_in(figure: Figure) -> str:
+    """``similarity stood in for 50 of 60: 0.930``, which the figure leaves out."""
+    aside = figure.aside
+    if aside is None:
+        return ""
+    if figure.tier == "judge":
+        share_of = f"{aside.n:,} of {attempts_of(figure):,}"
+        return f"{one_line(aside.method)} stood in for {share_of}: {number(aside.mean)}"
+    return f"{aside.n:,} by {one_line(aside.method)}: {number(aside.mean)}"
+
+
+def attempts_of(figure: Figure) -> int:
+    """Attempts (cases, for a figure of a case) that a figure is about."""
+    return sum(figure.status.values())
+
+
 def is_reported_only(figure: Figure) -> bool:
     """Whether a figure is reported and never scored, so that having no value is nothing missing."""
-    return figure.n == 0 and set(figure.status) == {"ok"}
+    return figure.n == 0 and figure.status.get("ok", 0) > 0
 
 
 def further_dimensions(summary: Summary) -> dict[str, float]:
@@ -81,9 +107,18 @@ def headline(summary: Summary) -> str:
     parts += [
         f"{counted(count, words(one_line(kind)).removesuffix('s'))} in error"
         for kind, count in summary.errors.items()
-        if count
+        if count and kind != "judgements"
     ]
+    if summary.errors.get("judgements"):
+        parts.append(f"{counted(summary.errors['judgements'], 'judgement')} missing")
     return " · ".join(parts)
+
+
+def what_is_missing(summary: Summary) -> str:
+    """What is in error or missing of a run, in a line."""
+    reasons = [line for line in summary.warnings if "was not judged in" in line or " failed on " in line]
+    parts = [headline(summary), *[one_line(line, at_most=300) for line in reasons[:1]]]
+    return ": ".join(parts)
 
 
 def passed_of(summary: Summary) -> str:
@@ -94,23 +129,37 @@ def passed_of(summary: Summary) -> str:
 
 
 def composite_sentence(figure: CompositeFigure) -> str:
-    """The recommendation and how firm it is."""
+    """The recommendation and how firm it is, or why there is none."""
     if figure.recommendation is None:
-        return "no recommendation: no part has a score"
+        return f"no recommendation: {why_no_recommendation(figure)}"
     parts = [words(one_line(figure.recommendation))]
-    if figure.distance is not None:
-        parts.append(f"{number(figure.distance)} from the nearest bar")
+    if figure.distance is not None and figure.threshold is not None and figure.mean is not None:
+        side = "above" if figure.mean >= figure.threshold else "below"
+        parts.append(f"{number(figure.distance)} {side} the {figure.threshold:.2f} threshold")
     if figure.p_change is not None:
-        parts.append(f"other recommendation with p = {number(figure.p_change)}")
+        parts.append(f"{share(figure.p_change)} chance that other cases would change the recommendation")
     return " · ".join(parts)
 
 
+def why_no_recommendation(figure: CompositeFigure) -> str:
+    """``too little was measured: 33 % of the weight``."""
+    why = figure.why_none or "no part has a score"
+    return why if figure.mean is None else f"{why}: {share(figure.coverage)} of the weight was scored"
+
+
 def gate_sentence(gate: GateAnswer) -> str:
-    """What a gate found, and what would settle it."""
-    text = f"{number(gate.value)} {interval(gate.ci95)}"
+    """What a gate found, what is missing from it, and what would settle it."""
+    parts = [f"{number(gate.value)} {interval(gate.ci95)}" if gate.value is not None else "no value"]
+    if gate.missing:
+        missing = f"{gate.missing:,} of {gate.due:,} missing"
+        if gate.ignored:
+            missing += " and left out (missing: ignore)"
+        parts.append(missing + (f": {one_line(gate.why, at_most=300)}" if gate.why else ""))
+        if gate.worst is not None and gate.best is not None:
+            parts.append(f"at their worst {interval(gate.worst)}, at their best {interval(gate.best)}")
     if gate.answer == "inconclusive" and gate.needs_cases is not None:
-        text += f", about {counted(gate.needs_cases, 'more case')} would settle it"
-    return text
+        parts.append(f"about {counted(gate.needs_cases, 'more case')} would settle it")
+    return "; ".join(parts) if gate.missing else ", ".join(parts)
 
 
 def attempt_name(case: str, repeat: int) -> str:

@@ -114,7 +114,8 @@ async def evaluate_async(
     named = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
     watch = progress or Quiet()
-    following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out)
+    more = source is not None and source.due != len(loaded) * settings.repeats
+    following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
     pipeline = Pipeline(
         store=opened,
         run=run,

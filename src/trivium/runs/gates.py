@@ -1,9 +1,10 @@
-"""Gates: a suite's bars, answered pass, fail or inconclusive (spec: metrics, B.5)."""
+"""Gates: a suite's limits, answered pass, fail or inconclusive (spec: metrics, B.5)."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import ceil
 
-from trivium.runs.gathering.columns import Column
+from trivium.runs.gathering.columns import Column, most_frequent
 from trivium.runs.summary import GateAnswer
 from trivium.suites.settings import Settings
 from trivium.trust.interval import Interval
@@ -11,7 +12,7 @@ from trivium.trust.intervals import gate_answer, needs_groups
 
 
 def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[GateAnswer, ...]:
-    """The answer of every gate of a suite, one for each bar.
+    """The answer of every gate of a suite, one for each limit.
 
     Args:
         settings: The suite's.
@@ -20,10 +21,18 @@ def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
     """
     answers = []
     for name, gate in settings.gates.items():
-        bars = {"at_least": gate.at_least, "at_most": gate.at_most}
-        for side, bar in bars.items():
-            if bar is not None:
-                answers.append(answer_of(name, columns.get(name), settings.level, **{side: bar}))
+        limits = {"at_least": gate.at_least, "at_most": gate.at_most}
+        for side, limit in limits.items():
+            if limit is not None:
+                answers.append(
+                    answer_of(
+                        name,
+                        columns.get(name),
+                        settings.level,
+                        ignore_missing=gate.missing == "ignore",
+                        **{side: limit},
+                    )
+                )
     return tuple(answers)
 
 
@@ -34,31 +43,59 @@ def answer_of(
     *,
     at_least: float | None = None,
     at_most: float | None = None,
+    ignore_missing: bool = False,
 ) -> GateAnswer:
-    """The answer of one bar.
+    """The answer of one limit.
+
+    It passes where it does with all that is missing at its worst, and fails where it does with all of that at
+    its best (spec: metrics, "What was due and is not there").
 
     Args:
         name: What the figure is called.
         column: The figure; None where there is none.
         level: Of its interval, in (0, 1).
-        at_least: The bar, itself good; or
-        at_most: the bar from the other side, itself good. Exactly one is given.
+        at_least: The limit, itself good; or
+        at_most: the limit from the other side, itself good. Exactly one is given.
+        ignore_missing: Whether what is missing is left out instead.
     """
     value = column.mean if column else None
     interval = column.interval(level) if column else None
-    answer = gate_answer(interval, value, at_least=at_least, at_most=at_most)
-    symbol, bar = ("≤", at_most) if at_least is None else ("≥", at_least)
-    assert bar is not None  # noqa: S101 - gate_answer refuses it
+    decide = partial(gate_answer, at_least=at_least, at_most=at_most)
+    answer = decide(interval, value)
+    symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
+    assert limit is not None  # noqa: S101 - gate_answer refuses it
+    missing = column.missing if column else 0
+    worst = best = None
+    needs: int | None = 0
+    if answer == "inconclusive":
+        needs = _needs_cases(interval, value, limit)
+    if column and missing and not ignore_missing:
+        ends = column.extreme_intervals(level)
+        worst, best = ends if at_most is None else ends[::-1]
+        at_worst, at_best = decide(worst, value), decide(best, value)
+        answer = "pass" if at_worst == "pass" else "fail" if at_best == "fail" else "inconclusive"
+        # Where the figure alone would settle it, nothing but what is missing keeps the gate open.
+        needs = 0 if answer != "inconclusive" else needs or None
     return GateAnswer(
-        gate=f"{name} {symbol} {bar:g}",
+        gate=f"{name} {symbol} {limit:g}",
         answer=answer,
         value=value,
-        ci95=None if interval is None else (interval.low, interval.high),
-        needs_cases=_needs_cases(interval, value, bar) if answer == "inconclusive" else 0,
+        ci95=_ends(interval),
+        needs_cases=needs,
+        missing=missing,
+        due=column.due if column else 0,
+        why=most_frequent(column.reasons_missing) if column and missing else None,
+        ignored=ignore_missing,
+        worst=_ends(worst),
+        best=_ends(best),
     )
 
 
-def _needs_cases(interval: Interval | None, value: float | None, bar: float) -> int | None:
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
+
+
+def _needs_cases(interval: Interval | None, value: float | None, limit: float) -> int | None:
     """About how many further cases would settle it, coming in groups as large as those there are."""
-    groups = needs_groups(interval, value, bar)
+    groups = needs_groups(interval, value, limit)
     return None if groups is None or interval is None else ceil(groups * interval.n / interval.groups)

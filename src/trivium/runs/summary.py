@@ -7,6 +7,20 @@ import msgspec
 from trivium.showing import Shown
 
 
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
+    """Fallback values that a figure leaves out, for they are another quantity.
+
+    Attributes:
+        method: How they were made: ``similarity`` where it stands in for a judgement.
+        n: How many.
+        mean: Of them.
+    """
+
+    method: str
+    n: int
+    mean: float
+
+
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A mean or a rate over a run.
 
@@ -23,6 +37,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         bounds: The mean if all that is missing were 0, and if it were 1.
         raw_mean: Mean in the natural unit, where the raw values are numbers.
         tier: text, judge, trace or composite.
+        missing: Scores that were due and are not there (spec: metrics, "What was due and is not there").
+        aside: Fallback values beside the figure, which they are no part of.
     """
 
     mean: float | None
@@ -36,6 +52,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     bounds: tuple[float, float] | None = None
     raw_mean: float | None = None
     tier: str | None = None
+    missing: int = 0
+    aside: Aside | None = None
 
 
 class HumanFigure(Figure, frozen=True, kw_only=True):
@@ -71,24 +89,50 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gate says: pass, fail or inconclusive (spec: metrics, B.5)."""
+    """What a gate says: pass, fail or inconclusive (spec: metrics, B.5).
+
+    Attributes:
+        gate: What it asks, such as ``clarity ≥ 0.8``.
+        answer: pass, fail or inconclusive. Where something is missing it holds however that comes out: at
+            its worst a gate that passes, at its best one that fails.
+        value: The figure over what is there, or None.
+        ci95: Its interval.
+        needs_cases: About how many further cases would settle it; 0 where it is settled, None where none can
+            be told, or what is missing keeps it open.
+        missing: Scores that were due and are not there.
+        due: Scores that were due.
+        why: Why they are missing.
+        ignored: Whether the gate leaves them out (``missing: ignore``).
+        worst: The interval with all that is missing at its worst; None where nothing is, or it is ignored.
+        best: The interval with all that is missing at its best.
+    """
 
     gate: str
     answer: str
     value: float | None
     ci95: tuple[float, float] | None
     needs_cases: int | None
+    missing: int = 0
+    due: int = 0
+    why: str | None = None
+    ignored: bool = False
+    worst: tuple[float, float] | None = None
+    best: tuple[float, float] | None = None
 
 
 class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     """The composite over a run.
 
     Attributes:
-        recommendation: Of the mean composite.
-        distance: From the mean to the nearest threshold.
+        coverage: Share of the weight that was scored, averaged over attempts (spec: metrics, C.2).
+        recommendation: Of the mean composite; None where too little was measured.
+        why_none: Why there is no recommendation, or None.
+        threshold: The threshold that the mean lies nearest to.
+        distance: From the mean to it.
         p_change: Bootstrap probability that the recommendation would differ, or None.
         recommendations: Count of attempts by recommendation.
-        parts: Mean of each part over the attempts that have it.
+        parts: Mean of each part with a weight, as ``metrics`` has it.
+        missing: Attempts of which a part was due and is not there.
     """
 
     mean: float | None
@@ -103,6 +147,9 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     p_change: float | None
     recommendations: dict[str, int]
     parts: dict[str, float | None]
+    threshold: float | None = None
+    why_none: str | None = None
+    missing: int = 0
 
 
 class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +209,8 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
         passed: Attempts that passed.
         failed: Attempts that did not.
         missing: Attempts that were due and are not there.
-        errors: Attempts that failed, and scores with status error.
+        errors: Attempts that failed, scores with status error, and judgements that were due and for which no
+            judge could be had.
         pass_rate: Share of attempts that passed.
         metrics: Every metric by name, in the order of the suite.
         dimension_averages: Mean of every judged dimension.

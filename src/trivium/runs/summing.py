@@ -7,10 +7,13 @@ import numpy as np
 
 from trivium.metrics.composite import (
     RECOMMENDATION_WEIGHTS,
+    TOLERANCE,
     distance_to_threshold,
+    looks_at_result,
+    may_recommend,
+    nearest_threshold,
     recommend,
 )
-from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.gates import gate_answers
 from trivium.runs.gathering.columns import Column
 from trivium.runs.gathering.gathered import FAILURES_SHOWN, Gathered, read_back
@@ -21,6 +24,7 @@ from trivium.runs.summary import CompositeFigure, Figure, Rate, Summary
 from trivium.runs.warnings import warnings_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
+from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.settings import Settings
 from trivium.trust.intervals import probability_of_change
 
@@ -37,30 +41,29 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     """
     settings = msgspec.convert(run.settings, Settings)
     gathered = gathered or read_back(store, run, settings)
-    due = max(gathered.attempts, run.due or (0 if run.kind == "human" else gathered.cases * settings.repeats))
-    missing = due - gathered.attempts
+    missing = gathered.missing
+    if run.kind == "human":  # not every case need have outputs by people
+        missing = max(0, (run.due or 0) - gathered.attempts)
     level = settings.level
     columns = _shown(gathered.columns, settings.metrics)
-    table = {
-        name: column.figure(level=level, missing=0 if name in CASE_FIGURES else missing)
-        for name, column in columns.items()
-    }
+    table = {name: column.figure(level=level) for name, column in columns.items()}
     table |= _figures_of_the_run(gathered, level)
-    rate = gathered.verdicts.figure(level=level, missing=missing)
-    composite = _composite(gathered, level=level, missing=missing)
+    rate = gathered.verdicts.figure(level=level)
+    composite = _composite(gathered, level=level)
     ceiling, unlike = human_ceiling(store, run, gathered.columns)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
         cases=gathered.cases,
         attempts=gathered.attempts,
-        total_tests=due,
+        total_tests=gathered.attempts + missing,
         passed=gathered.passed,
         failed=gathered.failed,
         missing=missing,
         errors={
             "attempts": gathered.failed_attempts,
             "scores": sum(column.status["error"] for column in gathered.columns.values()),
+            "judgements": sum(_unjudged(column) for column in gathered.columns.values()),
         },
         pass_rate=Rate(
             value=rate.mean,
@@ -111,6 +114,12 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
     }
 
 
+def _unjudged(column: Column) -> int:
+    """Judgements that were due and for which no judge could be had; a rubric as a whole is no further one."""
+    judged = column.tier == "judge" and not column.name.endswith(f".{OVERALL}")
+    return column.unavailable - column.status["error"] if judged else 0
+
+
 def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
     """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
     tallies = gathered.tallies.all().reshape(-1, 2)
@@ -126,7 +135,7 @@ def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
                 for attempts, successes in tallies.tolist()
             ]
             column.add_values(range(len(chances)), chances, REDUCERS["mean"])
-            figures[column.name] = column.figure(level=level, missing=0)
+            figures[column.name] = column.figure(level=level)
     return figures
 
 
@@ -138,44 +147,57 @@ def _ks(most: int) -> list[int]:
     return ks if ks[-1] == most else [*ks, most]
 
 
-def _composite(gathered: Gathered, *, level: float, missing: int) -> CompositeFigure | None:
+def _composite(gathered: Gathered, *, level: float) -> CompositeFigure | None:
     settings = gathered.settings.composite
-    if not any(settings.weights.values()):
+    parts = [name for name, weight in settings.weights.items() if weight]
+    if not parts:
         return None
     column = gathered.composite
-    figure = column.figure(level=level, missing=missing)
-    bars = settings.thresholds
-    change = None
-    if figure.mean is not None:
-        edges = np.array([bars.weak_reject, bars.weak_accept, bars.accept])
-        change = probability_of_change(
-            column.values,
-            column.groups,
-            lambda means: np.digitize(means, edges),
-            resamples=gathered.settings.resamples,
-            rng=np.random.default_rng(gathered.settings.seed),
-        )
+    figure = column.figure(level=level)
+    means = {name: gathered.columns[name].mean if name in gathered.columns else None for name in parts}
+    result = any(
+        mean is not None and looks_at_result(name, gathered.columns[name].tier)
+        for name, mean in means.items()
+    )
+    coverage = gathered.coverage
+    all_failed = 0 < gathered.attempts == gathered.failed_attempts
+    why_none = None
+    if figure.mean is None:
+        why_none = "no part has a score"
+    elif not (all_failed or may_recommend(coverage, settings, result=result)):
+        why_none = "nothing that looks at the result has a score" if not result else "too little was measured"
+    recommended = figure.mean if why_none is None else None
     return CompositeFigure(
         mean=figure.mean,
         ci95=figure.ci95,
         n=figure.n,
-        coverage=figure.coverage,
+        coverage=coverage,
         groups=figure.groups,
         status=figure.status,
         method=figure.method,
-        recommendation=None if figure.mean is None else recommend(figure.mean, bars),
-        distance=None if figure.mean is None else distance_to_threshold(figure.mean, bars),
-        p_change=change,
+        recommendation=None if recommended is None else recommend(recommended, settings.thresholds),
+        why_none=why_none,
+        threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
+        distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
+        p_change=None if recommended is None else _chance_of_another(gathered),
         recommendations={
             name: gathered.recommendations[name]
             for name in RECOMMENDATION_WEIGHTS
             if gathered.recommendations[name]
         },
-        parts={
-            name: gathered.part_sums[name] / gathered.part_counts[name]
-            if gathered.part_counts[name]
-            else None
-            for name, weight in settings.weights.items()
-            if weight
-        },
+        parts=means,
+        missing=column.missing,
+    )
+
+
+def _chance_of_another(gathered: Gathered) -> float | None:
+    """The chance that other cases would bring another recommendation (spec: metrics, C.3)."""
+    limits = gathered.settings.composite.thresholds
+    edges = np.array([limits.weak_reject, limits.weak_accept, limits.accept]) - TOLERANCE
+    return probability_of_change(
+        gathered.composite.values,
+        gathered.composite.groups,
+        lambda means: np.digitize(means, edges),
+        resamples=gathered.settings.resamples,
+        rng=np.random.default_rng(gathered.settings.seed),
     )

@@ -19,6 +19,17 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
     return _under(evaluation, rule.metric, rule.at_least)
 
 
+def why_no_verdict(evaluation: Evaluation | Outline, settings: Settings) -> str:
+    """Why an evaluation has no verdict, in a few words: what its pass rule goes by has no value."""
+    rule = pass_rule(evaluation.scores, settings)
+    if rule.metric == "composite":
+        return "parts of the composite are missing that would decide"
+    score = evaluation.scores.get(rule.metric)
+    if score is None:
+        return f"{rule.metric} was not measured"
+    return score.reason or f"{rule.metric} {score.status}"
+
+
 def _under(evaluation: Evaluation | Outline, name: str, bar: float) -> str:
     score = evaluation.scores.get(name)
     value = evaluation.composite.value if name == "composite" else score.value if score else None

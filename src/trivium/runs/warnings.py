@@ -1,15 +1,14 @@
 """Warnings: what a reader of a run must know before reading its numbers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from trivium.metrics.evaluation import pass_rule
+from trivium.metrics.graph.path_convergence import WITHOUT_EXPECTATION
 from trivium.metrics.registry import STAND_IN
-from trivium.runs.gathering.columns import Column
+from trivium.runs.gathering.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.settings import Settings
-
-NO_JUDGE = "no judge"
-"""How the reason of a judgement begins that was due and could not be had."""
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
@@ -29,16 +28,20 @@ def _warnings(
     lacking = list(_about_what_is_lacking(columns, shown))
     told = {why for _, why in lacking}  # each cause is told once
     for column in columns.values():
+        if column.tier == "judge":
+            yield from _about_judgements(column)
+            continue
         leaning = column.status["fallback"]
         if leaning:
-            how = STAND_IN if column.tier == "judge" else ", ".join(column.methods) or "another way"
             reason = _reason(column, "fallback")
             short, _, why = reason.partition(": ")
             reason = short if why in told else reason
             told.add(why)
-            yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}. {reason}"
-    yield from _about_judges(columns)
-    yield from _about_attempts(summary, settings)
+            how = ", ".join(column.methods) or "another way"
+            apart = f" ({column.aside[1]:.3f}, no part of the mean)" if column.aside else ""
+            yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}{apart}. {reason}"
+    yield from _about_other_judges(columns)
+    yield from _about_attempts(summary, settings, columns)
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"}:
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
@@ -51,23 +54,25 @@ def _warnings(
     yield from _about_what_is_left_out(settings, columns, shown)
 
 
-def _about_judges(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Judgements that were due and left out, or made by others than those who should have made them.
+def _about_judgements(column: Column) -> Iterator[str]:
+    """Judgements that were due and for which no judge could be had; a whole rubric follows its dimensions."""
+    unjudged = column.unavailable - column.status["error"]
+    if not unjudged or column.name.endswith(f".{OVERALL}"):
+        return
+    reasons = {
+        reason: count for reason, count in column.reasons_missing.items() if reason.startswith(NO_JUDGE)
+    }
+    line = f"{column.name} was not judged in {unjudged} of {column.attempts}: {most_frequent(reasons)}"
+    if column.aside is not None:
+        number, mean = column.aside
+        line += f"; {STAND_IN} stood in for {number}: {mean:.3f}, no part of the mean"
+    yield line
 
-    Those that failed or were stood in for are told of anyway.
-    """
+
+def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Judgements that were made by others than those who should have made them."""
     by_others: dict[str, list[str]] = {}
     for column in columns.values():
-        unjudged = sum(
-            count
-            for (kind, reason), count in column.reasons.items()
-            if column.tier == "judge" and kind == "skipped" and reason.startswith(NO_JUDGE)
-        )
-        if unjudged and column.status["ok"]:
-            yield (
-                f"{column.name} was not judged in {unjudged} of {column.attempts}: "
-                f"{_reason(column, 'skipped', beginning=NO_JUDGE)}"
-            )
         if column.tier == "judge" and not column.name.endswith(f".{OVERALL}"):
             for method, count in column.methods.items():
                 if method != STAND_IN:
@@ -76,7 +81,7 @@ def _about_judges(columns: Mapping[str, Column]) -> Iterator[str]:
         yield f"judged by {method}: {', '.join(where)}"
 
 
-def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
+def _about_attempts(summary: Summary, settings: Settings, columns: Mapping[str, Column]) -> Iterator[str]:
     if summary.missing:
         yield f"{summary.missing} of {summary.total_tests} attempts are missing"
     if summary.errors["attempts"]:
@@ -84,24 +89,44 @@ def _about_attempts(summary: Summary, settings: Settings) -> Iterator[str]:
         yield f"{summary.errors['attempts']} of {summary.attempts} attempts failed ({effect})"
     undecided = summary.attempts - summary.passed - summary.failed
     if undecided:
-        yield f"{undecided} of {summary.attempts} attempts have no verdict: what decides it has no value"
+        why = _why_no_verdict(settings, columns)
+        yield f"{undecided} of {summary.attempts} attempts have no verdict: {why}"
+
+
+def _why_no_verdict(settings: Settings, columns: Mapping[str, Column]) -> str:
+    rule = pass_rule(columns, settings).metric
+    if rule == "composite":
+        return "parts of the composite have no score"
+    if rule not in columns:
+        return f"{rule}, which decides it, was not measured; add it to metrics"
+    reasons = {reason: count for (kind, reason), count in columns[rule].reasons.items() if kind != "fallback"}
+    return f"{rule}, which decides it, has no score" + (f": {most_frequent(reasons)}" if reasons else "")
 
 
 def _about_parts(summary: Summary) -> Iterator[str]:
-    if summary.composite is None or summary.composite.mean is None:
+    figure = summary.composite
+    if figure is None or figure.mean is None:
         return
-    parts = summary.composite.parts
-    absent = [name for name, value in parts.items() if value is None]
-    if absent:
-        rest = [name for name in parts if name not in absent]
-        if rest:
-            yield f"the composite rests on {', '.join(rest)}: {', '.join(absent)} had no score"
+    there = [name for name, value in figure.parts.items() if value is not None]
+    unmeasured = [name for name in figure.parts if name not in summary.metrics]
+    unscored = [name for name in figure.parts if name not in {*there, *unmeasured}]
+    if unmeasured or unscored:
+        lacking = []
+        if unscored:
+            lacking.append(f"{', '.join(unscored)} had no score")
+        if unmeasured:
+            lacking.append(f"{', '.join(unmeasured)} {_was(unmeasured)} not measured")
+        yield f"the composite rests on {', '.join(there) or 'what stood in'}: {'; '.join(lacking)}"
+
+
+def _was(names: Sequence[str]) -> str:
+    return "was" if len(names) == 1 else "were"
 
 
 def _about_what_is_lacking(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
     """Of each metric that should have scores and has none its name, and why."""
     for column in columns.values():
-        scored = column.status["ok"] + column.status["fallback"] + column.status["error"]
+        scored = column.status["ok"] + column.status["fallback"] + column.unavailable
         if column.name in shown and not scored:
             yield column.name, _reason(column, "skipped")
 
@@ -115,6 +140,12 @@ def _about_what_is_left_out(
     names_alone = settings.tools.match == "names" and "tool_selection" in shown
     if names_alone and columns["tool_selection"].mean is not None:
         yield "tool_selection compares names of tools: names alone hardly predict success (see action_match)"
+    steps = columns.get("path_convergence")
+    if steps is not None and (unexpected := steps.methods[WITHOUT_EXPECTATION]):
+        yield (
+            f"path_convergence rests on no expectation in {unexpected} of {steps.attempts}: without "
+            "expect.tools it only sees whether tools were called again, and is 1 where none was"
+        )
 
 
 def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
@@ -133,7 +164,4 @@ def _reason(column: Column, status: str, *, beginning: str = "") -> str:
         for (kind, reason), count in column.reasons.items()
         if kind == status and reason.startswith(beginning)
     ]
-    if not reasons:
-        return ""
-    most = max(reasons)[1]
-    return most if len(reasons) == 1 else f"{most} (and {len(reasons) - 1} other reasons)"
+    return most_frequent({reason: count for count, reason in reasons}) if reasons else ""

@@ -25,6 +25,7 @@ class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     raw: Any = None
     reason: str | None = None
     method: str | None = None
+    missing: bool = False
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -91,11 +91,13 @@ class CompositeSettings(
     Attributes:
         weights: Weight of each part, rescaled to sum to 1. Parts that are not named weigh 0.
         missing: What a part without a score does: leave (``rescale``) or count 0 (``zero``).
-        thresholds: Bars of the recommendations.
+        min_coverage: Least share of the weight that must be scored for a recommendation, in [0, 1].
+        thresholds: Lowest composite of each recommendation.
     """
 
     weights: dict[str, Weight] = msgspec.field(default_factory=lambda: dict.fromkeys(COMPOSITE_PARTS, 0.167))
     missing: Literal["rescale", "zero"] = "rescale"
+    min_coverage: Share = 0.5
     thresholds: Thresholds = Thresholds()
 
 
@@ -116,10 +118,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A bar that the mean of a metric must reach or stay under."""
+    """A limit that the mean of a metric must reach or stay under.
+
+    Attributes:
+        at_least: The lowest mean that is good.
+        at_most: The highest mean that is good.
+        missing: Scores that were due and are not there are taken at their worst for a pass and at their best
+            for a fail (``worst``), or are left out (``ignore``).
+    """
 
     at_least: float | None = None
     at_most: float | None = None
+    missing: Literal["worst", "ignore"] = "worst"
 
 
 Rubrics = Annotated[

@@ -65,8 +65,9 @@ def test_the_next_model_is_told_and_the_fallback_apart_from_it(monkeypatch, stor
     with provider(monkeypatch, plan=plan):
         found = run(suite(models=[MODEL, OTHER]), store)
     assert told(found) == [f"judged by {OTHER} in place of {MODEL}: clarity in 1 of {CASES}"]
-    (leaning,) = [line for line in found.summary().warnings if line.startswith("clarity is a fallback")]
-    assert leaning.startswith(f"clarity is a fallback in 1 of {CASES}: similarity. no judge: ")
+    (leaning,) = [line for line in found.summary().warnings if line.startswith("clarity was not judged")]
+    assert leaning.startswith(f"clarity was not judged in 1 of {CASES}: ")
+    assert "; similarity stood in for 1: 0." in leaning
 
 
 def test_what_judges_make_together_is_made_by_those_who_made_its_parts(monkeypatch, store):

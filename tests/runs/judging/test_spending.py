@@ -63,7 +63,7 @@ def test_a_budget_ends_judging_and_the_rest_goes_the_way_of_the_policy(store, mo
     status = summary.metrics["clarity"].status
     assert status["ok"] == len(server.requests) > 0
     assert status["fallback"] == 30 - status["ok"]
-    (warning,) = [line for line in summary.warnings if line.startswith("clarity is a fallback")]
+    (warning,) = [line for line in summary.warnings if line.startswith("clarity was not judged in ")]
     assert "the budget of $0.004 is used up" in warning
     assert summary.spent.budget_usd == 0.004
     assert drawn_of(store, found.record)[0] == pytest.approx(summary.spent.cost_usd), "the rest is given back"

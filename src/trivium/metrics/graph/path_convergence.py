@@ -29,6 +29,10 @@ def walk_convergence(shape: Shape, source: int, target: int, steps: int) -> floa
     return None if shortest is None or steps <= 0 else min(1.0, shortest / steps)
 
 
+WITHOUT_EXPECTATION = "shortest path of the calls made"
+"""How it was worked out where the case does not say which calls it expects."""
+
+
 @metric("path_convergence")
 class PathConvergence(ToolMetric):
     """Fewest calls that would have done / calls made, in [0, 1].
@@ -45,12 +49,12 @@ class PathConvergence(ToolMetric):
         calls = counted_calls(trace, self.tools)
         steps = len(calls)
         matching = case_matching(trace, case, self.tools)
-        recall = None
+        recall, method = None, None
         if matching is not None:
             minimum, recall = matching.expected, matching.recall
             value = float(not steps) if minimum == 0 else minimum / max(steps, minimum) * recall
         elif steps:
-            minimum = self._shortest(trace)
+            minimum, method = self._shortest(trace), WITHOUT_EXPECTATION
             value = minimum / steps
         else:
             raise Skip("no tool was called, and the case does not say what was expected")
@@ -61,7 +65,7 @@ class PathConvergence(ToolMetric):
         }
         if recall is not None:
             detail["recall"] = recall
-        return self.ok(min(1.0, value), detail=detail)
+        return self.ok(min(1.0, value), method=method, detail=detail)
 
     def _shortest(self, trace: Trace) -> int:
         if self.tools.by == "run":

@@ -17,7 +17,7 @@ from trivium.metrics.judge.rubrics.scoring import DIGITS
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.registry import STAND_IN
-from trivium.metrics.score import Score, Tier
+from trivium.metrics.score import Score, Tier, is_unavailable, stands_in
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.rubrics.reading import no_rubric
@@ -93,10 +93,10 @@ class JudgedDimension(Metric):
         if self.on_failure == "fail":
             return self.error(why)
         if self.on_failure == "skip":
-            return self.skipped(why)
+            return self.skipped(why, missing=True)
         stand_in = subject.scores[STAND_IN]
         if stand_in.value is None:
-            return self.skipped(f"{why}; nor is there a {STAND_IN}: {stand_in.reason}")
+            return self.skipped(f"{why}; nor is there a {STAND_IN}: {stand_in.reason}", missing=True)
         return Score(
             name=self.name,
             tier=self.tier,
@@ -124,13 +124,18 @@ class Overall(Metric):
         """Folds the dimensions; ``detail.passed`` says whether the mark is reached.
 
         Of a panel it says whether a strict majority of the judges, each by its own scores, has it reached,
-        and is null where they tie.
+        and is null where they tie. It is null too where dimensions that no judge could be had for would
+        decide. What stands in for a judgement takes no part.
         """
         scores = {name: subject.scores[name] for name in self.weights}
-        there = {name: score.value for name, score in scores.items() if score.value is not None}
+        there = {
+            name: score.value
+            for name, score in scores.items()
+            if score.value is not None and not stands_in(score)
+        }
+        lacking = [name for name, score in scores.items() if is_unavailable(score)]
         if not there:
-            raise Skip("no dimension of the rubric has a score")
-        leaning = [name for name in there if scores[name].status == "fallback"]
+            return self._without_judge(scores, lacking)
         methods = dict.fromkeys(scores[name].method for name in there)
         total = sum(self.weights[name] for name in there)
         value = round(sum(self.weights[name] * score for name, score in there.items()) / total, DIGITS)
@@ -138,15 +143,36 @@ class Overall(Metric):
         passed = (
             majority([mean >= self.pass_mark for mean in each.values()]) if each else value >= self.pass_mark
         )
+        if lacking:
+            passed = self._passed_without(value, total, sum(self.weights[name] for name in lacking))
         detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": there}
         return Score(
             name=self.name,
             tier=self.tier,
             value=value,
-            status="fallback" if leaning else "ok",
-            reason=f"fallback in {', '.join(leaning)}" if leaning else None,
+            reason=f"without {', '.join(lacking)}: {scores[lacking[0]].reason}" if lacking else None,
             method=", ".join(each for each in methods if each) or None,
             detail=detail | ({"by_judge": each} if each else {}),
+        )
+
+    def _passed_without(self, value: float, weight: float, lacking: float) -> bool | None:
+        """Whether the mark is reached whatever the missing dimensions come to; None where they decide."""
+        low = value * weight / (weight + lacking)
+        high = low + lacking / (weight + lacking)
+        if low >= self.pass_mark:
+            return True
+        return False if high < self.pass_mark else None
+
+    def _without_judge(self, scores: Mapping[str, Score], lacking: Sequence[str]) -> Score:
+        """The score where no dimension was judged: what stands in for all of them, or none."""
+        if not lacking:
+            raise Skip("no dimension of the rubric has a score")
+        why = scores[lacking[0]].reason or ""
+        values = [score.value for score in scores.values() if score.value is not None]
+        if not values:
+            return self.skipped(why, missing=True)
+        return Score(
+            name=self.name, tier=self.tier, value=values[0], status="fallback", reason=why, method=STAND_IN
         )
 
 

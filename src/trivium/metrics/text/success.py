@@ -11,7 +11,7 @@ from trivium.agents.importing import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import Metric, Skip, Subject, metric
 from trivium.metrics.registry import metric_class
-from trivium.metrics.score import Score
+from trivium.metrics.score import Score, is_missing
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
@@ -82,6 +82,8 @@ class Success(Metric):
         return self.ok(float(success), method=method, **fields)
 
     def _by_metric(self, judged: Score) -> Score:
+        if is_missing(judged):
+            return self.skipped(f"{judged.name} is missing: {judged.reason}", missing=True)
         if judged.value is None:
             raise Skip(f"{judged.name} has no score: {judged.reason}")
         bar = DEFAULT_BAR if self.rule.at_least is None else self.rule.at_least

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from trivium.metrics.score import Score
+from trivium.metrics.score import Score, stands_in
 
 BINS = 20
 
@@ -31,7 +31,7 @@ class Distributions:
     def add(self, scores: dict[str, Score], composite: float | None) -> None:
         """Count the values of one attempt."""
         for name, score in scores.items():
-            if score.value is not None:
+            if score.value is not None and not stands_in(score):
                 self.by_name.setdefault(name, Distribution()).add(score.value)
         if composite is not None:
             self.by_name.setdefault("composite", Distribution()).add(composite)

@@ -88,6 +88,7 @@ def _row(name: str, figure: Figure) -> dict[str, Any]:
         "raw": raw,
         "statuses": [(status, count) for status, count in figure.status.items() if count],
         "reported_only": reported_only,
+        "stood_in": wording.stood_in(figure),
         "bounds": None if reported_only or figure.coverage == 1 else figure.bounds,
     }
 
@@ -127,8 +128,7 @@ def _parts(summary: Summary) -> Markup | None:
     rows = []
     for name, mean in summary.composite.parts.items():
         figure = summary.metrics.get(name)
-        # A part is averaged where it entered a composite; the interval holds where that is the same mean.
-        interval = figure.ci95 if figure is not None and figure.mean == mean else None
+        interval = figure.ci95 if figure is not None else None
         rows.append((name, mean, interval))
     return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
 

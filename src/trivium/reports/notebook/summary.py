@@ -55,8 +55,7 @@ def _rows(summary: Summary) -> Iterator[list[str]]:
     if (whole := summary.composite) is not None:
         yield _row("composite", whole.mean, whole.ci95, whole.n, whole.coverage, wording.not_ok(whole.status))
     for name, figure in summary.metrics.items():
-        told = "not scored" if wording.is_reported_only(figure) else wording.not_ok(figure.status)
-        yield _row(name, figure.mean, figure.ci95, figure.n, figure.coverage, told)
+        yield _row(name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure))
 
 
 def _row(

@@ -23,6 +23,9 @@ class Following:
     def __init__(self, suite: Suite, settings: Settings, *, lost: bool) -> None:
         self._suite = suite
         self._gathered = None if lost else Gathered(settings)
+        self._repeats = settings.repeats
+        self._whole = 0
+        """Cases of which every attempt is there that is due."""
         self._latest = (-1, 0)
         self._cluster = ""
         self._together: list[Evaluation] = []
@@ -53,13 +56,17 @@ class Following:
         self._gathered.settle()
 
     def gathered(self) -> Gathered | None:
-        """What was gathered when everything was scored, or None when it must be read back."""
+        """What was gathered when everything was scored, or None when it must be read back.
+
+        Where attempts are missing it must be, for their cases were not met.
+        """
         if self._gathered is not None:
             self._take(self._gathered)
             self._gathered.settle()
             self._gathered.cases = len(self._suite)
-        return self._gathered
+        return self._gathered if self._whole == len(self._suite) else None
 
     def _take(self, gathered: Gathered) -> None:
         if self._together:
             gathered.take(self._cluster, self._together)
+            self._whole += len(self._together) >= self._repeats

@@ -1,19 +1,19 @@
 """Gathered: what one pass over the evaluations of a run leaves, in flat memory."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import compress
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from trivium.metrics.composite import Composite
-from trivium.metrics.evaluation import Evaluation
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Evaluation, verdict_is_missing
+from trivium.metrics.score import Score, is_missing
 from trivium.runs.gathering.columns import Column
 from trivium.runs.gathering.flat import Clusters, Flat
-from trivium.runs.reducers import REDUCERS
+from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
-from trivium.runs.verdicts import why_not_passed
+from trivium.runs.verdicts import why_no_verdict, why_not_passed
 from trivium.store.outline import Outline, ScoreOutline
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -39,11 +39,12 @@ class Gathered:
         self.settings = settings
         self.clusters = Clusters()
         self.columns: dict[str, Column] = {}
-        self.composite = Column("composite", "composite", self.clusters)
-        self.verdicts = Column("pass_rate", "composite", self.clusters)
+        self.absent: dict[int, int] = {}
+        """Attempts that were due and are missing, by the place of their case among those met."""
+        self.composite = Column("composite", "composite", self.clusters, self.absent)
+        self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
         self.recommendations: Counter[str] = Counter()
-        self.part_sums: defaultdict[str, float] = defaultdict(float)
-        self.part_counts: Counter[str] = Counter()
+        self._covered = 0.0
         self.tallies: Flat[int] = Flat("I")
         """(verdicts, passes) of every case, flat."""
         self.case_clusters = Clusters()
@@ -65,13 +66,30 @@ class Gathered:
         """All columns by name, ``composite`` and ``pass_rate`` among them."""
         return self.columns | {"composite": self.composite, "pass_rate": self.verdicts}
 
-    def take(self, cluster: str, together: Sequence[Judged]) -> None:
+    @property
+    def missing(self) -> int:
+        """Attempts that were due and are not there."""
+        return sum(self.absent.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the composite's weight that was scored, averaged over attempts (spec: metrics, C.2).
+
+        Of a missing attempt nothing was scored; failed ones take no part, for everything is known of them.
+        """
+        standing = self.attempts - self.failed_attempts + self.missing
+        return self._covered / standing if standing else 1.0
+
+    def take(self, cluster: str, together: Sequence[Judged], *, missing: int = 0) -> None:
         """Take in the evaluations of a case.
 
         Args:
             cluster: Name of the case's cluster.
             together: All that are repeats of one another.
+            missing: How many more were due.
         """
+        if missing > 0:
+            self.absent[len(self.clusters) + len(self._waiting)] = missing
         self._waiting.append((_code(cluster), together))
         self._waiting_evaluations += len(together)
         if self._waiting_evaluations >= _EVALUATIONS_AT_ONCE:
@@ -99,39 +117,70 @@ class Gathered:
         self.tallies.extend(tallies)
         self._waiting, self._waiting_evaluations = [], 0
         reduce = REDUCERS[self.settings.reduce]
-        for name, (cases, scores) in _by_metric(places, [each.scores for each in kept]).items():
-            self._column(name, scores[0], self.clusters).add(cases, scores, reduce)
-        folded = [each.composite for each in kept]
-        values = [composite.value for composite in folded]
-        statuses = [composite.status for composite in folded]
-        self.composite.add_values(places, values, reduce, statuses=statuses)
+        failed = [each.failed is not None for each in kept]
+        some_failed = any(failed)
+        for name, rows in _by_metric([each.scores for each in kept]).items():
+            self._column(name, rows.scores[0], self.clusters, self.absent).add(
+                _at(places, rows.places),
+                rows.scores,
+                reduce,
+                failed=_at(failed, rows.places) if some_failed else None,
+            )
+        self._take_composites(places, kept, reduce)
         passed = [None if each.passed is None else float(each.passed) for each in kept]
-        self.verdicts.add_values(places, passed, reduce)
-        self._take_parts(folded)
+        self._take_verdicts(places, kept, passed, reduce)
         for cluster, figures in self._waiting_figures:
             self._take_figures(figures, cluster)
         self._waiting_figures = []
 
-    def _take_parts(self, folded: Sequence[Composite]) -> None:
-        for composite in folded:
-            if composite.recommendation is not None:
-                self.recommendations[composite.recommendation] += 1
-            for name, value in composite.parts.items():
-                if value is not None:
-                    self.part_sums[name] += value
-                    self.part_counts[name] += 1
+    def _take_composites(self, places: list[int], kept: Sequence[Judged], reduce: Reducer) -> None:
+        folded = [each.composite for each in kept]
+        bounds = [composite.bounds for composite in folded]
+        self.composite.add_values(
+            places,
+            [composite.value for composite in folded],
+            reduce,
+            statuses=[composite.status for composite in folded],
+            bounds=bounds,
+            missing=[
+                _missing_part(each) for each, ends in zip(kept, bounds, strict=True) if ends is not None
+            ],
+        )
+        for each in kept:
+            if each.composite.recommendation is not None:
+                self.recommendations[each.composite.recommendation] += 1
+            if each.failed is None:
+                self._covered += each.composite.coverage
+
+    def _take_verdicts(
+        self, places: list[int], kept: Sequence[Judged], passed: Sequence[float | None], reduce: Reducer
+    ) -> None:
+        undecided = [
+            verdict is None and verdict_is_missing(each.passed, each.scores, each.composite, self.settings)
+            for verdict, each in zip(passed, kept, strict=True)
+        ]
+        self.verdicts.add_values(
+            places,
+            passed,
+            reduce,
+            bounds=[(0.0, 1.0) if one else None for one in undecided],
+            missing=[why_no_verdict(each, self.settings) for each in compress(kept, undecided)],
+        )
 
     def _take_figures(self, scores: dict[str, Score], cluster: int) -> None:
         """Take in the figures of one case."""
         place = len(self.case_clusters)
         self.case_clusters.extend([cluster])
         for name, score in scores.items():
-            self._column(name, score, self.case_clusters).add([place], [score], REDUCERS["mean"])
+            column = self._column(name, score, self.case_clusters, {})
+            column.add([place], [score], REDUCERS["mean"])
 
-    def _column(self, name: str, score: Score | ScoreOutline, clusters: Clusters) -> Column:
+    def _column(
+        self, name: str, score: Score | ScoreOutline, clusters: Clusters, absent: dict[int, int]
+    ) -> Column:
         column = self.columns.get(name)
         if column is None:
-            column = self.columns[name] = Column(name, score.tier, clusters)
+            column = self.columns[name] = Column(name, score.tier, clusters, absent)
         return column
 
     def _count(self, evaluation: Judged) -> None:
@@ -164,17 +213,27 @@ def read_back(store: Store, run: RunRecord, settings: Settings) -> Gathered:
     gathered = Gathered(settings)
     figures = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
+    due = _due_of_a_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
         gathered.cases += 1
         current = list(evaluations.at(position))
+        missing = max(0, due - len(current))
         # What several people wrote of one case are no repeats of one another.
-        for together in [[one] for one in current] if run.kind == "human" else [current]:
-            if together:
-                gathered.take(cluster, together)
+        for together in [[one] for one in current] if run.kind == "human" and current else [current]:
+            gathered.take(cluster, together, missing=missing)
         for scores in figures.at(position):
             gathered.take_figures(cluster, scores)
     gathered.settle()
     return gathered
+
+
+def _due_of_a_case(store: Store, run: RunRecord, settings: Settings) -> int:
+    """How many attempts of each case a run should have; of people's own outputs a case needs none."""
+    if run.kind == "human":
+        return 0
+    if run.attempts_from is None or run.due is None:
+        return settings.repeats
+    return run.due // max(1, sum(1 for _ in store.groups(run.suite, settings.group)))
 
 
 class _Peekable(Generic[T]):
@@ -190,22 +249,40 @@ class _Peekable(Generic[T]):
             self._next = next(self._rows, None)
 
 
-def _by_metric(
-    places: list[int], scored: Sequence[Mapping[str, Score | ScoreOutline]]
-) -> dict[str, tuple[list[int], list[Score | ScoreOutline]]]:
-    """Places of cases and scores by metric."""
+class _Rows(NamedTuple):
+    """Scores of one metric, and the places of their evaluations among some; None for all of them."""
+
+    places: list[int] | None
+    scores: list[Score | ScoreOutline]
+
+
+def _by_metric(scored: Sequence[Mapping[str, Score | ScoreOutline]]) -> dict[str, _Rows]:
+    """The scores of some evaluations by metric."""
     if not scored:
         return {}
     names = list(scored[0])
     if all(list(scores) == names for scores in scored):  # as nearly always
-        return {name: (places, [scores[name] for scores in scored]) for name in names}
+        return {name: _Rows(None, [scores[name] for scores in scored]) for name in names}
     found: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
-    for place, scores in zip(places, scored, strict=True):
+    for place, scores in enumerate(scored):
         for name, score in scores.items():
-            cases, of_name = found.setdefault(name, ([], []))
-            cases.append(place)
+            rows, of_name = found.setdefault(name, ([], []))
+            rows.append(place)
             of_name.append(score)
-    return found
+    return {name: _Rows(*rows) for name, rows in found.items()}
+
+
+def _at(values: list[T], places: list[int] | None) -> list[T]:
+    return values if places is None else [values[place] for place in places]
+
+
+def _missing_part(evaluation: Judged) -> str:
+    """Why a part of the composite is missing that was due."""
+    for name in evaluation.composite.parts:
+        score = evaluation.scores.get(name)
+        if score is not None and is_missing(score):
+            return f"{name}: {score.reason or score.status}"
+    return "a part is missing"
 
 
 def _code(name: str) -> int:
