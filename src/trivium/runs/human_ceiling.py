@@ -160,7 +160,7 @@ def _figure(
     flat = [(clusters[position], value) for position, several in values.items() for value in several]
     places.extend([cluster for cluster, _ in flat])
     column.add_values(range(len(flat)), [value for _, value in flat], REDUCERS["mean"])
-    return column.figure(level=level, missing=0)
+    return column.figure(level=level)
 
 
 def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int]:
