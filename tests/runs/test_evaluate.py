@@ -46,14 +46,14 @@ def test_the_async_face_asks_coroutines(store):
 def test_a_failing_attempt_is_counted_and_the_run_goes_on(store):
     answers = {"q0": 1, "q1": ValueError("no idea"), "q2": 1}
     summary = tv.evaluate(told_suite(3), agent=Says(answers), store=store).summary()
-    assert summary.errors == {"attempts": 1, "scores": 0}
+    assert summary.errors == {"attempts": 1, "scores": 0, "judgements": 0}
     assert (summary.passed, summary.failed, summary.attempts) == (2, 1, 3)
     assert summary.failures[0].why == "ValueError: no idea"
 
 
 def test_a_metric_that_raises_costs_that_score_alone(store):
     summary = tv.evaluate(told_suite(2), agent=Says({"q0": "not a number", "q1": 1}), store=store).summary()
-    assert summary.errors == {"attempts": 0, "scores": 1}
+    assert summary.errors == {"attempts": 0, "scores": 1, "judgements": 0}
     assert summary.metrics["told"].status == {"error": 1, "ok": 1}
     assert any("could not convert string to float" in warning for warning in summary.warnings)
 

@@ -49,11 +49,13 @@ CHANGES: list[dict[str, Any]] = [
     {"messages": {"productive": []}},
     {"composite": {"weights": {"cosine": 1}}},
     {"composite": {"missing": "zero"}},
+    {"composite": {"min_coverage": 0.99}},
     {"composite": {"thresholds": {"accept": 0.6}}},
     {"composite": {"thresholds": {"weak_accept": 0.41}}},
     {"composite": {"thresholds": {"weak_reject": 0.01}}},
     {"gates": {"cosine": {"at_least": 0.2}}},
     {"gates": {"cosine": {"at_most": 0.2}}},
+    {"gates": {"success": {"at_least": 0.9, "missing": "ignore"}}},
     {"level": 0.5},
     {"resamples": 3},
 ]
