@@ -114,7 +114,7 @@ async def evaluate_async(
     named = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
     watch = progress or Quiet()
-    more = source is not None and source.due != len(loaded) * settings.repeats
+    more = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
     pipeline = Pipeline(
         store=opened,
