@@ -173,7 +173,7 @@ def _verdicts(summary: Summary) -> Iterator[RenderableType]:
             for part in (
                 f"attempts: {counts}" if counts else "",
                 statuses,
-                f"{wording.share(figure.coverage)} of the weight scored" if figure.coverage < 1 else "",
+                wording.weight_scored(figure),
             )
             if part
         )

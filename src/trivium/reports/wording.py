@@ -142,9 +142,16 @@ def composite_sentence(figure: CompositeFigure) -> str:
 
 
 def why_no_recommendation(figure: CompositeFigure) -> str:
-    """``too little was measured: 33 % of the weight``."""
+    """``too little was measured, 33 % of the weight``."""
     why = figure.why_none or "no part has a score"
-    return why if figure.mean is None else f"{why}: {share(figure.coverage)} of the weight was scored"
+    return why if figure.mean is None else f"{why}, {share(figure.coverage)} of the weight"
+
+
+def weight_scored(figure: CompositeFigure) -> str:
+    """How much of the weight was scored; empty where it is all, or the recommendation says it."""
+    if figure.coverage >= 1 or figure.recommendation is None:
+        return ""
+    return f"{share(figure.coverage)} of the weight scored"
 
 
 def gate_sentence(gate: GateAnswer) -> str:
