@@ -1,6 +1,6 @@
 """Settings: how a suite is asked and scored, with every default (spec: files, suite settings)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -132,10 +132,32 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     missing: Literal["worst", "ignore"] = "worst"
 
 
+LEFT_OUT = ("temperature", "seed", "max_tokens", "logprobs", "response_format", "tools")
+"""Request parameters that judges send by themselves, and ``judge.parameters`` can leave out with null.
+
+Without ``response_format`` the JSON schema is sent as a tool, without ``tools`` too in the prompt."""
+
 Rubrics = Annotated[
     tuple[str | Rubric, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
 ]
 """Rubrics by their names, or themselves; in a file a single one will do."""
+
+
+class ServerSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where one model is asked, and what its requests carry besides the usual.
+
+    Attributes:
+        base_url: In place of the provider's. ``${NAME}`` in it stands for an environment variable.
+        headers: Added to each request, in place of usual ones of the same name; ``${NAME}`` likewise, which
+            is how a header holds a secret.
+        body: Fields added to the body of each request, in place of usual ones of the same name.
+    """
+
+    base_url: str | None = None
+    headers: dict[str, str] = {}
+    body: dict[str, Any] = {}
 
 
 class JudgeSettings(
@@ -157,6 +179,12 @@ class JudgeSettings(
             for until then, and nothing is asked later. None sets no bound.
         temperature: None means 0 with one sample and 0.7 with several (T2.5).
         seed: Sent with each request, raised by the sample's index.
+        reasoning_effort: How much a model that reasons does so; None leaves it to the provider.
+        parameters: Request parameters by the provider's names, sent as they are; null leaves out one that is
+            sent otherwise (:data:`LEFT_OUT`).
+        servers: Base URL, headers and body of single models.
+        client: How models are asked: directly over HTTP where that can be done, always so, or through
+            PydanticAI and the provider's SDK.
         excerpts: Which part of a long document the judge is shown: its beginning, or the passages that the
             sentences of the output lead to.
         excerpt_chars: Characters of a long document that the judge is shown.
@@ -186,6 +214,10 @@ class JudgeSettings(
     time_limit: Annotated[float, Meta(gt=0)] | None = 86_400
     temperature: Weight | None = None
     seed: Annotated[int, Meta(ge=0)] | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    parameters: dict[str, Any] = {}
+    servers: dict[str, ServerSettings] = {}
+    client: Literal["auto", "direct", "pydantic-ai"] = "auto"
     excerpts: Literal["head", "retrieval"] = "head"
     excerpt_chars: Count = 2000
     evidence_similarity: Literal["cosine", "encoder"] = "cosine"

@@ -10,8 +10,8 @@ import msgspec
 from trivium.errors import Problem
 from trivium.suites.checking import raise_any
 from trivium.suites.files.reading import read_document
+from trivium.suites.judge_checking import judge_problems
 from trivium.suites.legacy import OLD_KEYS, modern
-from trivium.suites.rubrics.checking import wrong_step
 from trivium.suites.rubrics.reading import chosen
 from trivium.suites.settings import Settings, SuccessRule
 from trivium.suites.validation import at, convert, describe, unknown_key
@@ -104,8 +104,8 @@ def _nonsense(settings: Settings) -> list[Problem]:
     bars = settings.composite.thresholds
     if not bars.accept >= bars.weak_accept >= bars.weak_reject:
         problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
-    if settings.judge is not None and (wrong := wrong_step(settings.judge.step)):
-        problems.append(Problem("judge.step", wrong))
+    if settings.judge is not None:
+        problems += judge_problems(settings.judge)
     both = set(settings.messages.coordination) & set(settings.messages.productive)
     problems += [
         Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)

@@ -154,7 +154,8 @@ class Judge:
     async def _vote(self, name: str, subject: Subject, asked: Prepared) -> Judgements | Missing | Spent:
         """What one model says of every dimension, or why it says nothing."""
         try:
-            samples = await self._samples(await self.bench.model(name), asked)
+            model = await self.bench.model(name)
+            samples = await self._samples(model, asked)
         except ModelOff as off:
             self._tell_once(name, f"the judge {name} is off: {off}")
             return Missing(model=name, reason=str(off))
@@ -164,7 +165,10 @@ class Judge:
         except Spent as spent:
             self._tell_once("the budget", str(spent))
             return spent
-        facts = {"model": name, "prompt": asked.prompt} | taken(samples, len(asked.dimensions))
+        facts: dict[str, object] = {"model": name, "prompt": asked.prompt}
+        if model.parameters.refused:
+            facts["left_out"] = list(model.parameters.refused)
+        facts |= taken(samples, len(asked.dimensions))
         return await self._worked_out(partial(self._read, samples, asked, facts))
 
     async def _worked_out(self, work: Callable[[], Judgements]) -> Judgements:

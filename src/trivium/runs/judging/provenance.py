@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trivium.metrics.metric import Metric
-from trivium.suites.settings import Settings
+from trivium.suites.settings import ServerSettings, Settings
 
 
 def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
@@ -30,15 +30,19 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
     # A version is the digest of a rubric and of the wording around it.
     prompts = {each.rubric.name: each.version for each in judged}
     usual = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
-    models = models_of(judge)
+    models, servers = models_of(judge), judge.servers
     return {
         "judges": models,
         "prompts": prompts,
         "judge": {
             "models": models,
-            "addresses": {name: _address(name) for name in models},
+            "addresses": {name: _address(name, judge.servers.get(name)) for name in models},
             "temperature": usual if judge.temperature is None else judge.temperature,
             "seed": judge.seed,
+            "reasoning_effort": judge.reasoning_effort,
+            "parameters": judge.parameters,
+            "servers": {name: {"headers": each.headers, "body": each.body} for name, each in servers.items()},
+            "client": judge.client,
             "samples": judge.samples,
             "panel": judge.panel,
             "rubrics": {each.rubric.name: each.rubric.digest for each in judged},
@@ -47,11 +51,11 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
     }
 
 
-def _address(name: str) -> str | None:
+def _address(name: str, server: ServerSettings | None) -> str | None:
     """Where a model is asked, None where it is off."""
     from trivium.metrics.judge.models.opening import ModelOff, where
 
     try:
-        return where(name)
+        return where(name, server)
     except ModelOff:
         return None

@@ -33,6 +33,10 @@ OTHERS = {
     "max_tokens": 101,
     "top_logprobs": 0,
     "sample": 1,
+    "limit": "max_tokens",
+    "reasoning_effort": "low",
+    "body": {"top_p": 0.5},
+    "headers": {"x-team": "nlp"},
 }
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from trivium.metrics.judge.models.bench import Bench, Model
+from trivium.metrics.judge.models.bench import Asked, Bench, Model
 from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.models.trouble import GivenUp
+from trivium.metrics.judge.models.trouble import GivenUp, ParameterRefused
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
 from trivium.metrics.judge.spending.purse import Spent
 
@@ -101,9 +101,9 @@ async def ask(
     turns: tuple[str, ...] = (question.ask,)
     before, after = TWICE, ""
     for again in (False, True):
-        calls.append(_call(model, question, turns, left))
         try:
-            asked = await bench.ask(model.line, calls[-1], about=question.about)
+            call, asked = await _asked(bench, model, _call(model, question, turns, left), question.about)
+            calls.append(call)
         except (GivenUp, Spent) as nothing:
             if not answer:
                 raise
@@ -150,6 +150,29 @@ async def ask(
     )
 
 
+async def _asked(bench: Bench, model: Model, call: Call, about: tuple[str, ...]) -> tuple[Call, Asked]:
+    """A call as it was sent in the end, and the reply; parameters that are refused by name are left out.
+
+    Raises:
+        GivenUp: If there is none.
+        Spent: If the budget does not allow it.
+    """
+    parameters = model.parameters
+    await parameters.load()
+    while True:
+        async with parameters.turn():
+            sent = parameters.applied(call)
+            try:
+                asked = await bench.ask(model.line, sent, about=about)
+            except ParameterRefused as refused:
+                if parameters.refuse(refused, sent):
+                    continue
+                model.line.turn_off(f"{refused}; {refused.parameter} cannot be left out")
+                raise
+            parameters.answered()
+            return sent, asked
+
+
 def _understood(
     reply: Reply, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
 ) -> tuple[MalformedAnswer | None, Answers]:
@@ -171,7 +194,7 @@ def _call(model: Model, question: Question, turns: tuple[str, ...], names: Seque
         case=question.case,
         turns=turns,
         schema=question.schema if len(names) == len(question.about) else about(names, question.schema),
-        output="native" if model.native else "tool",
+        output="native",
         temperature=question.temperature,
         seed=question.seed,
         max_tokens=question.max_tokens,

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,14 +13,17 @@ from trivium.metrics.judge.kept.answers import Answers, RememberedAnswers
 from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.lean import lean_client
 from trivium.metrics.judge.models.line import Line
-from trivium.metrics.judge.models.opening import ModelOff, open_model
+from trivium.metrics.judge.models.opening import ModelOff, expanded, open_model
+from trivium.metrics.judge.models.parameters import Parameters
 from trivium.metrics.judge.models.patience import PATIENCE, Patience
 from trivium.metrics.judge.models.usual import UsualClient, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
-from trivium.suites.settings import JudgeSettings
+from trivium.suites.settings import JudgeSettings, ServerSettings
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model as PydanticAIModel
 
 T = TypeVar("T")
-
 
 SEATS, SEATS_A_REQUEST = 256, 4
 """Judgements that are under way at most, or this many for each request that may be in flight; the others have
@@ -46,7 +49,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         provider: How it is spoken to.
         address: Base URL.
         model: The provider's name of it.
-        native: Whether it takes a JSON schema for its answer; otherwise it calls a tool.
+        parameters: What its requests carry.
         thinks: Whether it reasons before it answers.
         line: To it.
     """
@@ -54,7 +57,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     address: str
     model: str
-    native: bool
+    parameters: Parameters
     thinks: bool
     line: Line
 
@@ -188,13 +191,29 @@ class _Room:
         return found
 
     def _opened(self, name: str) -> Model:
-        lean = lean_client(name)
-        model = open_model(name) if lean is None else lean.model
+        settings = self._settings
+        server = settings.servers.get(name) or ServerSettings()
+        headers = {key: expanded(value) for key, value in server.headers.items()}
+        lean = None if settings.client == "pydantic-ai" else lean_client(name, server, headers)
+        if lean is None and settings.client == "direct":
+            raise ModelOff(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
+        model = open_model(name, server=server) if lean is None else lean.model
+        _check_carried(model, name, server, settings)
         profile: Any = model.profile
         if self.purse is None:
             self.purse = run_purse(self._settings)
+        prefix = name.partition(":")[0]
+        provider = "openai-chat" if prefix == "openai" else prefix
+        parameters = Parameters(
+            name,
+            settings,
+            place=(provider, str(model.base_url), model.model_name),
+            native=bool(profile.get("supports_json_schema_output")),
+            completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
+            answers=self.answers,
+        )
         line = Line(
-            lean or UsualClient(model),
+            lean or UsualClient(model, headers),
             self.purse,
             name=name,
             most=self._settings.concurrency,
@@ -202,14 +221,14 @@ class _Room:
             time_limit=self._settings.time_limit,
             patience=self._patience,
             answers=self.answers,
+            outdated=parameters.outdated,
         )
-        prefix = name.partition(":")[0]
         return Model(
-            provider="openai-chat" if prefix == "openai" else prefix,
+            provider=provider,
             address=str(model.base_url),
             model=model.model_name,
-            native=bool(profile.get("supports_json_schema_output")),
-            thinks=thinks(model),
+            parameters=parameters,
+            thinks=thinks(model, settings.reasoning_effort),
             line=line,
         )
 
@@ -269,6 +288,22 @@ class _Room:
         for key, waiting in wanted.items():
             if not waiting.done():
                 waiting.set_result(found.get(key))
+
+
+def _check_carried(
+    opened: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
+) -> None:
+    """Refuse settings that a provider's SDK would drop without a word.
+
+    Raises:
+        ModelOff: If there are any.
+    """
+    dropped: frozenset[str] = getattr(opened, "unsupported_settings", frozenset())
+    given = any(value is not None for value in settings.parameters.values())
+    for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
+        if used and field in dropped:
+            keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
+            raise ModelOff(f"{name}: its provider's client sends no fields of one's own ({keys})")
 
 
 def _heard(future: "asyncio.Future[Asked]") -> None:

@@ -12,7 +12,7 @@ MOST_TOKENS = 10_000_000
 """Of one request, several times what any model takes; a provider that counts more miscounts."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request: everything that could change its answer, and nothing else.
 
     No secret is in it and no time limit: neither changes what a model says.
@@ -26,12 +26,18 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         turns: What the user said after it, the model, the user, …: one text, or three when a malformed
             answer is sent back.
         schema: JSON schema of the answer.
-        output: Whether the provider is asked for that schema, or for a call of a tool that takes it.
-        temperature: 0 or more.
+        output: Whether the provider is asked for that schema, or for a call of a tool that takes it, or
+            whether the instructions ask for it in words.
+        temperature: 0 or more; None sends none.
         seed: For providers that take one.
         max_tokens: Most tokens of the answer.
+        limit: The name that ``max_tokens`` is sent by: the usual one for the model (empty), or this one, or
+            that it is not sent at all.
         top_logprobs: Alternatives of each token that are asked for, where they can be had; 0 for none.
         sample: Index of the answer among several to the same question, so that they stay independent.
+        reasoning_effort: As the suite has it, or None.
+        body: Further fields of the request.
+        headers: Further headers as the suite writes them: variables stand for secrets.
     """
 
     provider: str
@@ -41,12 +47,30 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     case: str = ""
     turns: tuple[str, ...]
     schema: dict[str, Any]
-    output: Literal["native", "tool"]
-    temperature: float
+    output: Literal["native", "tool", "prompted"]
+    temperature: float | None
     seed: int | None
     max_tokens: int
     top_logprobs: int
     sample: int
+    limit: Literal["", "max_tokens", "max_completion_tokens", "none"] = ""
+    reasoning_effort: str | None = None
+    body: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the request parameters that it sends, which a server may refuse."""
+        sent = {
+            "temperature": self.temperature is not None,
+            "seed": self.seed is not None,
+            "logprobs": self.top_logprobs > 0,
+            "response_format": self.output == "native",
+            "tools": self.output == "tool",
+            "reasoning_effort": self.reasoning_effort is not None,
+            "max_tokens": self.limit != "none",
+        }
+        return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
 
     def key(self) -> str:
         """What its answer is kept under: a hash of every field, 64 hexadecimal digits."""

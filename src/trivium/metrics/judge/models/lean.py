@@ -3,7 +3,7 @@
 import asyncio
 import urllib.request
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -15,6 +15,7 @@ from trivium.metrics.judge.models.shape import Shape, Shaping, Tap, address_of
 from trivium.metrics.judge.models.trouble import Trouble
 from trivium.metrics.judge.models.usual import Left, UsualClient, unheard
 from trivium.metrics.judge.models.wire import chat_reply, message_reply
+from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:
     import ssl
@@ -45,11 +46,15 @@ OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
 """Headers that what an error means depends on."""
 
 
-def lean_client(name: str) -> "LeanClient | None":
+def lean_client(
+    name: str, server: ServerSettings | None = None, headers: Mapping[str, str] | None = None
+) -> "LeanClient | None":
     """A lean client for a model, or None where it has to be asked the usual way.
 
     Args:
         name: Its PydanticAI name.
+        server: Where it is asked, if not where the environment says.
+        headers: Added to each request.
 
     Raises:
         ModelOff: If it cannot be used.
@@ -58,7 +63,7 @@ def lean_client(name: str) -> "LeanClient | None":
     if prefix not in SPOKEN:
         return None
     tap = Tap()
-    model = open_model(name, over=tap.client)
+    model = open_model(name, over=tap.client, server=server)
     if type(model) not in _shaped(prefix):
         return None
     proxy = proxy_of(str(model.base_url))
@@ -67,7 +72,11 @@ def lean_client(name: str) -> "LeanClient | None":
     if urlsplit(str(model.base_url)).username is not None:
         return None  # which goes in place of the key, as the SDK's client has it
     read = message_reply if prefix == "anthropic" else chat_reply
-    return LeanClient(model, Shaping(model, tap), lambda: UsualClient(open_model(name)), read, proxy)
+
+    def usual() -> UsualClient:
+        return UsualClient(open_model(name, server=server), headers)
+
+    return LeanClient(model, Shaping(model, tap, headers), usual, read, proxy)
 
 
 def _shaped(prefix: str) -> "tuple[type[Model], ...]":
@@ -137,7 +146,7 @@ class LeanClient:
             reply = self._read(answer)
             if reply is not None and not (self._screens and "\u200d" in reply.text):
                 return reply
-            if reply is None and (trouble := error_within(call.model, answer)) is not None:
+            if reply is None and (trouble := error_within(call, answer)) is not None:
                 raise trouble
         return await self._read_once(call, status, headers, answer)
 

@@ -5,6 +5,7 @@ import logging
 import math
 import random
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -15,7 +16,7 @@ from trivium.metrics.judge.models.call import Call, Reply
 from trivium.metrics.judge.models.patience import PATIENCE, Patience, Tries
 from trivium.metrics.judge.models.rate.limiter import MOST_IN_FLIGHT, Limiter
 from trivium.metrics.judge.models.rate.verdicts import Sent
-from trivium.metrics.judge.models.trouble import GivenUp, Trouble
+from trivium.metrics.judge.models.trouble import GivenUp, ParameterRefused, Trouble
 from trivium.metrics.judge.models.usual import Client
 from trivium.metrics.judge.spending.purse import Purse
 
@@ -74,6 +75,7 @@ class Line:
         name: The model's, as the suite has it.
         time_limit: Seconds from now after which nothing is asked any more, nor waited for; None for no limit.
         patience: How long a failing provider is tried.
+        outdated: Says of a call that waited for its turn which parameter of it was refused since, if any was.
         answers: Where every reply is kept; while that is behind, no further request goes out.
     """
 
@@ -88,8 +90,10 @@ class Line:
         time_limit: float | None = None,
         patience: Patience = PATIENCE,
         answers: Answers | None = None,
+        outdated: Callable[[Call], str | None] = lambda _: None,
     ) -> None:
         self.client = client
+        self.outdated = outdated
         self._purse = purse
         self._timeout = timeout
         self._name = name
@@ -145,6 +149,8 @@ class Line:
                 except Trouble as trouble:
                     requests += flight.requests
                     self._note(trouble, mark, first=not tries)
+                    if trouble.refused is not None:
+                        raise ParameterRefused(str(trouble), trouble.refused) from None
                     if trouble.kind == "final":
                         raise GivenUp(str(trouble)) from None
                     self._note_wait(trouble)
@@ -206,6 +212,11 @@ class Line:
         if (closed := self._closed()) is not None:
             self._over(sent, "failed", None)
             raise Trouble(closed, kind="final", sent=False)
+        if (parameter := self.outdated(call)) is not None:
+            self._over(sent, "failed", None)
+            raise Trouble(
+                f"{call.model}: {parameter} is refused", kind="final", sent=False, refused=parameter
+            )
         ended: Literal["answered", "failed", "late"] = "failed"
         refused: Trouble | None = None
         try:
@@ -360,9 +371,14 @@ class Line:
         enough = self._patience.unusable if self._answered else self._patience.never_unusable
         if trouble.maybe_one_text and not self._answered:
             enough += 2
-        if self._unusable >= enough and self._dead_until != math.inf:
-            self._dead_until, self._dead_of = math.inf, str(trouble)
-            log.warning("the judge %s is off: %s", self._name, trouble)
+        if self._unusable >= enough:
+            self.turn_off(str(trouble))
+
+    def turn_off(self, why: str) -> None:
+        """Ask nothing any more."""
+        if self._dead_until != math.inf:
+            self._dead_until, self._dead_of = math.inf, why
+            log.warning("the judge %s is off: %s", self._name, why)
             self._wake_all()
 
     def _note_wait(self, trouble: Trouble) -> None:

@@ -1,11 +1,16 @@
 """Opening a language model by its PydanticAI name, and saying in one line why it cannot be had."""
 
 import os
+import re
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from trivium.errors import MissingExtra, suggest
 from trivium.masking import mask
+from trivium.suites.judge_checking import VARIABLE
+from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,7 +30,9 @@ class ModelOff(Exception):
     """A model cannot be used; the text says why, in one line."""
 
 
-def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model":
+def open_model(
+    name: str, *, over: "httpx2.AsyncClient | None" = None, server: ServerSettings | None = None
+) -> "Model":
     """A model ready to be asked, in the event loop that runs.
 
     ``openai:…`` is spoken to by chat completions, which every OpenAI-compatible server knows and which give
@@ -36,6 +43,7 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
         name: Its PydanticAI name.
         over: What its provider's SDK has in place of connections of its own. (Connections that are not used
             would still cost 20 to 60 ms: reading the certificates that are trusted.)
+        server: Where it is asked, if not where the environment says.
 
     Raises:
         ModelOff: If the extra, the key or the name is missing or wrong.
@@ -45,23 +53,21 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
-        from pydantic_ai.providers import infer_provider_class
     except ImportError:
         raise ModelOff(str(MissingExtra("judge", "a judge"))) from None
-    if keys and not any(os.environ.get(key) for key in keys):
+    base_url = expanded(server.base_url) if server is not None and server.base_url is not None else None
+    if keys and base_url is None and not any(os.environ.get(key) for key in keys):
         raise ModelOff(f"{keys[0]} is not set, which {name} needs")
     if keys and not _can_be_sent(os.environ.get(keys[0], "")):
         raise ModelOff(f"{keys[0]} holds a line break or another character that no key can have")
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
-    def provided(called: str) -> "Provider[Any]":
-        kind: Any = infer_provider_class(called)
-        made: Provider[Any] = kind(http_client=over)
-        return made
-
     try:
-        return _with_address(infer_model(name) if over is None else infer_model(name, provided), name)
+        if over is None and base_url is None:
+            return _with_address(infer_model(name), name)
+        provided = partial(_provided, over=over, base_url=base_url)
+        return _with_address(infer_model(name, provided), name)
     except ModelOff:
         raise
     except (UserError, ImportError, ValueError) as error:
@@ -69,6 +75,24 @@ def open_model(name: str, *, over: "httpx2.AsyncClient | None" = None) -> "Model
         raise ModelOff(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
         raise ModelOff(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
+
+
+def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str | None) -> "Provider[Any]":
+    """A provider with connections or a base URL of one's own."""
+    from pydantic_ai.providers import infer_provider_class
+
+    kind: Any = infer_provider_class(called)
+    options: dict[str, Any] = {} if over is None else {"http_client": over}
+    if base_url is not None:
+        known = signature(kind.__init__).parameters
+        place = next((each for each in ("base_url", "azure_endpoint") if each in known), None)
+        if place is None:
+            raise ModelOff(f"{called} has no base URL that judge.servers could set")
+        options[place] = base_url
+        if called == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
+            options["api_key"] = "api-key-not-set"  # as PydanticAI has it for OpenAI's client
+    made: Provider[Any] = kind(**options)
+    return made
 
 
 def _can_be_sent(value: str) -> bool:
@@ -100,13 +124,31 @@ def _no_such(name: str) -> str:
     return f'no provider is called "{provider}".{suggest(provider, known | KEYS.keys())}'
 
 
-def where(name: str) -> str:
+def expanded(text: str) -> str:
+    """A text of a suite with environment variables in place of ``${NAME}``.
+
+    Raises:
+        ModelOff: If one is not set.
+    """
+
+    def value(found: "re.Match[str]") -> str:
+        given = os.environ.get(found[1])
+        if not given:
+            raise ModelOff(f"{found[1]} is not set, which judge.servers names")
+        if not _can_be_sent(given):
+            raise ModelOff(f"{found[1]} holds a line break or another character that cannot be sent")
+        return given
+
+    return VARIABLE.sub(value, text)
+
+
+def where(name: str, server: ServerSettings | None = None) -> str:
     """The address that a model is asked at.
 
     Raises:
         ModelOff: If it cannot be used.
     """
-    return mask(str(open_model(name).base_url))
+    return mask(str(open_model(name, server=server).base_url))
 
 
 def why_off(name: str) -> str | None:

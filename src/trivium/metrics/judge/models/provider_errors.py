@@ -1,11 +1,13 @@
 """Reads a provider's error: its own words, what another try would do, and what may be billed for it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trivium.metrics.judge.models.call import Call
 from trivium.metrics.judge.models.trouble import Kind, Trouble
 
 if TYPE_CHECKING:
@@ -42,6 +44,29 @@ _STATUS_OF = {
 }
 """Status that a type or code of an error stands for, where the error comes with status 200."""
 
+_REFUSING = frozenset({400, 403, 404, 422, 500, 501})
+"""Statuses by which servers refuse a parameter; some gateways make a 500 of it."""
+
+_REFUSAL = re.compile(
+    r"unsupported|not (?:yet )?(?:be )?(?:supported|permitted|allowed|available|accepted|recognized|enabled)"
+    r"|n[o']t support|unknown (?:name|parameter|field|argument)|unrecognized|unexpected (?:keyword|field)"
+    r"|extra inputs|extra_forbidden|is deprecated|only the default|unavailable now|enabled only|cannot both"
+    r"|requires --|must be '(?:text|json_object)'|invalid parameter",
+    re.IGNORECASE,
+)
+
+_CALLED = {
+    "temperature": "temperature",
+    "seed": "seed",
+    "logprobs": r"top_?logprobs|logprobs|log probabilities",
+    "max_tokens": "max_tokens|max_completion_tokens|max_output_tokens",
+    "response_format": r"response_?format(?:\.\w+)*|response format|json_?schema|json schema"
+    r"|output_config(?:\.\w+)*|output_?format|output format|structured outputs?|text\.format|guided_json",
+    "tools": r"tool_choice|tools?|tool choice|tool use|tool calling|function calling|functions",
+    "reasoning_effort": r"reasoning_effort|reasoning(?:\.effort)?|thinking",
+}
+"""What servers call the parameters that judges send."""
+
 _NO_SUCH_MODEL = re.compile(
     r"not a valid model|invalid model name|unknown model|model_not_found"
     r"|model\b[^.]{0,80}\b(?:does not exist|not found|is not available)",
@@ -51,11 +76,11 @@ _NO_SUCH_MODEL = re.compile(
 _WORDS_CHARS = 250
 
 
-def error_of(model: str, error: "ModelAPIError") -> Trouble:
+def error_of(call: Call, error: "ModelAPIError") -> Trouble:
     """What an error of PydanticAI's says, in the provider's own words.
 
     Args:
-        model: The provider's name of the model, for the message.
+        call: What was asked.
         error: The error.
     """
     from pydantic_ai import exceptions
@@ -64,8 +89,11 @@ def error_of(model: str, error: "ModelAPIError") -> Trouble:
     body = getattr(error, "body", None)
     words = words_of(body) or ("" if status is not None else str(error))
     quota = isinstance(error, exceptions.ModelQuotaExceededError)
+    refused = None if quota else refused_parameter(call.parameters, status, body, words)
+    if refused is not None:
+        return Trouble(_message(call.model, status, words), kind="final", refused=refused)
     return Trouble(
-        _message(model, status, words),
+        _message(call.model, status, words),
         kind=_kind(error, status, quota=quota),
         retry_after=getattr(error, "retry_after", None),
         billed=_may_be_billed(error, status),
@@ -74,7 +102,7 @@ def error_of(model: str, error: "ModelAPIError") -> Trouble:
     )
 
 
-def error_within(model: str, body: bytes) -> Trouble | None:
+def error_within(call: Call, body: bytes) -> Trouble | None:
     """The error that the body of a 200 holds in place of an answer, as gateways send it; None without one."""
     try:
         decoded = msgspec.json.decode(body)
@@ -92,7 +120,36 @@ def error_within(model: str, body: bytes) -> Trouble | None:
         kind = "limited"
     elif status is not None and status < 500 and status not in PASSING:
         kind = "final"
-    return Trouble(_message(model, status, words), kind=kind, billed=True, same_for_all=same_for_all)
+    refused = refused_parameter(call.parameters, status, error, words)
+    if refused is not None:
+        return Trouble(_message(call.model, status, words), kind="final", billed=True, refused=refused)
+    return Trouble(_message(call.model, status, words), kind=kind, billed=True, same_for_all=same_for_all)
+
+
+def refused_parameter(sent: Collection[str], status: int | None, body: Any, words: str) -> str | None:
+    """The parameter of a request that an error says is not supported, or None where it says no such thing.
+
+    Args:
+        sent: Parameters of the request.
+        status: Of the error.
+        body: Of the error.
+        words: What it says.
+    """
+    if status not in _REFUSING or not _REFUSAL.search(words):
+        return None
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    named = inner.get("param") if isinstance(inner, Mapping) else None
+    # The field that the provider names goes before its words, which may name others ("use … instead").
+    text = named if isinstance(named, str) and named not in ("", "None") else words
+    found = [(match.start(), name) for name in sent if (match := _pattern(name).search(text)) is not None]
+    return min(found)[1] if found else None
+
+
+@cache
+def _pattern(parameter: str) -> re.Pattern[str]:
+    """What a parameter is called in errors."""
+    names = _CALLED.get(parameter, re.escape(parameter))
+    return re.compile(rf"(?<![a-z0-9_])(?:{names})(?![a-z0-9_])", re.IGNORECASE)
 
 
 def words_of(body: Any) -> str:

@@ -76,10 +76,12 @@ class Shaping:
     Args:
         model: Opened over ``tap``.
         tap: What it has in place of a connection.
+        headers: Added to each request.
     """
 
-    def __init__(self, model: "Model", tap: "Tap") -> None:
+    def __init__(self, model: "Model", tap: "Tap", headers: Mapping[str, str] | None = None) -> None:
         self._model = model
+        self._headers = headers or {}
         self._tap = tap
         self._one_at_a_time = asyncio.Lock()
         self._shapes: dict[tuple[Any, ...], Shape] = {}
@@ -90,9 +92,10 @@ class Shaping:
         Raises:
             Trouble: If PydanticAI refuses to send it.
         """
-        schema = msgspec.json.encode(call.schema)
+        schema = msgspec.json.encode([call.schema, call.body])
         settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
-        key = (schema, call.output, settings, len(call.turns))
+        others = (call.output, call.limit, call.reasoning_effort)
+        key = (schema, settings, others, len(call.turns))
         if key not in self._shapes:
             async with self._one_at_a_time:
                 if key not in self._shapes:  # others may have waited for the same
@@ -115,7 +118,7 @@ class Shaping:
         async with self._one_at_a_time:
             self._tap.answer = httpx2.Response(status, headers=kept, content=body)
             try:
-                return await respond(self._model, call)
+                return await respond(self._model, call, self._headers)
             finally:
                 self._tap.answer = None
 
@@ -138,7 +141,7 @@ class Shaping:
     async def _captured(self, call: Call) -> "httpx2.Request":
         self._tap.taken.clear()
         try:
-            await respond(self._model, call)
+            await respond(self._model, call, self._headers)
         except Trouble:
             if not self._tap.taken:
                 raise

@@ -20,6 +20,7 @@ class Trouble(Exception):
         sent: Whether there was a request at all.
         same_for_all: Whether every other request to the model would meet the same: the key, the account or
             the model is what is wrong.
+        refused: The parameter of the request that the server does not take, or None.
         maybe_one_text: Whether that is not certain: a firewall may turn away one text alone.
     """
 
@@ -33,6 +34,7 @@ class Trouble(Exception):
         sent: bool = True,
         same_for_all: bool = False,
         maybe_one_text: bool = False,
+        refused: str | None = None,
     ) -> None:
         super().__init__(mask(" ".join(why.split()))[:REASON_CHARS])
         self.kind = kind
@@ -41,6 +43,7 @@ class Trouble(Exception):
         self.sent = sent
         self.same_for_all = same_for_all
         self.maybe_one_text = maybe_one_text
+        self.refused = refused
 
     def again(self) -> "Trouble":
         """The same trouble with another request."""
@@ -52,8 +55,21 @@ class Trouble(Exception):
             sent=self.sent,
             same_for_all=self.same_for_all,
             maybe_one_text=self.maybe_one_text,
+            refused=self.refused,
         )
 
 
 class GivenUp(Exception):
     """A model gave no usable answer; the text says why, in one line."""
+
+
+class ParameterRefused(GivenUp):
+    """A model's server does not take a parameter of the request.
+
+    Attributes:
+        parameter: Which, by the name that :attr:`Call.parameters` has for it.
+    """
+
+    def __init__(self, why: str, parameter: str) -> None:
+        super().__init__(why)
+        self.parameter = parameter

@@ -1,7 +1,7 @@
 """UsualClient: asks a model through PydanticAI, which is the way to every provider."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,7 @@ from trivium.metrics.judge.models.trouble import Trouble
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models.openai import OpenAIChatModelSettings
     from pydantic_ai.settings import ModelSettings
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,12 @@ class UsualClient:
 
     Args:
         model: Opened; its connections end with the client.
+        headers: Added to each request.
     """
 
-    def __init__(self, model: "Model") -> None:
+    def __init__(self, model: "Model", headers: Mapping[str, str] | None = None) -> None:
         self._model = model
+        self._headers = headers or {}
         self._stack = AsyncExitStack()
         self._entered = False
 
@@ -63,15 +66,20 @@ class UsualClient:
             await self._stack.enter_async_context(self._model)  # which counts: once more does no harm
             self._entered = True
         left()
-        return await respond(self._model, call)
+        return await respond(self._model, call, self._headers)
 
     async def close(self) -> None:
         """See :meth:`Client.close`."""
         await self._stack.aclose()
 
 
-async def respond(model: "Model", call: Call) -> Reply:
+async def respond(model: "Model", call: Call, headers: Mapping[str, str]) -> Reply:
     """What a model replies to a call, its cost still unknown.
+
+    Args:
+        model: Opened.
+        call: What is asked.
+        headers: Added to the request.
 
     Raises:
         Trouble: If it does not.
@@ -83,12 +91,12 @@ async def respond(model: "Model", call: Call) -> Reply:
         response = await model_request(
             model,
             _messages(call),
-            model_settings=_settings(model, call),
+            model_settings=_settings(model, call, headers),
             model_request_parameters=_parameters(call),
         )
         return _reply(response)
     except ModelAPIError as error:
-        raise error_of(call.model, error) from None
+        raise error_of(call, error) from None
     except UserError as error:  # raised before anything is sent
         raise Trouble(f"{call.model}: {error}", kind="final") from None
     except Exception as error:  # what a 200 without an answer in it may do to a reader, nobody can list
@@ -154,8 +162,15 @@ def _messages(call: Call) -> "list[ModelMessage]":
     return messages
 
 
-def thinks(model: "Model") -> bool:
-    """Whether a model reasons before it answers, unless it is told not to."""
+def thinks(model: "Model", effort: str | None = None) -> bool:
+    """Whether a model reasons before it answers.
+
+    Args:
+        model: Opened.
+        effort: How much it is told to, or None where it is told nothing.
+    """
+    if effort is not None:
+        return effort != "none"
     profile: Any = model.profile
     by_default = profile.get("thinking_always_enabled") or profile.get("thinking_enabled_by_default")
     must = profile.get("openai_supports_reasoning") and not profile.get(
@@ -164,21 +179,40 @@ def thinks(model: "Model") -> bool:
     return bool(by_default or must)
 
 
-def _settings(model: "Model", call: Call) -> "ModelSettings":
+def _settings(model: "Model", call: Call, headers: Mapping[str, str]) -> "ModelSettings":
     from pydantic_ai.models.openai import OpenAIChatModelSettings
 
-    profile: Any = model.profile
     settings = OpenAIChatModelSettings(
-        max_tokens=call.max_tokens,
         timeout=REQUEST_TIMEOUT,
         max_retries=0,  # retries are ours: a second policy below would multiply them
     )
+    body = dict(call.body)
+    if call.limit == "":
+        settings["max_tokens"] = call.max_tokens
+    elif call.limit != "none":
+        body.setdefault(call.limit, call.max_tokens)
+    if body:
+        settings["extra_body"] = body
+    if headers:
+        settings["extra_headers"] = dict(headers)
     if call.seed is not None:
         settings["seed"] = call.seed
-    reasons = profile.get("openai_supports_reasoning") and thinks(model)
+    if (effort := call.reasoning_effort) is not None:
+        given: dict[str, Any] = {"thinking": False if effort == "none" else effort}
+        if "openai" in type(model).__module__:
+            given = {"openai_reasoning_effort": effort}  # as it is, whatever the model is called
+        settings.update(given)  # type: ignore[typeddict-item]
+    return _with_sampling(settings, model, call)
+
+
+def _with_sampling(settings: "OpenAIChatModelSettings", model: "Model", call: Call) -> "ModelSettings":
+    """The settings and those of sampling, for a model that takes them."""
+    profile: Any = model.profile
+    reasons = profile.get("openai_supports_reasoning") and thinks(model, call.reasoning_effort)
     if reasons or profile.get("anthropic_disallows_sampling_settings"):
         return settings  # PydanticAI would leave the others out too, with a warning for each
-    settings["temperature"] = call.temperature
+    if call.temperature is not None:
+        settings["temperature"] = call.temperature
     if call.top_logprobs:
         settings["openai_logprobs"] = True
         settings["openai_top_logprobs"] = call.top_logprobs
@@ -193,6 +227,8 @@ def _parameters(call: Call) -> "ModelRequestParameters":
     if call.output == "native":
         output = OutputObjectDefinition(json_schema=call.schema, name="judgement", strict=True)
         return ModelRequestParameters(output_mode="native", output_object=output)
+    if call.output == "prompted":
+        return ModelRequestParameters(output_mode="text")
     tool = ToolDefinition(
         name="judgement",
         parameters_json_schema=call.schema,
