@@ -58,6 +58,9 @@ def run_command(arguments: list[str]) -> int:
     except SystemExit:
         # Click's answer when the reader of our output left (`| head`): nothing is wrong.
         return 0
+    except MemoryError:
+        click.echo("Error: this machine has not enough memory for what was to be read or computed", err=True)
+        return WRONG_INPUT
     except Exception as error:
         from trivium.errors import TriviumError
 

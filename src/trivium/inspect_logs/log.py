@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trivium.bounds import TOO_MANY_VALUES, holds_too_many_values
 from trivium.errors import Problem, TraceError
 from trivium.inspect_logs.archive import Archive
 
@@ -127,8 +128,10 @@ def decode_json(content: bytes, *, source: str, where: str) -> Any:
     """A JSON value; NaN and Infinity, which Inspect writes for what was not scored, are read.
 
     Raises:
-        TraceError: If it is none.
+        TraceError: If it is none, or holds too many values.
     """
+    if holds_too_many_values(content):
+        raise TraceError(source, Problem(where, TOO_MANY_VALUES))
     try:
         return msgspec.json.decode(content)
     except RecursionError as error:

@@ -60,9 +60,27 @@ def _plain(value: Any, source: str, where: str) -> Any:
         raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
 
 
+class _Mistakes:
+    """The first mistakes of a trace, and the number of the others: there may be millions."""
+
+    def __init__(self) -> None:
+        self.shown: list[Problem] = []
+        self.left_out = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.shown) == MOST_PROBLEMS
+
+    def append(self, mistake: Problem) -> None:
+        if self.is_full:
+            self.left_out += 1
+        else:
+            self.shown.append(mistake)
+
+
 def _carefully(value: Any, source: str, where: str) -> Trace:
     """Reads piece by piece: numbers as ids become text, and all mistakes are found."""
-    mistakes: list[Problem] = []
+    mistakes = _Mistakes()
     if not isinstance(value, dict):
         raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
     fields: dict[str, Any] = {}
@@ -79,14 +97,13 @@ def _carefully(value: Any, source: str, where: str) -> Trace:
         else:
             known = Trace.__struct_fields__
             mistakes.append(Problem(path, f"no such key in a trace.{suggest(str(key), known)}"))
-    if mistakes:
-        shown = mistakes[:MOST_PROBLEMS]
-        raise TraceError(source, shown, left_out=len(mistakes) - len(shown))
+    if mistakes.shown:
+        raise TraceError(source, mistakes.shown, left_out=mistakes.left_out)
     return Trace(**fields)
 
 
 def _records(
-    part: Any, record: type[msgspec.Struct], path: str, mistakes: list[Problem]
+    part: Any, record: type[msgspec.Struct], path: str, mistakes: "_Mistakes"
 ) -> tuple[msgspec.Struct, ...]:
     if not isinstance(part, list | tuple):
         mistakes.append(Problem(path, f"expected a list, found {_kind(part)}"))
@@ -98,7 +115,10 @@ def _records(
         try:
             made.append(msgspec.convert(item, record))
         except msgspec.ValidationError as error:
-            mistakes.append(_mistake(str(error), item, record, f"{path}[{index}]"))
+            if mistakes.is_full:
+                mistakes.left_out += 1
+            else:
+                mistakes.append(_mistake(str(error), item, record, f"{path}[{index}]"))
     return tuple(made)
 
 

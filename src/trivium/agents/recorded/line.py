@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.entering import attempt_of
+from trivium.bounds import TOO_MANY_VALUES, holds_too_many_values
 from trivium.errors import InputError, OutputsError, Problem, TraceError
 from trivium.suites.case import Id
 from trivium.suites.door import clean
@@ -108,7 +109,7 @@ def lines_of(
     """Number, start and bytes of every line that is not blank.
 
     Raises:
-        InputError: As ``error``, at a line that is too long to be held.
+        InputError: As ``error``, at a line that is too long to be held, or holds too many values.
     """
     start, number = 0, 0
     while line := file.readline(LONGEST_LINE + 1):
@@ -116,6 +117,8 @@ def lines_of(
         if len(line) > LONGEST_LINE:
             what = f"is longer than {LONGEST_LINE:,} bytes: one record a line"
             raise error(source, Problem(f"line {number}", what))
+        if holds_too_many_values(line):
+            raise error(source, Problem(f"line {number}", TOO_MANY_VALUES))
         mark = len(_BOM) if not start and line.startswith(_BOM) else 0
         text = line[mark:]
         if text and not text.isspace():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
+from trivium.bounds import TOO_MANY_VALUES, holds_too_many_values
 from trivium.errors import Problem, SuiteError
 from trivium.suites.case import Case
 from trivium.suites.cases import CaseTuple
@@ -163,6 +164,8 @@ class CaseFile(Sequence[Case]):
             if len(line) > LONGEST_LINE:
                 where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
                 raise SuiteError(str(self.path), where)
+            if holds_too_many_values(line):
+                raise SuiteError(str(self.path), Problem(f"line {number}", TOO_MANY_VALUES))
             mark = len(_BOM) if not start and line.startswith(_BOM) else 0
             text = line[mark:]
             if text and not text.isspace():

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from trivium.bounds import TOO_MANY_VALUES, holds_too_many_values
 from trivium.errors import InputError, Problem, SuiteError
 
 LARGEST_DOCUMENT = 256 * 1024**2
@@ -48,7 +49,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
         Malformed: To be gathered with those of the other files.
     """
     try:
+        check_is_file(path)
         raw = parse_json(decode(path.read_bytes()))
+    except SuiteError as failure:
+        raise Malformed(str(path), failure.problems[0].what) from failure
     except OSError as failure:
         raise Malformed(str(path), f"cannot be read: {failure.strerror or failure}") from failure
     except Malformed as malformed:
@@ -62,12 +66,17 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def check_is_file(
     path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
 ) -> None:
-    """Raise a plain ``error`` unless there is such a file."""
+    """Raise a plain ``error`` unless there is such a file; a device or a pipe is none: it may never end."""
     try:
         if path.is_dir():
             raise error(str(path), f"is a folder: {expected}")
-        if path.exists():
+        if path.is_file():
             return
+        if path.exists():
+            what = (
+                "is no file but a device or a pipe, which may never end: save what it holds to a file first"
+            )
+            raise error(str(path), what)
         if path.is_symlink():
             raise error(str(path), f"is a link to {path.readlink()}, which is not there")
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -91,6 +100,8 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
         raw = path.read_bytes()
     except OSError as failure:
         raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    if path.suffix.lower() == ".json" and holds_too_many_values(raw):
+        raise error(str(path), TOO_MANY_VALUES)
     try:
         return decode(raw)
     except Malformed as malformed:

@@ -56,7 +56,13 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
 
 def read_path(path: str | Path, format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
     """As :func:`read_trace_file`, with the name of the format."""
-    path = Path(path)
+    try:
+        return _read_path(Path(path), format)
+    except MemoryError as error:
+        raise TraceError(str(path), "holds more than this machine has memory for") from error
+
+
+def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # noqa: A002
     source = str(path)
     if path.is_dir():
         return _read_folder(path)

@@ -13,11 +13,15 @@ from typing import IO, Any, cast
 
 import msgspec
 
+from trivium.bounds import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
 from trivium.errors import Problem, TraceError
 
 MAX_BYTES = 512 * 2**20
 """Largest trace file read: a trace of 50,000 spans has about 30 MB."""
 
+
+MAX_LINES = MAX_VALUES // 4
+"""Most lines of a file with a JSON value a line, each of which takes as much as four values."""
 
 HEAD_BYTES = 2**16
 """How much of a file is looked at to find out its format."""
@@ -50,24 +54,26 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     try:
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
-            content = b"" if size > max_bytes else _bounded(file, max_bytes)
+            content = None if size > max_bytes else _bounded(file, max_bytes)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TraceError(str(path), f"no gzip that can be read: {error}") from error
     except OSError as error:
         raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
-    if max(size, len(content)) > max_bytes:
-        what = f"holds {max(size, len(content)):,} bytes or more; at most {max_bytes:,} are read"
+    if content is None:
+        what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"
         raise TraceError(str(path), what)
     return content
 
 
-def _bounded(file: IO[bytes], max_bytes: int) -> bytes:
-    """All that is in a file, or a little more than the most that is read; it may unpack to any size."""
+def _bounded(file: IO[bytes], max_bytes: int) -> bytes | None:
+    """All that is in a file, or None when it is more than is read; it may unpack to any size."""
     parts: list[bytes] = []
     held = 0
-    while held <= max_bytes and (part := file.read(_AT_ONCE)):
+    while part := file.read(_AT_ONCE):
         parts.append(part)
         held += len(part)
+        if held > max_bytes:
+            return None
     return b"".join(parts) if len(parts) != 1 else parts[0]
 
 
@@ -89,9 +95,9 @@ def head_of(path: Path) -> bytes:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The file, read through gzip where it starts as such."""
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe may take for ever
+        raise TraceError(str(path), "is no file: a device or a pipe may never end")
     with path.open("rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise TraceError(str(path), "is no file: a device or a pipe may never end")
         start = file.read(len(_GZIP))
         file.seek(0)
         if start != _GZIP:
@@ -105,9 +111,11 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
     """The JSON values of a text: the whole of it is one, or each line is.
 
     Raises:
-        TraceError: If it is no UTF-8 or no JSON; a broken line is named by its number.
+        TraceError: If it is no UTF-8 or no JSON, or holds too many values; a broken line is named by its
+            number.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
+    check_values(content, source=source)
     try:
         return [msgspec.json.decode(content)]
     except UnicodeDecodeError as error:
@@ -115,10 +123,20 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
     except RecursionError as error:
         raise TraceError(source, "nested too deep to be read") from error
     except msgspec.DecodeError as whole:
+        if content.count(b"\n") > MAX_LINES:
+            raise TraceError(
+                source, f"holds more than {MAX_LINES:,} lines, the most that are read"
+            ) from whole
         lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
         if len(lines) > 1 and is_value(lines[0][1]):
             return [_value(line, f"line {number}", source) for number, line in lines]
         return [_lenient(content, "", source, whole)]
+
+
+def check_values(content: bytes, *, source: str) -> None:
+    """Raise TraceError when a JSON text holds more values than are read."""
+    if holds_too_many_values(content):
+        raise TraceError(source, TOO_MANY_VALUES)
 
 
 def is_value(line: bytes) -> bool:

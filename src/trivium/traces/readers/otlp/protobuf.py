@@ -16,6 +16,14 @@ _PREFIX = 4
 """Bytes of the length that the collector's file exporter writes, most significant first."""
 _FAILED = 2
 
+MAX_MESSAGES = 1_000_000
+"""Most messages of a stream, and most spans of a file."""
+MAX_MESSAGE_BYTES = 64 * 2**20
+"""Largest message; the collector takes at most 20 MiB. In memory it may take 15 times as much."""
+_SHORT = bytes(range(4))
+_MOST_SHORT = 4 * 2**20
+"""Most bytes of one message below 4, each of which may be the length of a message that takes 100 bytes."""
+
 
 def is_protobuf(head: bytes) -> bool:
     """Whether bytes start as a request, or as a stream of them."""
@@ -27,7 +35,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
 
     Raises:
         MissingExtra: If the protobuf messages are not installed.
-        TraceError: If it is cut off or no such messages.
+        TraceError: If it is cut off, no such messages, or larger than what is read.
     """
     try:
         from google.protobuf.message import DecodeError
@@ -35,12 +43,19 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     except ImportError:
         raise MissingExtra("otel", "reading OTLP in protobuf") from None
     spans: list[RecordedSpan] = []
+    number = 0
     for where, message in _messages(content, source):
+        _check_size(message, where, source)
         try:
             data = TracesData.FromString(message)
         except DecodeError as error:
+            if "alloc failed" in str(error):
+                raise MemoryError from error
             what = f"no OTLP protobuf that can be read: {error}"
             raise TraceError(source, Problem(where, what)) from error
+        number += sum(len(scope.spans) for resource in data.resource_spans for scope in resource.scope_spans)
+        if number > MAX_MESSAGES:
+            raise TraceError(source, f"holds more than {MAX_MESSAGES:,} spans, the most that are read")
         spans += [
             _recorded(span)
             for resource in data.resource_spans
@@ -53,6 +68,15 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
     return spans
 
 
+def _check_size(message: bytes, where: str, source: str) -> None:
+    if len(message) > MAX_MESSAGE_BYTES:
+        what = f"is of {len(message):,} bytes; at most {MAX_MESSAGE_BYTES:,} are read of one"
+        raise TraceError(source, Problem(where or "the message", what))
+    if len(message) > _MOST_SHORT and len(message) - len(message.translate(None, _SHORT)) > _MOST_SHORT:
+        what = f"holds more than {_MOST_SHORT:,} messages that are empty or nearly so"
+        raise TraceError(source, Problem(where or "the message", what))
+
+
 def _messages(content: bytes, source: str) -> Iterator[tuple[str, bytes]]:
     if _starts_request(content, 0):
         yield "", content
@@ -61,6 +85,8 @@ def _messages(content: bytes, source: str) -> Iterator[tuple[str, bytes]]:
     at = number = 0
     while at < len(content):
         number += 1
+        if number > MAX_MESSAGES:
+            raise TraceError(source, f"holds more than {MAX_MESSAGES:,} messages, the most that are read")
         length, at = _fixed(content, at) if fixed else _varint(content, at)
         if at + length > len(content):
             missing = at + length - len(content)

@@ -10,7 +10,7 @@ import msgspec
 
 from trivium.traces.opentelemetry.recorded import RecordedSpan
 from trivium.traces.opentelemetry.wanted import MEANINGS
-from trivium.traces.readers.documents import parse_documents
+from trivium.traces.readers.documents import check_values, parse_documents
 from trivium.traces.readers.otlp.leniently import spans_leniently
 from trivium.traces.readers.otlp.values import LATEST, any_value
 
@@ -82,9 +82,10 @@ def spans_of_json(content: bytes, *, source: str) -> list[RecordedSpan]:
     """The spans of one export request, or of one a line.
 
     Raises:
-        TraceError: If it is no UTF-8, no JSON, or no export request.
+        TraceError: If it is no UTF-8, no JSON, or no export request, or holds too many values.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
+    check_values(content, source=source)
     try:
         return _quickly(content)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, _Odd):
