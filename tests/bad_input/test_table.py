@@ -18,7 +18,7 @@ WRONG = {
     "duplicate ids": Row(
         {"bad.jsonl": CASE + "\n" + CASE},
         "score bad.jsonl --outputs good.jsonl",
-        ('bad.jsonl: line 3: id "1" stands already in line 1',),
+        ('bad.jsonl: line 3: duplicate id "1" (first in line 1)',),
     ),
     "no suite": Row(
         {},
@@ -99,7 +99,7 @@ WRONG = {
     # the outputs
     "no output": outputs("\n\n", "holds no output"),
     "unknown case": outputs('{"case": "2", "output": ""}', 'line 1: the suite has no case "2"'),
-    "output twice": outputs(OUTPUT + OUTPUT, 'line 2: case "1", repeat 0 stands already in line 1'),
+    "output twice": outputs(OUTPUT + OUTPUT, 'line 2: duplicate of line 1: case "1", repeat 0'),
     "broken JSON in line 4711": outputs(
         "".join(f'{{"case": "1", "repeat": {i}}}\n' for i in range(4710)) + '{"case": ', "line 4711"
     ),

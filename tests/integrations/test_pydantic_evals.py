@@ -70,7 +70,7 @@ def test_inputs_that_are_objects_become_json():
         ("[]", 'a list "cases"'),
         ("cases: [{name: a}]", r'cases\[0\].*"inputs"'),
         ("cases: []", "no case"),
-        ("cases: [{name: a, inputs: 1}, {name: a, inputs: 2}]", "stands already"),
+        ("cases: [{name: a, inputs: 1}, {name: a, inputs: 2}]", "duplicate id"),
     ],
 )
 def test_a_file_that_is_none_is_refused(tmp_path, text, what):

@@ -34,7 +34,8 @@ BAD = {
     "no input": ("c.json", '[{"id": "1"}]', 'cases[0]: "input" is missing'),
     "wrong complexity": ("c.json", '[{"id": "1", "input": "q", "complexity": "hard"}]',
                          'cases[0].complexity: found the text "hard", expected "complex" or'),
-    "duplicate ids": ("c.json", f"[{CASE}, {CASE}]", 'c.json: cases[1]: id "1" stands already in cases[0]'),
+    "duplicate ids": ("c.json", f"[{CASE}, {CASE}]",
+                      'c.json: cases[1]: duplicate id "1" (first in cases[0])'),
     # settings
     "two ways": ("s.json", f'{{{CASES}, "success": {{"exact": true, "reward": 1}}}}',
                  "success: says exact and reward: expected one of metric, exact, regex, predicate, reward"),
@@ -105,7 +106,7 @@ BAD = {
     "line of a list": ("c.jsonl", "[1]", "line 1: found a list of 1, expected a mapping with keys id, input"),
     "line with mistakes": ("c.jsonl", '{"id": [], "inptu": 1}',
                            'line 1: unknown key "inptu". Did you mean "input"?'),
-    "ids twice": ("c.jsonl", f"{CASE}\n\n{CASE}", 'c.jsonl: line 3: id "1" stands already in line 1'),
+    "ids twice": ("c.jsonl", f"{CASE}\n\n{CASE}", 'c.jsonl: line 3: duplicate id "1" (first in line 1)'),
     # tables
     "empty table": ("c.csv", "", "c.csv: holds no case"),
     "table without rows": ("c.csv", "id,input\n", "c.csv: holds no case"),
@@ -113,8 +114,8 @@ BAD = {
                        'unknown column "refernces". Did you mean "references"?'),
     "wrong dots": ("c.csv", "id,input.text\n", 'unknown column "input.text"'),
     "column twice": ("c.csv", "id,id\n", 'the column "id" stands twice'),
-    "semicolons": ("c.csv", "id;input\n1;q\n", "c.csv: its cells stand between semicolons, expected commas"),
-    "tabs": ("c.csv", "id\tinput\n1\tq\n", "c.csv: its cells stand between tabs, expected commas"),
+    "semicolons": ("c.csv", "id;input\n1;q\n", "c.csv: uses ';' as separator, expected ','"),
+    "tabs": ("c.csv", "id\tinput\n1\tq\n", "c.csv: uses tabs as separator, expected ','"),
     "short row": ("c.csv", "id,input\n1,q\n2\n", "line 3: has 1 cells, expected 2 as in the first line"),
     "open quote": ("c.csv", 'id,input\n1,"q\n', "line 2: broken CSV: unexpected end of data"),
     "cell of no JSON": ("c.csv", "id,input,metadata\n1,q,{\n", "c.csv: line 2: metadata: broken JSON: "),
@@ -122,7 +123,7 @@ BAD = {
                            'c.csv: line 2: expect: unknown key "tool". Did you mean "tools"?'),
     "no cell": ("c.csv", "id,input\n1,\n", 'c.csv: line 2: "input" is missing'),
     "ids twice in rows": ("c.csv", 'id,input\n1,"a\nb"\n1,q\n',
-                          'c.csv: line 4: id "1" stands already in line 2'),
+                          'c.csv: line 4: duplicate id "1" (first in line 2)'),
     "no Parquet": ("c.parquet", "PAR1", "c.parquet: is no Parquet file that can be read"),
     # formats
     "unknown ending": ("c.txt", CASE,

@@ -202,7 +202,7 @@ def test_texts_are_cleaned_at_the_door():
     ("cases", "said"),
     [
         ([], "holds no case"),
-        ([case("1"), case("1")], r'cases\[1\]: id "1" stands already in cases\[0\]'),
+        ([case("1"), case("1")], r'cases\[1\]: duplicate id "1" \(first in cases\[0\]\)'),
         ([case("")], r"cases\[0\].id: found the text \"\", expected a text that is not empty"),
         ([Case(id="1", input=object())], r"cases\[0\]: is no JSON value"),
         (["text"], r'cases\[0\]: found the text "text", expected a mapping with keys id, input'),

@@ -18,6 +18,7 @@ def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False
         file=buffer,
         width=width,
         force_terminal=colour,
+        force_jupyter=False,  # inside a kernel Rich would display it instead of writing it here
         color_system="truecolor" if colour else None,
         highlight=False,
         legacy_windows=False,

@@ -1,11 +1,12 @@
 """A run as JUnit XML: every attempt a test, so that any CI shows it."""
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from trivium.metrics.score import Score, stands_in
 from trivium.reports import wording
@@ -14,7 +15,7 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 
 TEXT_CHARS = 4_000
-"""Longest reason that is kept."""
+"""Longest reason, input or output that is kept."""
 SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
 
@@ -38,8 +39,9 @@ def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iter
     """The run as JUnit XML, part by part, in memory that does not grow with the run.
 
     An attempt that failed is an ``error``, one that did not pass a ``failure``, one without a
-    verdict ``skipped``. Gates are a suite of their own, in which an inconclusive answer is
-    ``skipped`` with its reason; attempts that were due and are not there are one ``error``.
+    verdict ``skipped``; its scores, input and output stand in ``system-out``. Gates are a suite of
+    their own, in which an inconclusive answer is ``skipped`` with its reason; attempts that were due
+    and are not there are one ``error``.
     """
     counts: Counter[str] = Counter()
     total = 0.0
@@ -129,7 +131,8 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
     lines = "".join(f"{_xml(key)}: {value}&#10;" for key, value in figures.items())
     return (
         f'<testcase classname="{_xml(suite)}" name="{_xml(name)}" time="{view.attempt.seconds or 0.0:.3f}">'
-        f"{inner}<system-out>{lines}</system-out></testcase>\n"
+        f"{inner}<system-out>{lines}&#10;input: {_xml(_text(view.case.input))}&#10;&#10;"
+        f"output: {_xml(_text(view.attempt.output))}</system-out></testcase>\n"
     )
 
 
@@ -138,6 +141,13 @@ def _figure(score: Score) -> str:
     if stands_in(score):
         return f"not judged ({wording.number(score.value)} by {_xml(score.method or 'another way')})"
     return wording.number(score.value)
+
+
+def _text(value: Any) -> str:
+    """A text as it is, any other value as JSON, and nothing for nothing."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _without_reason(view: EvaluationView) -> str:

@@ -23,7 +23,7 @@ def spent_sentence(spent: Spent) -> str:
         cost = f"at least {cost}"
     if spent.budget_usd is not None:
         cost += f" of {dollars(spent.budget_usd)}"
-    tokens = f"{whole(spent.input_tokens)} tokens read, {whole(spent.output_tokens)} written"
+    tokens = f"{whole(spent.input_tokens)} input tokens, {whole(spent.output_tokens)} output tokens"
     if spent.budget_tokens is not None:
         tokens += f", of {spent.budget_tokens:,}"
     parts = [cost, f"{requests(spent)}, {whole(spent.answered)} answered", tokens]

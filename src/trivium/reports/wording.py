@@ -14,16 +14,16 @@ FEW_GROUPS = 10
 """Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
 
 
-def number(value: float | None) -> str:
-    """Three decimals, or a dash where there is nothing."""
+def number(value: float | None, *, digits: int = 3) -> str:
+    """So many decimals, or a dash where there is nothing."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    return f"{value:.3f}"
+    return f"{value:.{digits}f}"
 
 
-def interval(bounds: tuple[float, float] | None) -> str:
+def interval(bounds: tuple[float, float] | None, *, digits: int = 3) -> str:
     """``[0.341, 0.395]``, or a dash."""
-    return NOTHING if bounds is None else f"[{number(bounds[0])}, {number(bounds[1])}]"
+    return NOTHING if bounds is None else f"[{', '.join(number(end, digits=digits) for end in bounds)}]"
 
 
 def share(value: float) -> str:

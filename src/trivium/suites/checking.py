@@ -41,7 +41,7 @@ def cases_of(placed: Iterable[tuple[str, Any]]) -> tuple[CaseTuple, list[Problem
         if case is None:
             continue
         if case.id in places:
-            said = f'id "{case.id}" stands already in {places[case.id].rstrip(":")}'
+            said = f'duplicate id "{case.id}" (first in {places[case.id].rstrip(":")})'
             problems.append(Problem(where.rstrip(":"), said))
         places.setdefault(case.id, where)
         cases.append(case)

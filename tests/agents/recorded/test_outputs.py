@@ -246,8 +246,8 @@ def test_an_attempt_that_stands_twice_names_both_lines(outputs):
         {"case": "alpha", "repeat": 0, "output": "c"},
         {"case": "alpha", "output": "d"},
     ) == [
-        'line 4: case "alpha", repeat 0 stands already in line 1',
-        'line 5: case "alpha", repeat 0 stands already in line 1',
+        'line 4: duplicate of line 1: case "alpha", repeat 0',
+        'line 5: duplicate of line 1: case "alpha", repeat 0',
     ]
 
 

@@ -168,6 +168,26 @@ def test_texts_of_strangers_are_shown_and_never_obeyed(record: object) -> None:
     assert "<script>" in page.text
 
 
+def test_in_a_kernel_a_record_is_shown_once_and_its_text_is_whole(tmp_path: Path) -> None:
+    source = """
+import trivium as tv
+
+suite = tv.Suite(name="s", cases=[{"id": c, "input": c, "references": [c]} for c in "abcd"])
+suite = suite.with_settings(metrics=["jaccard"])
+base, head = (tv.evaluate(suite, agent=str, store="sqlite:///s.db") for _ in range(2))
+"""
+    cells = [source, "tv.compare(base, head)", "head.summary()", "print(str(head.summary()))"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    _, compared, summary, printed = (cell["outputs"] for cell in notebook.cells)
+    for outputs in (compared, summary):
+        assert [each["output_type"] for each in outputs] == ["execute_result"]
+        assert set(outputs[0]["data"]) == {"text/plain", "text/html"}
+        assert "jaccard" in outputs[0]["data"]["text/plain"]
+    assert [each["output_type"] for each in printed] == ["stream"]
+    assert "jaccard" in printed[0]["text"]
+
+
 def test_the_example_notebook_runs_and_shows_them(tmp_path: Path) -> None:
     notebook = nbformat.read(ROOT / "examples" / "notebook" / "two_agents.ipynb", as_version=4)
 

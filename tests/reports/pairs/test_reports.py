@@ -67,7 +67,8 @@ def comparison(text="clear", *, said=(("win", "win"), ("loss", "loss"), ("loss",
 
 def test_the_terminal_shows_win_rate_record_and_bias():
     told = (
-        "2 attempts left out · $0.0123 of $2.00 · 9 requests, 7 answered · 1,234 tokens read, 56 written · "
+        "2 attempts left out · $0.0123 of $2.00 · 9 requests, 7 answered · 1,234 input tokens, "
+        "56 output tokens · "
         "up to $0.5000 more for what came to an unknown end"
     )
     text = as_text(PairTable(comparison()), width=100)

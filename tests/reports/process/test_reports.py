@@ -151,14 +151,23 @@ def test_what_was_done_again_is_counted_an_attempt():
     times.add(view("q0", BUSY, group="g"))
     times.add(view("q1", normalise([tool("t", "search")]), group="h"))
     found = times.context(0.95)
-    assert [(told, mean, attempts) for told, mean, _, attempts in found["counts"]] == [
-        ("retries of failed calls", "0.500", 1),
-        ("calls made again after a success", "1.500", 1),
-        ("calls that only go round in a loop", "1.500", 1),
-        ("spans that never finished", "0.500", 1),
+    assert found["counts"] == [
+        ("retries of failed calls", 1, "0.5", "–", 1),
+        ("calls made again after a success", 3, "1.5", "–", 1),
+        ("calls that only go round in a loop", 3, "1.5", "–", 1),
+        ("spans that never finished", 1, "0.5", "–", 1),
     ]
     assert (found["attempts"], found["timed"]) == (2, 1)
     assert RunTimes().context(0.95) is None
+
+
+def test_counts_have_an_interval_from_ten_groups_on():
+    times = RunTimes()
+    for case in range(10):
+        times.add(view(f"q{case}", BUSY if case % 2 else normalise([tool("t", "search")])))
+    (_, count, mean, interval, _), *_ = times.context(0.95)["counts"]
+    assert (count, mean) == (5, "0.5")
+    assert interval.startswith("[0.")
 
 
 def test_the_page_of_a_run_shows_both(tmp_path):

@@ -69,7 +69,7 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
     ):
         assert piece in said
     assert "achievable" not in said
-    assert "Is the confidence true?" in said
+    assert "Is the confidence calibrated?" in said
     assert "ECE" in said
     assert "30 groups" in said
     assert "a: how wrong are the surest answers?" in said

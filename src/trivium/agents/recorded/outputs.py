@@ -128,7 +128,7 @@ class OutputsFile:
             problems = [
                 Problem(
                     f"line {lines[index]}",
-                    f'case "{case}", repeat {repeat} stands already in line {lines[earlier]}',
+                    f'duplicate of line {lines[earlier]}: case "{case}", repeat {repeat}',
                 )
                 for index, earlier, (case, repeat) in shown
             ]

@@ -24,7 +24,7 @@ def render_markdown(found: Disagreements) -> str:
             f"| {phrases.signed(tally.leaning)} |"
             for tally in found.tallies
         ]
-        head = "| dimension | who | agree | some abstain | apart | most | leaning |"
+        head = "| dimension | who | agree | some abstain | spread | most | bias |"
         blocks.append("\n".join([head, "|:--|:--|--:|--:|--:|--:|--:|", *rows]))
     if found.found:
         rows = [_row(each) for each in found.found[:SHOWN]]

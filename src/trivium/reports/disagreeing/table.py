@@ -46,7 +46,7 @@ class DisagreementTable:
         longest = max(len(one_line(tally.dimension, at_most=60)) for tally in self._found.tallies)
         table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("who", overflow="fold")
-        for head in ("agree", "some abstain", "apart", "most", "leaning"):
+        for head in ("agree", "some abstain", "spread", "most", "bias"):
             table.add_column(head, justify="right", overflow="fold")
         for tally in self._found.tallies:
             table.add_row(

@@ -21,6 +21,11 @@ class Distribution(msgspec.Struct, kw_only=True):
         """Values counted."""
         return sum(self.counts)
 
+    @property
+    def worth_drawing(self) -> bool:
+        """Whether a picture says more than the mean: not of one value, nor of values that are all 0 or 1."""
+        return self.total > 1 and any(self.counts[1:-1])
+
 
 class Distributions:
     """The distribution of every metric, and of the composite."""

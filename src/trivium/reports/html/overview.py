@@ -17,8 +17,8 @@ SPENT_COLUMNS = {
     "requests": "Requests",
     "answered": "Answered",
     "from_cache": "From the cache",
-    "input_tokens": "Tokens read",
-    "output_tokens": "Tokens written",
+    "input_tokens": "Input tokens",
+    "output_tokens": "Output tokens",
 }
 
 
@@ -113,7 +113,7 @@ def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> 
     drawn = []
     for name, figure in figures.items():
         found = distributions.get(name)
-        if found is None:
+        if found is None or not found.worth_drawing:
             continue
         svg = charts.histogram(found.counts, mean=figure.mean, interval=figure.ci95)
         drawn.append(
@@ -127,9 +127,13 @@ def _parts(summary: Summary) -> Markup | None:
         return None
     rows = []
     for name, mean in summary.composite.parts.items():
+        if mean is None:
+            continue
         figure = summary.metrics.get(name)
         interval = figure.ci95 if figure is not None else None
         rows.append((name, mean, interval))
+    if not rows:
+        return None
     return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
 
 

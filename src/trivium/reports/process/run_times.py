@@ -105,8 +105,19 @@ class RunTimes:
                 tables.append((title, rows[:ROWS_SHOWN], max(0, len(rows) - ROWS_SHOWN)))
         counts = []
         for name, told in _AGAIN.items():
-            mean, ends = self._mean(self._again[name], every, level, high=None)
-            counts.append((told, wording.number(mean), wording.interval(ends), len(self._again[name].rows)))
+            again = self._again[name]
+            mean, ends = self._mean(again, every, level, high=None)
+            if len(self._clusters) < wording.FEW_GROUPS:
+                ends = None  # of so few counts an interval reaches far beyond anything met
+            counts.append(
+                (
+                    told,
+                    int(sum(again.values)),
+                    f"{mean:.1f}",
+                    wording.interval(ends, digits=1),
+                    len(again.rows),
+                )
+            )
         parallel = None
         if timed.size:
             mean, ends = self._mean(self._parallel, timed, level, high=1.0)

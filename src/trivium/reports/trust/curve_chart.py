@@ -228,7 +228,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
         width=HEIGHT,
         height=HEIGHT,
         title=alt.Title(
-            "Is the confidence true?",
+            "Is the confidence calibrated?",
             subtitle=[
                 "On the dashed line it is; below, it is too sure.",
                 f"Numbers count predictions. Mean gap (ECE): {ece:.3f}",

@@ -187,7 +187,7 @@ class CaseFile(Sequence[Case]):
             case = self._read(index)
             if case.id in first:
                 here, there = self.line_number(index), self.line_number(first[case.id])
-                problems.append(Problem(f"line {here}", f'id "{case.id}" stands already in line {there}'))
+                problems.append(Problem(f"line {here}", f'duplicate id "{case.id}" (first in line {there})'))
             else:
                 first[case.id] = index
         if problems:

@@ -101,11 +101,9 @@ def header_of(lines: Iterator[list[str]]) -> list[str]:
 
 
 def other_separator(names: Sequence[str]) -> str:
-    """What a first line is told whose cells stand between other signs than commas; empty for any other."""
-    found = [
-        word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]
-    ]
-    return f"its cells stand between {found[0]}, expected commas" if found else ""
+    """The message for a first line in which another separator than the comma is used; empty for any other."""
+    found = [word for sign, word in ((";", "';'"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]]
+    return f"uses {found[0]} as separator, expected ','" if found else ""
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:
