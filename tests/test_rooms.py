@@ -54,7 +54,7 @@ EXTRAS = {
 """Top-level modules that only extras bring."""
 
 BEHIND_AN_EXTRA = re.compile(
-    r"agents[./]adapters[./](recording|genai_spans)|metrics[./]text[./]encoders[./]"
+    r"agents[./]adapters[./]recording|metrics[./]text[./]encoders[./]"
     r"|integrations[./]pydantic_evals"
 )
 """Modules that are themselves imported only once their extra is known to be there."""

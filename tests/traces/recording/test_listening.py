@@ -1,12 +1,14 @@
 """OpenTelemetry's spans: heard, written as OTLP and collected."""
 
+import contextvars
 import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 import trivium as tv
 from trivium.errors import TraceError
@@ -147,12 +149,15 @@ def test_a_provider_is_listened_to_once(provider, folder):
 
 
 def test_a_block_that_is_gone_is_forgotten(provider):
-    listener = provider._active_span_processor._span_processors[0]
-    with tv.trace.recorded():
-        work(provider)
     gc.collect()
-    assert listener._collecting == set()
-    assert listener._open == {}
+    before, still_open = len(listening._HEARD), len(listening._OPEN)
+    with tv.trace.recorded() as recorded:
+        work(provider)
+    assert len(listening._HEARD) == before + 2
+    del recorded
+    gc.collect()
+    assert len(listening._HEARD) == before
+    assert len(listening._OPEN) == still_open
 
 
 def test_the_processor_is_one_of_opentelemetrys(provider):
@@ -196,3 +201,99 @@ with trace.get_tracer("library").start_as_current_span("step"):
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     _, (trace,) = read_path(tmp_path / "logs" / "traces")
     assert [span.name for span in trace.spans] == ["step"]
+
+
+def mixed(provider):
+    """A decorated agent asks one of a library, whose tool calls a decorated tool; each asks a model."""
+    tracer = provider.get_tracer("a library")
+
+    def model(name):
+        with tracer.start_as_current_span("chat") as span:
+            span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": name})
+            span.set_attributes({"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 2})
+
+    @tv.trace.tool
+    def lookup(word):
+        model("in the tool")
+
+    with tv.trace.agent("outer"):
+        model("of outer")
+        with tracer.start_as_current_span("invoke_agent inner") as span:
+            span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "inner"})
+            with tracer.start_as_current_span("execute_tool find") as call:
+                call.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"})
+                lookup("cat")
+                tv.trace.message("a friend", "hello")
+
+
+def test_spans_of_decorators_and_of_opentelemetry_are_one_trace_in_both_directions(provider, folder):
+    with tv.trace.recorded() as recorded:
+        mixed(provider)
+    mixed(provider)
+    mixed(provider)
+    _, (first, second) = read_path(folder)
+    for trace in (recorded.trace, first, second):
+        names = {span.id: span.name for span in trace.spans}
+        assert [(names.get(span.parent), span.name, span.agent) for span in trace.spans] == [
+            (None, "outer", "outer"),
+            ("outer", "of outer", "outer"),
+            ("outer", "inner", "inner"),
+            ("inner", "find", "inner"),
+            ("find", "lookup", "inner"),
+            ("lookup", "in the tool", "inner"),
+        ]
+        assert sorted((m.sender, m.receiver, m.type) for m in trace.messages) == [
+            ("inner", "a friend", "task_request"),
+            ("inner", "outer", "result_delivery"),
+            ("outer", "inner", "task_request"),
+        ]
+        assert trace.problems == ()
+        assert all(span.start > 1e9 for span in trace.spans)
+
+
+def test_a_decorated_tool_of_a_library_is_one_call(provider):
+    tracer = provider.get_tracer("a library")
+
+    @tv.trace.tool
+    def search(query):
+        return "a page"
+
+    with tv.trace.recorded() as recorded, tracer.start_as_current_span("execute_tool search") as span:
+        span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"})
+        search("cats")
+    assert [call.name for call in recorded.trace.tool_calls] == ["search"]
+
+
+def test_tokens_that_a_decorator_and_a_library_tell_are_counted_once(provider):
+    tracer = provider.get_tracer("a library")
+    with tv.trace.recorded() as recorded, tv.trace.llm("model") as outer:
+        outer.used(input_tokens=10, output_tokens=2)
+        with tracer.start_as_current_span("chat") as span:
+            span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 10})
+    assert [each.usage and each.usage.input_tokens for each in recorded.trace.spans] == [None, 10]
+
+
+def test_a_span_of_a_thread_that_knows_its_parent_only_is_of_the_block(provider):
+    """As LangChain's instrumentation makes them, in threads that carry no context."""
+    tracer = provider.get_tracer("a library")
+
+    def below(parent):
+        with tracer.start_as_current_span("child", context=set_span_in_context(parent)):
+            pass
+
+    with tv.trace.recorded() as recorded, tracer.start_as_current_span("root") as root:
+        thread = (
+            threading.Thread(target=below, args=(root,), context=contextvars.Context())
+            if (sys.version_info >= (3, 14))
+            else threading.Thread(target=below, args=(root,))
+        )
+        thread.start()
+        thread.join()
+    assert [span.name for span in recorded.trace.spans] == ["root", "child"]
+
+
+def test_listening_for_an_evaluation_writes_no_file_afterwards(folder):
+    provider = TracerProvider(shutdown_on_exit=False)
+    listening.listener_of(provider)
+    work(provider)
+    assert not folder.exists()

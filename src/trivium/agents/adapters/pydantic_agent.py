@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trivium.agents.adapter import AgentFailure, Reply, Request
+from trivium.agents.attempt import Usage
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
+from trivium.traces.repair import normalise
+from trivium.traces.trace import Trace, TraceProblem
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
+    from collections.abc import Sequence
+
     from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.messages import ModelMessage
 
 
 _NO_DEPENDENCIES = (object, type(None))
@@ -54,15 +59,15 @@ class PydanticAgent:
 
     async def call(self, request: Request) -> Reply:
         """Run the agent once."""
+        from pydantic_ai import capture_run_messages
         from pydantic_ai.settings import ModelSettings
 
-        from trivium.agents.adapters.genai_spans import usage_of
-        from trivium.agents.adapters.recording import recording
+        from trivium.agents.adapters.recording import instrumented
         from trivium.traces.recording import recorded
 
         asked = request.case.input
-        # What listens besides, or is decorated in a tool, is of this attempt and not for files.
-        with recorded(), recording() as spans:
+        # What is decorated in a tool is of this attempt too, and not for files.
+        with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 result = await self._agent.run(
                     asked if isinstance(asked, str) else msgspec.json.encode(asked).decode(),
@@ -72,19 +77,53 @@ class PydanticAgent:
             except Exception as error:
                 # No verdict of its own on retrying: the cause decides.
                 raise AgentFailure(
-                    f"{type(error).__name__}: {error}", retryable=None, trace=_trace(spans)
+                    f"{type(error).__name__}: {error}",
+                    retryable=None,
+                    trace=_whole(found.trace, history, self.name),
                 ) from error
-        trace = _trace(spans)
+        trace = _whole(found.trace, history, self.name)
         return Reply(output=_plain(result.output), trace=trace, usage=usage_of(trace))
 
     async def close(self) -> None:
         """Nothing is kept between calls."""
 
 
-def _trace(spans: "dict[int, ReadableSpan]") -> Any:
-    from trivium.agents.adapters.genai_spans import trace_from_spans
+def _whole(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
+    """The trace of a run; one that does not know the agent gets what its message history tells.
 
-    return trace_from_spans(spans.values())
+    So it is where the agent's instrumentation goes to a place that cannot be listened to, or is off.
+    """
+    found = trace or Trace()
+    if any(span.kind == "agent" for span in found.spans):
+        return found
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    from trivium.traces.readers.pydantic_ai import UNNAMED, read
+
+    messages = ModelMessagesTypeAdapter.dump_python(list(history), mode="json")
+    told = [span for trace in read([messages], "") for span in trace.spans] if messages else []
+    spans = [msgspec.structs.replace(span, agent=name) if span.agent == UNNAMED else span for span in told]
+    spans = [msgspec.structs.replace(span, name=name) if span.kind == "agent" else span for span in spans]
+    what = (
+        f"PydanticAI's instrumentation of {name} could not be listened to: its calls are those of its "
+        "message history, and agents that it asks are not seen"
+    )
+    problem = TraceProblem(kind="incomplete", what=what)
+    return normalise([*spans, *found.spans], found.messages, problems=[*found.problems, problem])
+
+
+def usage_of(trace: Trace) -> Usage | None:
+    """Tokens and cost of a trace, summed over its llm spans; None when none says."""
+    used = [span.usage for span in trace.spans if span.usage is not None]
+    if not used:
+        return None
+    costs = [each.cost_usd for each in used]
+    return Usage(
+        input_tokens=sum(each.input_tokens or 0 for each in used),
+        output_tokens=sum(each.output_tokens or 0 for each in used),
+        # A sum with an unknown part is unknown.
+        cost_usd=sum(cost for cost in costs if cost is not None) if None not in costs else None,
+    )
 
 
 def _plain(output: Any) -> Any:

@@ -1,57 +1,46 @@
-"""Recording: the OpenTelemetry spans of PydanticAI agents, caught while one attempt runs."""
+"""Instrumenting PydanticAI agents for as long as one attempt runs; ``trivium.trace`` hears their spans."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from opentelemetry import context as otel
+from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
-from opentelemetry.trace import (
-    NonRecordingSpan,
-    SpanContext,
-    TraceFlags,
-    get_tracer_provider,
-    set_span_in_context,
-)
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
+from opentelemetry.trace import Link, SpanKind, TraceState
+from opentelemetry.util.types import Attributes
 from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability, Instrumentation, WrapperCapability
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
+from trivium.traces.recording.collecting import collector
+from trivium.traces.recording.listening import listener_of
 
-class SpanCatcher(SpanProcessor):
-    """Keeps the spans of the traces that somebody waits for, and no others.
 
-    Each attempt runs in a trace of its own, so attempts that run at once never mix; an agent that is
-    delegated to is in the trace of the one that delegates.
-    """
+class _WithinAnAttempt(Sampler):
+    """Agents that run outside of an attempt make no spans."""
 
-    def __init__(self) -> None:
-        self._waited_for: dict[int, dict[int, ReadableSpan]] = {}
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Whether a span with none above it is made."""
+        decision = Decision.DROP if collector() is None else Decision.RECORD_AND_SAMPLE
+        return SamplingResult(decision, attributes, trace_state)
 
-    def on_start(self, span: Span, parent_context: otel.Context | None = None) -> None:
-        """Keep a span from its start, so that one that never ends is seen too."""
-        context = span.get_span_context()
-        spans = self._waited_for.get(context.trace_id)
-        if spans is not None:
-            spans[context.span_id] = span
-
-    @contextmanager
-    def catching(self) -> Iterator[dict[int, ReadableSpan]]:
-        """Within, spans are children of a new trace; they appear in the dictionary by their id."""
-        ids = RandomIdGenerator()
-        trace_id, span_id = ids.generate_trace_id(), ids.generate_span_id()
-        parent = SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-        spans = self._waited_for[trace_id] = {}
-        token = otel.attach(set_span_in_context(NonRecordingSpan(parent), otel.Context()))
-        try:
-            yield spans
-        finally:
-            otel.detach(token)
-            del self._waited_for[trace_id]
+    def get_description(self) -> str:
+        """What OpenTelemetry calls it."""
+        return "within an attempt"
 
 
 class _Instrumentation:
@@ -62,29 +51,27 @@ class _Instrumentation:
     """
 
     def __init__(self) -> None:
-        self.catcher = SpanCatcher()
         provider = TracerProvider(
-            sampler=ParentBased(root=ALWAYS_OFF),  # agents outside of an attempt are not recorded
+            sampler=ParentBased(root=_WithinAnAttempt()),
             resource=Resource.get_empty(),
             shutdown_on_exit=False,
         )
-        provider.add_span_processor(self.catcher)
+        listener_of(provider)
         self._ours = InstrumentationSettings(tracer_provider=provider, include_binary_content=False)
         self._lock = threading.Lock()
         self._running = 0
         self._before: InstrumentationSettings | bool = False
-        self._listened_to: list[Any] = []
 
-    def begin(self) -> None:
+    def begin(self, agent: "AbstractAgent[Any, Any]") -> None:
         with self._lock:
             self._running += 1
             if self._running == 1:
                 self._before = _default()
                 if not self._before:
                     Agent.instrument_all(self._ours)
-            self._listen_to(get_tracer_provider())
-            if isinstance(self._before, InstrumentationSettings):
-                self._listen_to(getattr(self._before.tracer, "span_processor", None))
+            for settings in (self._before, *_settings_of(agent)):
+                if isinstance(settings, InstrumentationSettings):
+                    _listen_to(settings)
 
     def end(self) -> None:
         with self._lock:
@@ -92,12 +79,24 @@ class _Instrumentation:
             if self._running == 0 and _default() is self._ours:
                 Agent.instrument_all(self._before)
 
-    def _listen_to(self, provider: Any) -> None:
-        """Also hear the spans of agents that the user sends elsewhere, if that place allows it."""
-        add = getattr(provider, "add_span_processor", None)
-        if callable(add) and not any(provider is known for known in self._listened_to):
-            self._listened_to.append(provider)
-            add(self.catcher)
+
+def _settings_of(agent: "AbstractAgent[Any, Any]") -> Iterator[Any]:
+    """How the user instruments one agent."""
+    yield getattr(agent, "instrument", None)
+    leaves: list[AbstractCapability[Any]] = []
+    agent.root_capability.apply(leaves.append)
+    for leaf in leaves:
+        while isinstance(leaf, WrapperCapability):
+            leaf = leaf.wrapped  # noqa: PLW2901
+        if isinstance(leaf, Instrumentation):
+            yield leaf.settings
+
+
+def _listen_to(settings: InstrumentationSettings) -> None:
+    """Hear the spans of agents that the user sends elsewhere too, if that place allows it."""
+    place = getattr(settings.tracer, "span_processor", None)
+    if callable(getattr(place, "add_span_processor", None)):
+        listener_of(place)
 
 
 def _default() -> InstrumentationSettings | bool:
@@ -111,12 +110,11 @@ def _instrumentation() -> _Instrumentation:
 
 
 @contextmanager
-def recording() -> Iterator[dict[int, ReadableSpan]]:
-    """Catch the spans of every PydanticAI agent that runs within, delegated ones included."""
+def instrumented(agent: "AbstractAgent[Any, Any]") -> Iterator[None]:
+    """Within, every PydanticAI agent that runs is heard, delegated ones included."""
     instrumentation = _instrumentation()
-    instrumentation.begin()
+    instrumentation.begin(agent)
     try:
-        with instrumentation.catcher.catching() as spans:
-            yield spans
+        yield
     finally:
         instrumentation.end()

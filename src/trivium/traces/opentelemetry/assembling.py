@@ -45,6 +45,11 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     for span in spans:
         told.update(span.attributes)
     problems: list[TraceProblem] = []
+    if wanted.OWN_ABOVE in told:  # what stands above these is one of our own (``joining``)
+        spans = [
+            msgspec.structs.replace(span, parent=None) if wanted.OWN_ABOVE in span.attributes else span
+            for span in spans
+        ]
     ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
     readings = [reading(span) for span in ordered]
     if wanted.OWN_TRACE in told and (own := own_trace(ordered)) is not None:

@@ -55,6 +55,9 @@ SPAN_TYPE: Final = "span type"
 PENDING_PARENT: Final = "pending parent"
 OWN_SPAN: Final = "own span"
 OWN_TRACE: Final = "own trace"
+OWN_ABOVE: Final = "own span above"
+ABOVE: Final = "trivium.above"
+"""Attribute that recording adds: the trace and the id of one of our own spans, below which a span began."""
 
 MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
@@ -117,6 +120,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "logfire.msg": SUMMARY,
     "logfire.span_type": SPAN_TYPE,
     "logfire.pending_parent_id": PENDING_PARENT,
+    ABOVE: OWN_ABOVE,
     "trivium.span": OWN_SPAN,
     "trivium.trace": OWN_TRACE,
 }

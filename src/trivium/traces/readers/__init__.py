@@ -83,8 +83,9 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
         raise TraceError(str(path), "nothing is recorded there: its files are empty")
-    traces = [trace for name, paths in files.items() if paths for trace in read_paths(paths, name)[1]]
-    return "recorded", traces
+    from trivium.traces.readers.recorded import read_folder
+
+    return "recorded", read_folder(files["recorded"], files["otlp"])
 
 
 def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002

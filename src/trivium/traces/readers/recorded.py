@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
+from trivium.traces.opentelemetry.assembling import traces_of
+from trivium.traces.opentelemetry.joining import joined, trace_ids
+from trivium.traces.opentelemetry.recorded import RecordedSpan
 from trivium.traces.readers.documents import content_of, parse_documents
+from trivium.traces.readers.otlp.quickly import spans_of_json
 from trivium.traces.readers.torn import read_whole_lines, with_problems
-from trivium.traces.repair import normalise, recorded_as_text
+from trivium.traces.repair import recorded_as_text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
@@ -26,24 +30,71 @@ class _Line(msgspec.Struct, frozen=True):
     as_text: tuple[str, ...] = ()
 
 
-class _Found:
-    """What the lines of one trace hold; of a span the line that has its end counts.
+class Contents:
+    """What recorded files hold of one trace.
 
-    A span is known by its id, its name and its start: another one that has its id is none of its lines.
+    Of a span the line that has its end counts. A span is known by its id, its name and its start: another one
+    with its id is none of its lines.
+
+    Attributes:
+        heard: Spans of OpenTelemetry.
+        problems: Lines that were cut off.
     """
 
     def __init__(self) -> None:
-        self.spans: dict[tuple[str, str, float | None], _Line] = {}
-        self.messages: list[_Line] = []
+        self._lines: dict[tuple[str, str, float | None], _Line] = {}
+        self._messages: list[_Line] = []
+        self.heard: list[RecordedSpan] = []
+        self.problems: list[TraceProblem] = []
+
+    def add(self, line: _Line) -> None:
+        """One more line."""
+        if line.span is not None:
+            key = (line.span.id, line.span.name, line.span.start)
+            before = self._lines.get(key)
+            if before is None or before.span is None or before.span.end is None:
+                # A span that was written open and then ended keeps its first place.
+                self._lines[key] = line
+        if line.message is not None:
+            self._messages.append(line)
+
+    def include(self, other: "Contents") -> None:
+        """All that another one holds."""
+        for line in other.lines:
+            self.add(line)
+        self.heard += other.heard
+
+    @property
+    def lines(self) -> list[_Line]:
+        """All lines that count."""
+        return [*self._lines.values(), *self._messages]
+
+    @property
+    def spans(self) -> list[Span]:
+        """Our own, in the order in which they were first written."""
+        return [line.span for line in self._lines.values() if line.span is not None]
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was said."""
+        return [line.message for line in self._messages if line.message is not None]
+
+    @property
+    def as_text(self) -> list[str]:
+        """Types of the values for which texts stand."""
+        return [name for line in self.lines for name in line.as_text]
 
     def trace(self, trace_id: str) -> Trace:
-        lines = [*self.spans.values(), *self.messages]
-        return normalise(
-            [line.span for line in lines if line.span is not None],
-            [line.message for line in lines if line.message is not None],
+        """The trace; one that only OpenTelemetry told is as a file of it alone is read."""
+        if not self.lines:
+            (trace,) = traces_of(self.heard)
+            return trace
+        return joined(
+            self.spans,
+            self.messages,
+            self.heard,
             trace_id=trace_id,
-            problems=recorded_as_text(name for line in lines for name in line.as_text),
-            nested="unsaid",
+            problems=recorded_as_text(self.as_text),
         )
 
 
@@ -67,22 +118,19 @@ def read(documents: Sequence[Any], source: str) -> list[Trace]:
     Raises:
         TraceError: If a line is none of these.
     """
-    found: dict[str, _Found] = {}
+    found: dict[str, Contents] = {}
+    _add(found, documents, source)
+    return [each.trace(trace_id) for trace_id, each in found.items()]
+
+
+def _add(found: dict[str, Contents], documents: Sequence[Any], source: str) -> None:
+    """Add lines to what is known of their traces."""
     for number, document in enumerate(documents, start=1):
         try:
             line = msgspec.convert(document, _Line)
         except msgspec.ValidationError as error:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
-        trace = found.setdefault(line.trace_id, _Found())
-        if line.span is not None:
-            key = (line.span.id, line.span.name, line.span.start)
-            before = trace.spans.get(key)
-            if before is None or before.span is None or before.span.end is None:
-                # A span that was written open and then ended keeps its first place.
-                trace.spans[key] = line
-        if line.message is not None:
-            trace.messages.append(line)
-    return [each.trace(trace_id) for trace_id, each in found.items()]
+        found.setdefault(line.trace_id, Contents()).add(line)
 
 
 def read_file(path: Path) -> list[Trace]:
@@ -99,3 +147,41 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
         parse = partial(parse_documents, source=source)
         lines += read_whole_lines(content, parse, problems, source=source)
     return with_problems(read(lines, str(paths[0])), problems)
+
+
+def read_folder(own: Sequence[Path], heard: Sequence[Path]) -> list[Trace]:
+    """The traces of a folder that ``trivium.trace`` wrote, in the order in which its files tell of them.
+
+    Args:
+        own: Files of our own spans.
+        heard: Files of OpenTelemetry's.
+    """
+    found, problems = _contents(own, heard)
+    return with_problems([each.trace(trace_id) for trace_id, each in found.items()], problems)
+
+
+def contents_of_folder(folder: Path) -> Contents:
+    """All that a folder of one trace holds."""
+    found, problems = _contents(sorted(folder.glob("*.spans.jsonl")), sorted(folder.glob("*.otlp.jsonl")))
+    together = Contents()
+    for each in found.values():
+        together.include(each)
+    together.problems = problems
+    return together
+
+
+def _contents(own: Sequence[Path], heard: Sequence[Path]) -> tuple[dict[str, Contents], list[TraceProblem]]:
+    found: dict[str, Contents] = {}
+    problems: list[TraceProblem] = []
+    for path in own:
+        source = str(path)
+        parse = partial(parse_documents, source=source)
+        _add(found, read_whole_lines(content_of(path), parse, problems, source=source), source)
+    spans: list[RecordedSpan] = []
+    for path in heard:
+        source = str(path)
+        parse_spans = partial(spans_of_json, source=source)
+        spans += read_whole_lines(content_of(path), parse_spans, problems, source=source)
+    for trace_id, span in zip(trace_ids(spans), spans, strict=True):
+        found.setdefault(trace_id, Contents()).heard.append(span)
+    return found, problems

@@ -7,12 +7,12 @@ becomes the trace of the attempt; elsewhere it is written to ``logs/traces`` (TR
 ``trivium traces show logs/traces`` reads.
 """
 
+from trivium.traces.recording.carrying import carried as carried
 from trivium.traces.recording.collecting import recorded as recorded
 from trivium.traces.recording.configuring import configure as configure
 from trivium.traces.recording.deciding import message as message
 from trivium.traces.recording.listening import listen as listen
 from trivium.traces.recording.spanning import agent as agent
-from trivium.traces.recording.spanning import carried as carried
 from trivium.traces.recording.spanning import current as current
 from trivium.traces.recording.spanning import llm as llm
 from trivium.traces.recording.spanning import span as span

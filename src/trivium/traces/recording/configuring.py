@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from trivium.errors import InputError
 
@@ -53,33 +54,40 @@ def recording() -> Recording:
 
 def configure(
     *,
-    folder: str | Path | None = FOLDER,
-    content: bool = True,
-    mask: Sequence[str] = (),
-    rotate_bytes: int = ROTATE_BYTES,
+    folder: str | Path | UnsetType | None = UNSET,
+    content: bool | UnsetType = UNSET,
+    mask: Sequence[str] | UnsetType = UNSET,
+    rotate_bytes: int | UnsetType = UNSET,
 ) -> None:
-    """Set how this process records, in place of TRIVIUM_TRACES and TRIVIUM_TRACES_CONTENT.
+    """Set how this process records. What is not given stays as it is: at first as the environment says.
 
     Args:
-        folder: Where files are written; None records nothing outside of an evaluation.
-        content: Whether inputs, outputs, messages and the texts of errors are recorded.
+        folder: Where files are written, in place of TRIVIUM_TRACES; None records nothing outside of an
+            evaluation.
+        content: Whether inputs, outputs, messages and the texts of errors are recorded, in place of
+            TRIVIUM_TRACES_CONTENT.
         mask: Regular expressions; what they match is written as ``[masked]``, as secrets always are.
         rotate_bytes: Size from which a new file is begun, in bytes.
 
     Raises:
         InputError: If a pattern is no regular expression, or the size is not above 0.
     """
+    before = _Now.recording
+    if rotate_bytes is not UNSET and rotate_bytes <= 0:
+        raise InputError("rotate_bytes", f"is {rotate_bytes}; expected a number of bytes above 0")
+    _Now.recording = Recording(
+        folder=before.folder if folder is UNSET else None if folder is None else Path(folder),
+        content=before.content if content is UNSET else content,
+        patterns=before.patterns if mask is UNSET else _compiled(mask),
+        rotate_bytes=before.rotate_bytes if rotate_bytes is UNSET else rotate_bytes,
+    )
+
+
+def _compiled(mask: Sequence[str]) -> tuple[re.Pattern[str], ...]:
     patterns = []
     for index, pattern in enumerate(mask):
         try:
             patterns.append(re.compile(pattern))
         except re.error as error:
             raise InputError(f"mask[{index}]", f"{pattern!r} is no regular expression: {error}") from None
-    if rotate_bytes <= 0:
-        raise InputError("rotate_bytes", f"is {rotate_bytes}; expected a number of bytes above 0")
-    _Now.recording = Recording(
-        folder=None if folder is None else Path(folder),
-        content=content,
-        patterns=tuple(patterns),
-        rotate_bytes=rotate_bytes,
-    )
+    return tuple(patterns)

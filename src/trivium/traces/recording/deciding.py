@@ -1,5 +1,6 @@
 """Deciding where what is recorded goes, and messages."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -8,10 +9,10 @@ from trivium.jsonable import plain_text
 from trivium.traces.recording.collecting import collector
 from trivium.traces.recording.configuring import Recording, recording
 from trivium.traces.recording.file import FileSink
-from trivium.traces.recording.live import LiveSpan, Tape
+from trivium.traces.recording.live import Above, LiveSpan, Tape
 from trivium.traces.trace import Message, SpanKind
 
-CURRENT: ContextVar[LiveSpan | None] = ContextVar("trivium_span", default=None)
+CURRENT: ContextVar[Above | None] = ContextVar("trivium_span", default=None)
 
 
 class _Files:
@@ -21,37 +22,56 @@ class _Files:
     sink: FileSink | None = None
 
 
-def new_tape() -> Tape | None:
-    """The tape of a span that has none above it; None when nothing is recorded."""
+class Heard:
+    """How to find the span of OpenTelemetry that is open here; set where one is listened to."""
+
+    here: Callable[[], Above | None] | None = None
+
+
+def innermost() -> Above | None:
+    """The span that is open here, of our own or of OpenTelemetry's: of two the one that began later."""
+    own = CURRENT.get()
+    heard = None if Heard.here is None else Heard.here()
+    if own is None or heard is None:
+        return own or heard
+    return own if own.number > heard.number else heard
+
+
+def tape_of(above: Above | None) -> Tape | None:
+    """The tape that a new span or message goes to; None when nothing is recorded."""
     collecting = collector()
     if collecting is not None:
+        # A block that collects begins a trace of its own, whatever is open around it.
         return collecting.tape
+    if above is not None and above.tape is not None:
+        return above.tape
     settings = recording()
     if settings.folder is None:
         return None
     if _Files.recording is not settings or _Files.sink is None:
         _Files.sink, _Files.recording = FileSink(settings), settings
-    return Tape(_Files.sink)
-
-
-def tape_of(parent: LiveSpan | None) -> Tape | None:
-    """The tape that a new span or message goes to."""
-    if parent is None:
-        return new_tape()
-    collecting = collector()
-    # A block that collects begins a trace of its own, whatever is open around it.
-    return parent.tape if collecting is None or parent.tape.sink is collecting else collecting.tape
+    return Tape(_Files.sink, None if above is None else above.trace_id)
 
 
 def begin(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
     """A new span below the one that is open here, or None when nothing is recorded."""
-    parent = CURRENT.get()
-    tape = tape_of(parent)
+    above = innermost()
+    tape = tape_of(above)
     if tape is None:
         return None
-    if parent is not None and parent.tape is not tape:
-        parent = None
-    return LiveSpan(tape, kind, name, parent, agent)
+    return LiveSpan(tape, kind, name, above if _within(above, tape) else None, agent)
+
+
+def _within(above: Above | None, tape: Tape) -> bool:
+    """Whether a span is of the trace of a tape, and not of one around the block that collects."""
+    return above is not None and (above.tape is None or above.tape is tape)
+
+
+def _at_work(above: Above | None) -> str | None:
+    """The agent that is at work in a span."""
+    while above is not None and above.agent is None:
+        above = above.parent
+    return None if above is None else above.agent
 
 
 def message(
@@ -75,11 +95,12 @@ def message(
     """
     from time import time
 
-    span = CURRENT.get()
-    tape = tape_of(span)
+    above = innermost()
+    tape = tape_of(above)
     if tape is None:
         return
-    known = plain_text(sender) if sender is not None else span.agent if span is not None else None
+    span = above if _within(above, tape) else None
+    known = _at_work(span) if sender is None else plain_text(sender)
     if not known:
         raise InputError("sender", "is missing, and no agent is at work that could be it")
     made = tape.sink.content
@@ -90,6 +111,6 @@ def message(
         Message(
             sender=known, receiver=plain_text(receiver), type=plain_text(type), time=time(), content=told
         ),
-        span if span is not None and span.tape is tape else None,
+        span,
         as_text,
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from trivium.traces.recording.configuring import Recording
 from trivium.traces.recording.content import Content
-from trivium.traces.recording.live import LiveSpan
+from trivium.traces.recording.live import Above, LiveSpan, announce
 from trivium.traces.trace import Message, Span
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ class FileSink:
     """
 
     def __init__(self, recording: Recording) -> None:
+        self.recording = recording
         self.content = Content(recording.patterns) if recording.content else None
         self._file = LineFile(recording, "spans")
 
@@ -126,25 +127,17 @@ class FileSink:
 
     def ended(self, span: LiveSpan) -> None:
         """Write the span, after those above it that are open."""
-        self._announce(span.parent)
+        announce(span.parent)
         span.announced = True
-        self._write_span(span)
+        self.write(span)
 
-    def told(self, trace_id: str, message: Message, span: LiveSpan | None, as_text: Sequence[str]) -> None:
+    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
         """Write the message."""
-        self._announce(span)
+        announce(span)
         self._write(Line(trace_id=trace_id, message=message, as_text=tuple(as_text)))
 
-    def _announce(self, span: LiveSpan | None) -> None:
-        above = []
-        while span is not None and not span.announced:
-            span.announced = True
-            above.append(span)
-            span = span.parent
-        for each in reversed(above):
-            self._write_span(each)
-
-    def _write_span(self, span: LiveSpan) -> None:
+    def write(self, span: LiveSpan) -> None:
+        """Write the span as it is."""
         as_text: list[str] = []
         record = span.record(as_text)
         self._write(Line(trace_id=span.tape.trace_id, span=record, as_text=tuple(as_text)))

@@ -2,18 +2,22 @@
 
 import logging
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trivium.errors import MissingExtra
 from trivium.jsonable import encode, plain_text
-from trivium.traces.recording.collecting import collector
+from trivium.traces.opentelemetry import wanted
+from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.opentelemetry.wanted import ABOVE, meaning
+from trivium.traces.recording.collecting import Collector, collector
 from trivium.traces.recording.configuring import Recording, recording
 from trivium.traces.recording.content import Content
+from trivium.traces.recording.deciding import CURRENT, Heard
 from trivium.traces.recording.file import LineFile
-from trivium.traces.trace import Trace
+from trivium.traces.recording.live import Above, announce, new_number
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -37,7 +41,55 @@ _SAYS = (
 )
 """Parts of the names of attributes that hold what was said: a text under such a name is content."""
 
-_LISTENED: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_HEARD: "weakref.WeakValueDictionary[int, HeardSpan]" = weakref.WeakValueDictionary()
+"""Spans that are heard, by their ids; their block or ``_OPEN`` holds them."""
+
+_OPEN: "dict[int, HeardSpan]" = {}
+"""Those among them that are open and go to a file."""
+
+
+class HeardSpan:
+    """A span that OpenTelemetry told, as one that others may begin below.
+
+    Attributes:
+        span: The span.
+        collector: The block that it belongs to; None where it goes to a file.
+        parent: The span that it is below: the nearest of our own and of OpenTelemetry's.
+        listener: Who hears it.
+    """
+
+    tape = None
+
+    def __init__(
+        self, span: "Span", listener: "Listener", collecting: Collector | None, parent: Above | None
+    ) -> None:
+        context = span.get_span_context()
+        self.span: ReadableSpan = span
+        self.collector = None if collecting is None else weakref.ref(collecting)
+        self.parent = parent
+        self.id = f"{context.span_id:016x}"
+        self.trace_id = f"{context.trace_id:032x}" if parent is None else parent.trace_id
+        self.number = new_number()
+        self.announced = collecting is not None
+        self.listener = listener
+
+    @property
+    def agent(self) -> str | None:
+        """Who does what happens in it, where it says so itself."""
+        found = meaning(self.span.attributes or {})
+        name = found.get(wanted.AGENT) or found.get(wanted.AGENT_BEFORE)
+        return None if name is None else plain_text(name)
+
+    def settings(self) -> Recording:
+        """Those of the trace that it is in, where another process said them; else those in force."""
+        parent = self.parent
+        while isinstance(parent, HeardSpan):
+            parent = parent.parent
+        return recording() if parent is None or parent.tape is None else parent.tape.sink.recording
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        self.listener.write(self)
 
 
 class Listener:
@@ -45,25 +97,44 @@ class Listener:
 
     Files hold one OTLP/JSON request a line, as the collector's file exporter writes them, so that nothing of
     a span is lost.
+
+    Attributes:
+        writes: Whether spans outside of such a block are written.
     """
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[Span, bool]] = {}
-        self._collecting: set[int] = set()
+        self.writes = False
         self._settings: Recording | None = None
         self._content: Content | None = None
         self._file: LineFile | None = None
 
     def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
         """A span was opened."""
+        try:
+            self._started(span)
+        except Exception as error:  # no reason to fail an agent
+            log.warning("a span cannot be recorded: %s", error)
+
+    def _started(self, span: "Span") -> None:
         context = span.get_span_context()
-        collecting = collector()
-        if collecting is not None:
-            collecting.heard[context.span_id] = span
-            self._collecting.add(context.trace_id)
-            weakref.finalize(collecting, self._collecting.discard, context.trace_id)
-        elif context.trace_id not in self._collecting:
-            self._open[context.span_id] = (span, False)
+        if context is None or context.span_id in _HEARD:
+            return
+        around = None if span.parent is None else _HEARD.get(span.parent.span_id)
+        collecting = collector() or (around.collector() if around is not None and around.collector else None)
+        if collecting is None and not self.writes:
+            return
+        if around is not None and (around.collector and around.collector()) is not collecting:
+            around = None
+        own = CURRENT.get()
+        if own is not None and not _goes_with(own, collecting):
+            own = None
+        later = own is not None and (around is None or own.number > around.number)
+        heard = HeardSpan(span, self, collecting, own if later else around)
+        _HEARD[context.span_id] = heard
+        if collecting is None:
+            _OPEN[context.span_id] = heard
+        else:
+            collecting.heard.append(heard)
 
     def _on_ending(self, span: "Span") -> None:
         """OpenTelemetry's hook between the two; nothing is to be done."""
@@ -71,16 +142,17 @@ class Listener:
     def on_end(self, span: "ReadableSpan") -> None:
         """A span was closed: written after those above it that are open."""
         context = span.get_span_context()
-        if context is None or self._open.pop(context.span_id, None) is None:
+        heard = None if context is None else _HEARD.get(context.span_id)
+        if context is None or heard is None or heard.listener is not self:
             return
-        above = []
-        parent = span.parent
-        while parent is not None and (found := self._open.get(parent.span_id)) is not None and not found[1]:
-            self._open[parent.span_id] = (found[0], True)
-            above.append(found[0])
-            parent = found[0].parent
-        for each in [*reversed(above), span]:
-            self._write(each)
+        heard.span = span
+        if heard.collector is None:
+            _OPEN.pop(context.span_id, None)
+            announce(heard.parent)
+        elif (collecting := heard.collector()) is None or not collecting.is_in_a_child:
+            return
+        heard.announced = True
+        self.write(heard)
 
     def shutdown(self) -> None:
         """Nothing waits to be written."""
@@ -89,19 +161,38 @@ class Listener:
         """Nothing waits to be written."""
         return True
 
-    def _write(self, span: "ReadableSpan") -> None:
-        settings = recording()
+    def write(self, heard: HeardSpan) -> None:
+        """Write a span as it is now."""
+        collecting = heard.collector() if heard.collector else None
+        settings = heard.settings() if collecting is None else collecting.settings_of_a_child()
         if settings.folder is None:
             return
         if self._settings is not settings or self._file is None:
             self._settings, self._file = settings, LineFile(settings, "otlp")
             self._content = Content(settings.patterns) if settings.content else None
         try:
-            line = _ENCODE(request([span], self._content))
+            line = _ENCODE(request([heard], self._content))
         except Exception as error:  # no reason to fail an agent
             log.warning("a span cannot be written: %s", error)
             return
         self._file.write(line)
+
+
+def _goes_with(own: Above, collecting: Collector | None) -> bool:
+    """Whether one of our own spans is recorded where a span of OpenTelemetry would be."""
+    if own.tape is None:
+        return False
+    return own.tape.sink is collecting if collecting else not isinstance(own.tape.sink, Collector)
+
+
+def _here() -> HeardSpan | None:
+    """The span of OpenTelemetry that is open here, if it is recorded where ours would be."""
+    from opentelemetry.trace import get_current_span
+
+    heard = _HEARD.get(get_current_span().get_span_context().span_id)
+    if heard is None or (heard.collector and heard.collector()) is not collector():
+        return None
+    return heard
 
 
 def listen(provider: "TracerProvider | None" = None) -> None:
@@ -124,65 +215,50 @@ def listen(provider: "TracerProvider | None" = None) -> None:
             found = TracerProvider()
             trace.set_tracer_provider(found)
         provider = found
-    if provider not in _LISTENED:
-        _LISTENED.add(provider)
-        provider.add_span_processor(Listener())  # type: ignore[arg-type]  # the protocol, without importing it
+    listener_of(provider).writes = True
+
+
+def listener_of(provider: Any) -> Listener:
+    """The listener of a provider, or of what processes its spans; made where there is none."""
+    processor = getattr(provider, "_active_span_processor", provider)
+    for known in getattr(processor, "_span_processors", ()):
+        if isinstance(known, Listener):
+            return known
+    made = Listener()
+    provider.add_span_processor(made)
+    Heard.here = _here
+    return made
 
 
 def listen_if_there() -> None:
-    """Listen to the global provider where the program has set one up."""
+    """Hear the global provider, where the program has set one up, for blocks that collect."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
     provider = trace.get_tracer_provider()
     if isinstance(provider, TracerProvider):
-        listen(provider)
+        listener_of(provider)
 
 
-def traces_heard(spans: Iterable["ReadableSpan"], content: Content | None) -> list[Trace]:
-    """The traces of spans, their times in seconds since 1970."""
-    from trivium.traces.opentelemetry.assembling import traces_of
-    from trivium.traces.opentelemetry.recorded import NANOSECONDS
+def recorded_spans(heard: Sequence[HeardSpan], content: Content | None) -> list[RecordedSpan]:
+    """Spans as a file of them is read."""
     from trivium.traces.readers.otlp.quickly import spans_of_json
 
-    recorded = spans_of_json(_ENCODE(request(list(spans), content)), source="")
-    origins: dict[str, int] = {}
-    for span in recorded:
-        if span.start is not None:
-            origins[span.trace_id] = min(span.start, origins.get(span.trace_id, span.start))
-    return [
-        _later(trace, origins.get(trace_id, 0) / NANOSECONDS)
-        for trace_id, trace in zip(
-            dict.fromkeys(s.trace_id for s in recorded), traces_of(recorded), strict=True
-        )
-    ]
+    return spans_of_json(_ENCODE(request(heard, content)), source="") if heard else []
 
 
-def _later(trace: Trace, seconds: float) -> Trace:
-    def moved(record: Any, *names: str) -> Any:
-        times = {name: getattr(record, name) for name in names}
-        return msgspec.structs.replace(
-            record, **{name: time + seconds for name, time in times.items() if time is not None}
-        )
-
-    return msgspec.structs.replace(
-        trace,
-        spans=tuple(moved(span, "start", "end") for span in trace.spans),
-        messages=tuple(moved(message, "time") for message in trace.messages),
-    )
-
-
-def request(spans: list["ReadableSpan"], content: Content | None) -> dict[str, Any]:
-    """An OTLP/JSON request that holds spans.
+def request(spans: Iterable[HeardSpan], content: Content | None) -> dict[str, Any]:
+    """An OTLP/JSON request that holds spans. One below a span of our own says so in an attribute.
 
     Args:
         spans: Ended or open.
         content: Masks what was said; None leaves it out.
     """
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [_span(span, content) for span in spans]}]}]}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [_span(heard, content) for heard in spans]}]}]}
 
 
-def _span(span: "ReadableSpan", content: Content | None) -> dict[str, Any]:
+def _span(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
+    span, above = heard.span, heard.parent
     context = span.get_span_context()
     made: dict[str, Any] = {
         "traceId": f"{context.trace_id:032x}" if context else "",
@@ -193,6 +269,9 @@ def _span(span: "ReadableSpan", content: Content | None) -> dict[str, Any]:
         "attributes": _attributes(span.attributes or {}, content),
         "status": {"code": span.status.status_code.value},
     }
+    if above is not None and not isinstance(above, HeardSpan):
+        link = {"key": ABOVE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
+        made["attributes"].append(link)
     if span.parent is not None:
         made["parentSpanId"] = f"{span.parent.span_id:016x}"
     if span.end_time is not None:

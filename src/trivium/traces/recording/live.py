@@ -6,17 +6,70 @@ import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
+from random import Random
 from time import perf_counter, time
 from typing import Any, Protocol
 
 import msgspec
 
 from trivium.jsonable import plain_text
+from trivium.traces.recording.configuring import Recording
 from trivium.traces.recording.content import Content
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
 
 _NUMBERS = itertools.count(1)
+"""Tells which of two spans began later."""
+
+_IDS = Random()  # noqa: S311 - ids are no secret; the program may seed the random numbers of all others
+os.register_at_fork(after_in_child=_IDS.seed)
+
 _UNSET: Any = object()
+
+
+class Above(Protocol):
+    """A span that others may begin below: one of our own, or one that OpenTelemetry told.
+
+    Attributes:
+        id: Its id, as files hold it.
+        trace_id: Of the trace that it is in.
+        number: A later span has a larger one.
+        announced: Whether it is written though it is open, or needs not be.
+    """
+
+    id: str
+    trace_id: str
+    number: int
+    announced: bool
+
+    @property
+    def tape(self) -> "Tape | None":
+        """Where spans below it go; None where that is decided anew."""
+        ...
+
+    @property
+    def agent(self) -> str | None:
+        """Who does what happens in it, where it says so itself."""
+        ...
+
+    @property
+    def parent(self) -> "Above | None":
+        """The one above it."""
+        ...
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        ...
+
+
+def announce(above: Above | None) -> None:
+    """Write spans that are open, the outermost first, since one below them has ended."""
+    waiting: list[Above] = []
+    while above is not None and not above.announced:
+        above.announced = True
+        waiting.append(above)
+        above = above.parent
+    for each in reversed(waiting):
+        each.write()
 
 
 class Sink(Protocol):
@@ -24,9 +77,11 @@ class Sink(Protocol):
 
     Attributes:
         content: Makes recorded values; None when they are not recorded.
+        recording: What is recorded, and where files are.
     """
 
     content: Content | None
+    recording: Recording
 
     def started(self, span: "LiveSpan") -> None:
         """A span was opened."""
@@ -36,7 +91,11 @@ class Sink(Protocol):
         """A span was closed."""
         ...
 
-    def told(self, trace_id: str, message: Message, span: "LiveSpan | None", as_text: Sequence[str]) -> None:
+    def write(self, span: "LiveSpan") -> None:
+        """A span is to be written as it is."""
+        ...
+
+    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
         """A message was sent within a span; the types of values in it for which a text stands."""
         ...
 
@@ -54,6 +113,16 @@ class Tape:
     def __init__(self, sink: Sink, trace_id: str | None = None) -> None:
         self.sink = sink
         self.trace_id = os.urandom(16).hex() if trace_id is None else trace_id
+
+
+def new_id() -> str:
+    """An id of a span, which no other process gives to another: 16 hexadecimal digits."""
+    return f"{_IDS.getrandbits(64):016x}"
+
+
+def new_number() -> int:
+    """What tells that a span began later than all before it."""
+    return next(_NUMBERS)
 
 
 class NoSpan:
@@ -100,17 +169,21 @@ class LiveSpan(NoSpan):
         "id",
         "kind",
         "name",
+        "number",
         "ok",
         "parent",
         "start",
         "tape",
+        "trace_id",
     )
 
     def __init__(
-        self, tape: Tape, kind: SpanKind, name: str, parent: "LiveSpan | None", agent: str | None
+        self, tape: Tape, kind: SpanKind, name: str, parent: Above | None, agent: str | None
     ) -> None:
         self.tape = tape
-        self.id = f"{next(_NUMBERS):x}"
+        self.trace_id = tape.trace_id
+        self.id = new_id()
+        self.number = next(_NUMBERS)
         self.kind = kind
         self.name = plain_text(name)
         self.parent = parent
@@ -118,7 +191,8 @@ class LiveSpan(NoSpan):
         if kind == "agent":
             self.agent: str | None = named or self.name
         else:
-            self.agent = named or (parent.agent if parent is not None else None)
+            # Below a span that OpenTelemetry told, the agent is read from the trace.
+            self.agent = named or (parent.agent if parent is not None and parent.tape is not None else None)
         self._as_text: list[str] = []
         self.output = _UNSET
         self.announced = False
@@ -170,6 +244,10 @@ class LiveSpan(NoSpan):
         self.end = self.start + (perf_counter() - self._clock)
         self.ok = self._error is None
         self.tape.sink.ended(self)
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        self.tape.sink.write(self)
 
     def record(self, as_text: list[str]) -> Span:
         """The span as files hold it.

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from trivium.jsonable import plain_text
 from trivium.traces.recording.deciding import CURRENT, begin
 from trivium.traces.recording.generating import async_generator, generator
-from trivium.traces.recording.live import LiveSpan, NoSpan
+from trivium.traces.recording.live import Above, LiveSpan, NoSpan
 from trivium.traces.trace import SpanKind
 
 P = ParamSpec("P")
@@ -19,25 +19,8 @@ R = TypeVar("R")
 
 def current() -> NoSpan:
     """The span that is open here; one that forgets everything when none is."""
-    return CURRENT.get() or NoSpan()
-
-
-def carried(function: Callable[P, R]) -> Callable[P, R]:
-    """A function for another thread whose spans belong below the span that is open here.
-
-    Examples:
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> with ThreadPoolExecutor() as pool:
-        ...     pool.submit(carried(len), "abc").result()
-        3
-    """
-    context = contextvars.copy_context()
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # A context is entered by one thread at a time, and the function may be called by many.
-        return context.copy().run(function, *args, **kwargs)
-
-    return call
+    found = CURRENT.get()
+    return found if isinstance(found, LiveSpan) else NoSpan()
 
 
 class Spanning:
@@ -52,7 +35,7 @@ class Spanning:
         self._name = None if name is None else plain_text(name)
         self._agent = agent
         self._input = input
-        self._open: list[tuple[LiveSpan, contextvars.Token[LiveSpan | None]]] = []
+        self._open: list[tuple[LiveSpan, contextvars.Token[Above | None]]] = []
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, recorded whenever it is called."""
