@@ -172,9 +172,10 @@ def test_what_the_framework_itself_records_says_the_same(live, written):
     name, (trace,) = read_path(live.folder / "native.jsonl")
     assert name == NATIVE[live.framework]
     assert_is_what_was_done(trace, live.framework)
-    assert [str(call.output) for call in trace.tool_calls if call.ok] == [
+    # Of calls that are made at once, each of the two may see another one start first.
+    assert sorted(str(call.output) for call in trace.tool_calls if call.ok) == sorted(
         str(call.output) for call in written.tool_calls if call.ok
-    ]
+    )
 
 
 PAGE = (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")

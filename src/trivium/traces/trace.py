@@ -7,6 +7,9 @@ import msgspec
 
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
+RECORDERS = "recorders"
+"""Key of a trace's metadata."""
+
 
 class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tokens and money that one llm span used; None where the format does not say."""
@@ -91,7 +94,8 @@ class Trace(
     """The spans and messages of one attempt, normalised (see ``trivium.traces.repair``).
 
     Spans keep the order of their file. ``problems`` lists what was repaired. ``metadata["people"]``
-    names those among the senders and receivers who are no agents, such as the user of a chat.
+    names those among the senders and receivers who are no agents, such as the user of a chat, and
+    ``metadata["recorders"]`` what recorded the agents: frameworks tell one job differently.
     """
 
     trace_id: str = ""
@@ -115,6 +119,14 @@ class Trace(
         """Senders and receivers who are no agents."""
         named = self.metadata.get("people")
         return frozenset(name for name in named if isinstance(name, str)) if named else frozenset()
+
+    @cached_property
+    def recorders(self) -> tuple[str, ...]:
+        """What recorded the agents and their messages: instrumentations, or a format; sorted."""
+        named = self.metadata.get(RECORDERS)
+        return (
+            tuple(name for name in named if isinstance(name, str)) if isinstance(named, list | tuple) else ()
+        )
 
     @cached_property
     def agent_messages(self) -> tuple[Message, ...]:

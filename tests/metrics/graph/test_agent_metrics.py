@@ -1,5 +1,6 @@
 """Metrics of agents and their messages: closed forms of metrics T3.8 to T3.11, and every empty case."""
 
+from contextlib import ExitStack
 from itertools import pairwise
 from statistics import mean, stdev
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import trivium as tv
 from tests.goldens import golden
 from tests.strategies import traces
 from tests.traces.samples import agent, tool
@@ -125,14 +127,30 @@ def test_coordination_without_a_workflow_is_global_efficiency_times_what_is_no_o
         (["m>r"], "mras", 2 * 1 / 4),
         (["r>m"], "mr", 0.0),
         (["m>r", "m>r", "m>r"], "mr", 1.0),
-        (["m>r", "r>m:result_delivery"], "mr", 2 * 1 / 3),
+        (["m>r", "r>m:result_delivery"], "mr", 1.0),
+        (["m>r:handoff", "r>a:delegation", "a>s:data_transfer"], "mras", 1.0),
+        (["m>r", "r>a:status_update"], "mra", 2 * 1 / 3),
+        (["m>r:result_delivery"], "mr", 0.0),
         (["m>m", "m>r"], "m", 0.0),
     ],
 )
 def test_coordination_with_a_workflow_is_how_well_the_pairs_follow_it(said, workflow, f1):
     found = score("coordination_quality", trace=talk(*said), expect=Expect(workflow=tuple(workflow)))
-    assert found.value == pytest.approx(f1)
+    assert found.detail["efficiency"] == pytest.approx(f1)
+    assert found.value == pytest.approx(f1 * (1 - found.detail["communication_overhead"]))
     assert found.method == "workflow"
+
+
+def test_a_run_that_follows_the_workflow_has_1_though_each_agent_answers():
+    """As decorators record it: every agent below another was asked, and answers."""
+    with tv.trace.recorded() as recorded, ExitStack() as stack:
+        for name in ("manager", "researcher", "analyst", "synthesizer"):
+            stack.enter_context(tv.trace.agent(name))
+    workflow = ("manager", "researcher", "analyst", "synthesizer")
+    found = score("coordination_quality", trace=recorded.trace, expect=Expect(workflow=workflow))
+    assert len(recorded.trace.messages) == 6
+    assert found.value == 1.0
+    assert found.detail["extra_pairs"] == []
 
 
 def test_coordination_says_when_it_estimates():

@@ -5,7 +5,7 @@ from typing import Self
 
 import msgspec
 
-from trivium.metrics.graph.interaction_graph import interactions
+from trivium.metrics.graph.interaction_graph import interactions, recorded_by
 from trivium.metrics.metric import Skip, TraceMetric, metric
 from trivium.metrics.score import Score
 from trivium.suites.case import Case
@@ -70,6 +70,7 @@ class CommunicationOverhead(TraceMetric):
         return self.ok(
             1.0 - found.share,
             raw=found.share,
+            method=recorded_by(trace),
             detail={
                 "coordination_to_productive": ratio,
                 "coordination": found.coordination,

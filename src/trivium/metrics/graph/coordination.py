@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 from trivium.metrics.graph.communication import overhead
-from trivium.metrics.graph.interaction_graph import interactions
+from trivium.metrics.graph.interaction_graph import interactions, recorded_by
 from trivium.metrics.graph.measures import global_efficiency
 from trivium.metrics.metric import Skip, TraceMetric, metric
 from trivium.metrics.score import Score
@@ -16,14 +16,18 @@ from trivium.traces.trace import Trace
 Pair = tuple[str, str]
 
 
-@metric("coordination_quality")
+@metric("coordination_quality", version="2")
 class CoordinationQuality(TraceMetric):
     """(1 − share of messages that only coordinate) × efficiency, in [0, 1].
 
-    With ``expect.workflow``, efficiency is the F1 of the ordered pairs of agents that exchanged a message
-    against the workflow's consecutive pairs. Else it is the global efficiency of the undirected
-    interaction graph (Latora & Marchiori 2001), which is 1 when everyone talks to everyone: it says how
-    easily word gets around, not whether it had to. One agent, or no messages: skipped.
+    With ``expect.workflow``, efficiency is the F1 of the ordered pairs of agents that handed work on against
+    the workflow's consecutive pairs; answers back do not count, so that a run that follows it has 1. Else it
+    is the global efficiency of the undirected interaction graph (Latora & Marchiori 2001), which is 1 when
+    everyone talks to everyone: it says how easily word gets around, not whether it had to. One agent, or no
+    messages: skipped.
+
+    Frameworks record one and the same job differently, a hand-off in one being a request and its answer in
+    another: ``method`` says who recorded the trace, and unlike ones are not compared.
 
     Attributes:
         messages: Which types coordinate and which produce.
@@ -46,7 +50,7 @@ class CoordinationQuality(TraceMetric):
         share = overhead(found.types, self.messages).share
         detail: dict[str, Any] = {"communication_overhead": share}
         if case.expect.workflow is not None:
-            efficiency = _follows(found.pairs, case.expect.workflow, detail)
+            efficiency = _follows(found.handed_on, case.expect.workflow, detail)
             method = "workflow"
         else:
             efficiency = global_efficiency(found.shape)
@@ -54,6 +58,8 @@ class CoordinationQuality(TraceMetric):
             if found.shape.sources is not None:
                 detail |= {"estimated": True, "sources": len(found.shape.sources)}
         detail["efficiency"] = efficiency
+        recorded = recorded_by(trace)
+        method = f"{method}, {recorded}" if recorded else method
         return self.ok((1.0 - share) * efficiency, method=method, detail=detail)
 
 

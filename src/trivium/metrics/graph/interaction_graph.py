@@ -11,6 +11,9 @@ from trivium.traces.trace import Trace
 if TYPE_CHECKING:
     import networkx as nx
 
+HANDING_ON = frozenset({"task_request", "handoff", "delegation", "data_transfer"})
+"""Types of messages that hand work on; answers back and status do not (spec: metrics, T3.10)."""
+
 
 def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
     """The interaction graph as NetworkX holds it, for drawing and for measures of one's own.
@@ -36,6 +39,7 @@ class Interactions:
     Attributes:
         agents: All agents; the shape's nodes.
         pairs: Distinct (sender, receiver), in order of their first message.
+        handed_on: Those among them where work was handed on.
         types: Number of messages by type.
     """
 
@@ -43,16 +47,25 @@ class Interactions:
         self.agents = trace.agents
         pairs: dict[tuple[str, str], None] = {}
         types: dict[str, int] = {}
+        handed_on: dict[tuple[str, str], None] = {}
         for message in trace.agent_messages:
             pairs[message.sender, message.receiver] = None
+            if message.type in HANDING_ON:
+                handed_on[message.sender, message.receiver] = None
             types[message.type] = types.get(message.type, 0) + 1
         self.pairs = tuple(pairs)
+        self.handed_on = tuple(handed_on)
         self.types = types
 
     @cached_property
     def shape(self) -> Shape:
         """The interaction graph."""
         return Shape.of(self.agents, self.pairs)
+
+
+def recorded_by(trace: Trace) -> str | None:
+    """Who recorded the trace, as the method of a figure that depends on it; None where it is not known."""
+    return f"recorded by {' and '.join(trace.recorders)}" if trace.recorders else None
 
 
 def interactions(trace: Trace) -> Interactions:
