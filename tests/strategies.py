@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
-from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric
+from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Level, Rubric
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
 from trivium.traces.repair import normalise
@@ -52,10 +52,16 @@ def cases(ids: st.SearchStrategy[str] = names) -> st.SearchStrategy[Case]:
 
 bars = st.floats(0, 1)
 weights = st.floats(1e-3, 1e3)
-levels = st.dictionaries(names, bars, min_size=2, max_size=4)
+levels = st.dictionaries(names, bars, min_size=2, max_size=4) | st.dictionaries(
+    names, st.builds(Level, value=bars, means=names), min_size=2, max_size=4
+)
+anchors = st.just(ANCHORS) | st.builds(lambda text: {"1": text, "3": text, "5.0": text}, names)
 criteria = st.lists(st.sampled_from("abc"), min_size=1, unique=True).flatmap(
     lambda chosen: st.tuples(
-        *(st.builds(Criterion, name=st.just(name), asks=names, weight=weights) for name in chosen)
+        *(
+            st.builds(Criterion, name=st.just(name), asks=names, weight=weights, anchors=anchors)
+            for name in chosen
+        )
     )
 )
 dimensions = (

@@ -15,6 +15,7 @@ PUBLIC = {
     "Example",
     "Expect",
     "ExpectedTool",
+    "Level",
     "Message",
     "Metric",
     "PairComparison",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trivium.suites.rubrics.rubric import Criterion as Criterion
     from trivium.suites.rubrics.rubric import Dimension as Dimension
     from trivium.suites.rubrics.rubric import Example as Example
+    from trivium.suites.rubrics.rubric import Level as Level
     from trivium.suites.rubrics.rubric import Rubric as Rubric
     from trivium.suites.suite import Suite as Suite
     from trivium.traces import recording as trace  # noqa: F401 - its name there is another
@@ -49,6 +50,7 @@ _HOME = {
     "Example": "trivium.suites.rubrics.rubric",
     "Expect": "trivium.suites.case",
     "ExpectedTool": "trivium.suites.case",
+    "Level": "trivium.suites.rubrics.rubric",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
     "PairComparison": "trivium.runs.pairs.judged",

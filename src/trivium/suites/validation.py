@@ -153,6 +153,8 @@ def _walk_mapping(raw: Any, shape: inspect.DictType, where: str, problems: list[
         return raw
     mended = {}
     for key, value in raw.items():
+        if not isinstance(key, str) and key is not None and _fits(key, shape.key_type):
+            key = decimal_text(key)  # noqa: PLW2901 - YAML reads 1: as a number
         if isinstance(key, str):
             mended[key] = _walk(value, shape.value_type, at(where, key), problems)
             _walk(key, shape.key_type, where, problems)

@@ -207,7 +207,7 @@ def test_what_is_asked_for_is_gone_through_aspect_by_aspect(served):
     assert "1. cost\n2. time" in server.requests[0].prompt
     assert "completeness.aspects must be a list of 2" in server.requests[1].prompt
     assert (score.value, score.raw) == (0.5, {"yes": 1, "partly": 0, "no": 1})
-    assert score.detail["evidence"] == [{"quote": "fine", "found": True}]
+    assert score.detail["evidence"] == [{"quote": "fine", "found": True, "too_short": True}]
 
 
 def test_a_judge_that_finds_nothing_asked_for_skips(served):

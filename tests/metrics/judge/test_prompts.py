@@ -7,12 +7,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
+from trivium.metrics.judge.prompts.answer import has_level
 from trivium.metrics.judge.prompts.digest import digest
 from trivium.metrics.judge.prompts.fence import NO_MARK, fenced, harmless
+from trivium.metrics.judge.prompts.preparing import prepare
 from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case, Expect
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric
+from trivium.suites.settings import JudgeSettings
 from trivium.traces.trace import Message, Span, Trace
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_judge_is_told_what_every_level_and_value_means(name, together):
+    rubric = BUILT_IN[name]
+    settings = JudgeSettings(models=("openai:gpt-4o-mini",), together=together)
+    case = Case(id="c", input="q")
+    prompts = prepare(rubric, rubric.dimensions, case, {"input": "q", "output": "o"}, settings)
+    words = [each.static + each.ask for each in prompts]
+    for at, dimension in enumerate(rubric.dimensions):
+        said = words[0 if together else at]
+        for criterion in dimension.criteria:
+            for point in (1, 3, 5):
+                assert f"\n      {point}: {criterion.anchors[str(point)]}\n" in f"{said}\n"
+        if has_level(dimension):
+            for level, value in dimension.level_values.items():
+                assert f"\n  - {level} ({value:g}): {dimension.levels[level].means}\n" in f"{said}\n"
+
+
+def test_what_a_rubric_does_not_say_of_its_scale_is_said_in_general():
+    criterion = Criterion(name="respect", asks="It is respectful.")
+    levelled = Dimension(name="length", asks="Is it short?", levels={"short": 1, "long": 0.25})
+    rubric = Rubric(
+        name="mine",
+        dimensions=(
+            Dimension(name="tone", asks="Is it kind?", criteria=(criterion,)),
+            Dimension(name="depth", asks="Is it deep?"),
+            levelled,
+        ),
+    )
+    settings = JudgeSettings(models=("openai:gpt-4o-mini",))
+    (prompt,) = prepare(rubric, rubric.dimensions, Case(id="c", input="q"), {"output": "o"}, settings)
+    assert "    3: It meets this in the main" in prompt.static
+    assert "- poor (0.3): It misses main points" in prompt.static
+    assert "  - short (1)\n  - long (0.25)" in prompt.static
+
 
 HOSTILE = st.one_of(
     st.text(),

@@ -9,7 +9,9 @@ import yaml
 
 import trivium as tv
 from trivium.errors import SuiteError
+from trivium.metrics.judge.prompts.answer import has_level
 from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import ANCHORS, LEVELS
 from trivium.suites.schema import record_schema, suite_schema
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
@@ -24,11 +26,29 @@ TONE = {
             "asks": "Whether nobody is hurt by it.",
             "criteria": [
                 {"name": "respect", "asks": "It speaks of the work.", "weight": 0.6},
-                {"name": "warmth", "asks": "It says what is good.", "weight": 0.4},
+                {
+                    "name": "warmth",
+                    "asks": "It says what is good.",
+                    "weight": 0.4,
+                    "anchors": {
+                        "1": "It is cold.",
+                        "3": "It is polite.",
+                        "4.5": "Nearly.",
+                        "5": "It is warm.",
+                    },
+                },
             ],
             "sees": "output",
         },
         {"name": "length", "asks": "Whether it is short.", "levels": {"short": 1, "long": 0}},
+        {
+            "name": "depth",
+            "asks": "Whether it is deep.",
+            "levels": {
+                "deep": {"value": 1, "means": "It goes to the ground."},
+                "flat": {"value": 0.1, "means": "It stays above."},
+            },
+        },
     ],
     "pass_mark": 0.5,
     "step": 0.5,
@@ -67,12 +87,15 @@ def mistakes(tmp_path, **changes):
 @pytest.mark.parametrize("suffix", [".yaml", ".json", ".toml"])
 def test_a_rubric_is_read_from_any_document(tmp_path, suffix):
     rubric = tv.Rubric.load(written(tmp_path / f"tone{suffix}", TONE))
-    clarity, completeness, kindness, length = rubric.dimensions
+    clarity, completeness, kindness, length, depth = rubric.dimensions
     assert clarity == next(each for each in BUILT_IN["review"].dimensions if each.name == "clarity")
     assert (completeness.name, completeness.aspects, completeness.weight) == ("completeness", True, 0.5)
     assert [criterion.weight for criterion in kindness.criteria] == [0.6, 0.4]
     assert kindness.sees == ("output",)
-    assert length.levels == {"short": 1, "long": 0}
+    assert length.levels == length.level_values == {"short": 1, "long": 0}
+    assert depth.level_values == {"deep": 1, "flat": 0.1}
+    assert depth.levels["flat"].means == "It stays above."
+    assert [set(each.anchors) for each in kindness.criteria] == [{"1", "3", "5"}, {"1", "3", "4.5", "5"}]
     assert (rubric.pass_mark, rubric.step, rubric.scale) == (0.5, 0.5, "minmax")
 
 
@@ -137,6 +160,33 @@ CRITERIA = [{"name": "c", "asks": "y"}]
         ({"sees": ["outptu"]}, 'dimensions[1].sees[0]: found the text "outptu", expected "aspects" or'),
         ({"sees": []}, "dimensions[1].sees: found an empty list, expected a list that is not empty"),
         ({"levels": {"a": 2, "b": 0}}, "dimensions[1].levels.a: found the number 2"),
+        ({"levels": {"a": {"value": 1, "means": "x"}, "b": 0}}, 'dimensions[1].levels.b: has no "means"'),
+        (
+            {"levels": {"a": {"value": 1, "asks": "x"}, "b": 0}},
+            'dimensions[1].levels.a: unknown key "asks". Known: value, means',
+        ),
+        ({"levels": {"a": {"value": 2, "means": "x"}}}, "dimensions[1].levels.a.value: found the number 2"),
+        ({"levels": {"a": [], "b": 0}}, "dimensions[1].levels.a: found an empty list, expected a number"),
+        (
+            {"criteria": [CRITERIA[0] | {"anchors": {1: "x", 6: "y", 5: "z"}}]},
+            "dimensions[1].criteria[0].anchors: found 6, expected 1 to 5 in steps of 0.5",
+        ),
+        (
+            {"criteria": [CRITERIA[0] | {"anchors": {1: "x", 6: "y", 5: "z"}}]},
+            "dimensions[1].criteria[0].anchors: 3 is missing, expected 1, 3 and 5 at least",
+        ),
+        (
+            {"criteria": [CRITERIA[0] | {"anchors": {"1": "x", "1.0": "y", "3": "z"}}]},
+            "dimensions[1].criteria[0].anchors: 1 stands there 2 times",
+        ),
+        (
+            {"criteria": [CRITERIA[0] | {"anchors": {"low": "x"}}]},
+            'dimensions[1].criteria[0].anchors: found the text "low", expected a value of the scale',
+        ),
+        (
+            {"criteria": [CRITERIA[0] | {"anchors": {"1": ""}}]},
+            'dimensions[1].criteria[0].anchors["1"]: found the text "", expected a text that is not empty',
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, dimension, said):
@@ -188,6 +238,39 @@ def test_an_example_must_fit_its_rubric(tmp_path, scores, said):
     example = {"shows": {"output": "x"}, "scores": scores, "reason": "so"}
     (found,) = mistakes(tmp_path, examples=[example])
     assert found.startswith(f"examples[0].scores.{said}")
+
+
+def test_anchors_may_have_numbers_for_keys_and_mistakes_beside_them(tmp_path):
+    text = """
+name: mine
+dimensions:
+  - name: tone
+    asks: Whether it is kind.
+    criteria:
+      - {name: warmth, asks: It is warm., anchors: {1: cold, 3: cool, 5: warm}}
+"""
+    (tmp_path / "mine.yaml").write_text(text)
+    (criterion,) = tv.Rubric.load(tmp_path / "mine.yaml").dimensions[0].criteria
+    assert {float(point): words for point, words in criterion.anchors.items()} == {
+        1: "cold",
+        3: "cool",
+        5: "warm",
+    }
+    (tmp_path / "mine.yaml").write_text(text + "pass_mark: 7\n")
+    with pytest.raises(SuiteError) as caught:
+        tv.Rubric.load(tmp_path / "mine.yaml")
+    assert [problem.where for problem in caught.value.problems] == ["pass_mark"]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_level_and_criterion_has_anchors_of_its_own(name):
+    for dimension in BUILT_IN[name].dimensions:
+        for criterion in dimension.criteria:
+            assert set(criterion.anchors) == {"1", "3", "5"}
+            assert criterion.anchors != ANCHORS
+        if has_level(dimension):
+            assert list(dimension.level_values) == list(LEVELS)
+            assert all(level.means != LEVELS[each].means for each, level in dimension.levels.items())
 
 
 def test_a_rubric_stands_beside_the_suite_that_names_it(tmp_path):

@@ -90,7 +90,7 @@ def judgement_of(
         each = "claims" if dimension.claims else "aspects"
         detail[each] = msgspec.to_builtins(getattr(answer, each))
         if value is not None:
-            detail["level"] = nearest_level(value, dimension.levels)
+            detail["level"] = nearest_level(value, dimension.level_values)
     if settings.samples > 1:
         detail["samples"] = values
         detail["samples_asked"] = settings.samples

@@ -111,7 +111,10 @@ def _unknown_names(settings: Settings) -> list[Problem]:
     metrics after it loaded the suite.
     """
     names = import_module(_NAMES)
-    found: list[Problem] = names.unknown_names(settings)
+    try:
+        found: list[Problem] = names.unknown_names(settings)
+    except SuiteError:
+        return []  # of a rubric that there is not, which is among the mistakes already
     return found
 
 

@@ -1,12 +1,24 @@
 """The rubrics that come with Trivium (spec: metrics, T2.2 to T2.4)."""
 
-from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric, Seen
+from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, Level, Rubric, Seen
 
 _PROCESS: tuple[Seen, ...] = ("input", "workflow", "trace")
 
 
-def _criterion(name: str, weight: float, asks: str) -> Criterion:
-    return Criterion(name=name, weight=weight, asks=asks)
+def _criterion(name: str, weight: float, asks: str, *anchors: str) -> Criterion:
+    """A criterion with the anchors of 1, 3 and 5."""
+    return Criterion(
+        name=name, weight=weight, asks=asks, anchors=dict(zip(("1", "3", "5"), anchors, strict=True))
+    )
+
+
+def _levels(*means: str) -> dict[str, float | Level]:
+    """The usual levels, the best first, with anchors of their own."""
+    return {
+        name: Level(value=level.value, means=anchor)
+        for (name, level), anchor in zip(LEVELS.items(), means, strict=True)
+        if isinstance(level, Level)
+    }
 
 
 REVIEW = Rubric(
@@ -16,9 +28,34 @@ REVIEW = Rubric(
             name="technical_accuracy",
             asks="Whether what the output says about the source document is right.",
             criteria=(
-                _criterion("factual_correctness", 0.5, "What it states agrees with the source document."),
-                _criterion("methodology_understanding", 0.3, "It understands how the work was done."),
-                _criterion("domain_knowledge", 0.2, "It shows knowledge of the field."),
+                _criterion(
+                    "factual_correctness",
+                    0.5,
+                    "What it states agrees with the source document.",
+                    "Most of what it states about the source contradicts it or is made up.",
+                    "Its main statements are right; several details are wrong or go "
+                    "beyond what the source says.",
+                    "Every statement that can be checked agrees with the source, names and figures included.",
+                ),
+                _criterion(
+                    "methodology_understanding",
+                    0.3,
+                    "It understands how the work was done.",
+                    "It misrepresents the method, or shows no sign of knowing what was done.",
+                    "It names the method rightly but stays on the surface, or misses a step that matters.",
+                    "It shows what was done, how and why; its remarks meet the actual "
+                    "design, data and analysis.",
+                ),
+                _criterion(
+                    "domain_knowledge",
+                    0.2,
+                    "It shows knowledge of the field.",
+                    "It confuses basic terms, or could be about any field.",
+                    "It uses the terms of the field rightly, without its standards, usual "
+                    "practice or related work.",
+                    "It measures the work by the standards and known results of its "
+                    "field, and does so rightly.",
+                ),
             ),
             sees=("input", "source", "output"),
             needs=("source",),
@@ -27,9 +64,34 @@ REVIEW = Rubric(
             name="constructiveness",
             asks="Whether the output helps the authors to do better.",
             criteria=(
-                _criterion("actionable_feedback", 1, "It says what could be done, concretely."),
-                _criterion("balanced_critique", 1, "It names strengths as well as weaknesses, fairly."),
-                _criterion("improvement_guidance", 1, "It shows a way to each improvement it asks for."),
+                _criterion(
+                    "actionable_feedback",
+                    1,
+                    "It says what could be done, concretely.",
+                    "It gives no advice, or only verdicts such as good, bad or unclear.",
+                    "Some remarks say what to change; others leave open what is meant, or where.",
+                    "Nearly every criticism says what to change and where, so that the "
+                    "authors could start at once.",
+                ),
+                _criterion(
+                    "balanced_critique",
+                    1,
+                    "It names strengths as well as weaknesses, fairly.",
+                    "It only praises or only condemns, or is unfair to the work.",
+                    "It names both strengths and weaknesses, one of them only in passing "
+                    "or in general terms.",
+                    "It names specific strengths and specific weaknesses with reasons, in "
+                    "proportion to their weight.",
+                ),
+                _criterion(
+                    "improvement_guidance",
+                    1,
+                    "It shows a way to each improvement it asks for.",
+                    "It asks for improvements without a hint how to make them, or for none.",
+                    "For some improvements it shows a way; of others it only says that something is missing.",
+                    "For each improvement it shows a way to it: an analysis, an "
+                    "experiment, a source, a wording.",
+                ),
             ),
             sees=("input", "source", "output"),
         ),
@@ -37,9 +99,31 @@ REVIEW = Rubric(
             name="clarity",
             asks="Whether the output can be followed.",
             criteria=(
-                _criterion("structure", 1, "Its parts are in a sensible order and can be told apart."),
-                _criterion("readability", 1, "Its sentences are plain and free of needless jargon."),
-                _criterion("logical_flow", 1, "Each thought follows from what was said before."),
+                _criterion(
+                    "structure",
+                    1,
+                    "Its parts are in a sensible order and can be told apart.",
+                    "There is no order to be seen; points are scattered or repeated.",
+                    "Its parts can be told apart, but some points stand in the wrong place or are mixed.",
+                    "It follows a plan that is seen at once, and each point stands where it belongs.",
+                ),
+                _criterion(
+                    "readability",
+                    1,
+                    "Its sentences are plain and free of needless jargon.",
+                    "Many sentences have to be read several times, or cannot be understood.",
+                    "It can be read, with some long, vague or needlessly technical sentences.",
+                    "Every sentence is understood when first read; technical terms stand "
+                    "only where they are needed.",
+                ),
+                _criterion(
+                    "logical_flow",
+                    1,
+                    "Each thought follows from what was said before.",
+                    "Conclusions come from nowhere, or contradict what was said.",
+                    "The line of thought can be followed, with leaps that the reader has to bridge.",
+                    "Each statement is supported by what stands before it, without leap or contradiction.",
+                ),
             ),
             sees=("input", "output"),
         ),
@@ -47,9 +131,33 @@ REVIEW = Rubric(
             name="planning_rationality",
             asks="Whether the steps of the process make sense for the task.",
             criteria=(
-                _criterion("logical_flow", 0.3, "Each step follows from those before."),
-                _criterion("decision_quality", 0.5, "What was decided at each step was a good choice."),
-                _criterion("resource_efficiency", 0.2, "Few steps, calls and tokens were wasted."),
+                _criterion(
+                    "logical_flow",
+                    0.3,
+                    "Each step follows from those before.",
+                    "The order makes no sense: results are used before they exist, or "
+                    "steps do not serve the task.",
+                    "The order is sensible on the whole; a few steps are out of place or "
+                    "have no visible purpose.",
+                    "Each step builds on the results before it and leads towards the task.",
+                ),
+                _criterion(
+                    "decision_quality",
+                    0.5,
+                    "What was decided at each step was a good choice.",
+                    "Most choices of what to do next were wrong, or ignored what had been found.",
+                    "The choices that matter were reasonable; some that were clearly better were missed.",
+                    "At each step the choice was one that an expert would have made with what was known.",
+                ),
+                _criterion(
+                    "resource_efficiency",
+                    0.2,
+                    "Few steps, calls and tokens were wasted.",
+                    "Most of the effort was wasted: repetition, dead ends, many times the "
+                    "steps that the task needs.",
+                    "Some steps or calls could have been left out without loss.",
+                    "Nearly every step, call and token served the result.",
+                ),
             ),
             sees=_PROCESS,
             needs=("trace",),
@@ -58,8 +166,23 @@ REVIEW = Rubric(
             name="reasoning_quality",
             asks="Whether the decisions of the process are reasoned well.",
             criteria=(
-                _criterion("decision_making", 0.5, "Decisions rest on what was known when they were made."),
-                _criterion("logical_coherence", 0.5, "Nothing contradicts itself from step to step."),
+                _criterion(
+                    "decision_making",
+                    0.5,
+                    "Decisions rest on what was known when they were made.",
+                    "Decisions have no visible ground, or go against what was known.",
+                    "Most decisions have a ground in what was known; some are guesses or ignore a finding.",
+                    "Every decision rests on what was known, with alternatives and uncertainty considered.",
+                ),
+                _criterion(
+                    "logical_coherence",
+                    0.5,
+                    "Nothing contradicts itself from step to step.",
+                    "Steps contradict each other, or conclusions do not follow from what was found.",
+                    "The line holds, with a small contradiction or an unexplained change of direction.",
+                    "All steps and conclusions fit together; each change of direction is "
+                    "explained by a finding.",
+                ),
             ),
             sees=_PROCESS,
             needs=("trace",),
@@ -68,8 +191,22 @@ REVIEW = Rubric(
             name="tool_usage",
             asks="Whether tools were used well.",
             criteria=(
-                _criterion("tool_choice", 0.5, "The right tool was taken for each purpose."),
-                _criterion("call_efficiency", 0.5, "No call was needless, repeated or badly formed."),
+                _criterion(
+                    "tool_choice",
+                    0.5,
+                    "The right tool was taken for each purpose.",
+                    "Tools do not fit their purpose, or a tool that was needed was not used.",
+                    "The tools do the job; for some purposes a better one was at hand.",
+                    "For each purpose the best tool at hand was used, and none where none was needed.",
+                ),
+                _criterion(
+                    "call_efficiency",
+                    0.5,
+                    "No call was needless, repeated or badly formed.",
+                    "Most calls are repeated, needless or badly formed.",
+                    "Most calls serve the task; a few are redundant, or repeated because of wrong arguments.",
+                    "Each call is well formed, made once, and gives something that is used.",
+                ),
             ),
             sees=_PROCESS,
             needs=("trace",),
@@ -78,9 +215,32 @@ REVIEW = Rubric(
             name="coordination",
             asks="Whether the agents worked together well.",
             criteria=(
-                _criterion("delegation", 0.4, "Work went to the agent that suits it."),
-                _criterion("handoff_clarity", 0.3, "What was handed over could be worked with."),
-                _criterion("workflow_adherence", 0.3, "The expected workflow, where stated, was kept to."),
+                _criterion(
+                    "delegation",
+                    0.4,
+                    "Work went to the agent that suits it.",
+                    "Work goes to agents that cannot do it, or one agent does what others were there for.",
+                    "Work mostly goes to a suitable agent; some is misplaced, done twice or left undone.",
+                    "Each piece of work goes to the agent that suits it best; none is "
+                    "done twice or forgotten.",
+                ),
+                _criterion(
+                    "handoff_clarity",
+                    0.3,
+                    "What was handed over could be worked with.",
+                    "What is handed over is missing, garbled or of no help to the receiver.",
+                    "It can be worked with, after asking back or filling gaps by guessing.",
+                    "Each hand-over holds the task, its context and the results needed, "
+                    "and is taken up as meant.",
+                ),
+                _criterion(
+                    "workflow_adherence",
+                    0.3,
+                    "The expected workflow, where stated, was kept to.",
+                    "The expected workflow is ignored: agents or steps are missing, or in another order.",
+                    "Its main steps are there; one is skipped, swapped or repeated without need.",
+                    "All its steps are there in their order; any departure is explained by the task.",
+                ),
             ),
             sees=_PROCESS,
             needs=("trace",),
@@ -109,18 +269,40 @@ AGENT = Rubric(
         Dimension(
             name="citation_accuracy",
             asks="Whether the sources that the output cites say what they are cited for (null: none).",
+            levels=_levels(
+                "Every citation supports what it is cited for and says exactly where that stands.",
+                "Every citation supports what it is cited for; the form of some is incomplete.",
+                "The citations of the main claims are right; some of minor claims are "
+                "imprecise or cannot be checked.",
+                "Several citations do not support what they are cited for, those of main claims among them.",
+                "Nearly all citations are wrong or made up.",
+            ),
             sees=("input", "sources", "source", "output"),
             weight=0.15,
         ),
         Dimension(
             name="source_quality",
             asks="Whether the sources that the output cites are primary and authoritative (null: none).",
+            levels=_levels(
+                "All sources are primary and authoritative: original papers, data, official documents.",
+                "Most sources are primary and authoritative; a few are good secondary ones.",
+                "Primary and secondary sources are mixed, and no main claim rests on an unreliable one.",
+                "Most sources are secondary, or main claims rest on unreliable ones.",
+                "No source can be trusted.",
+            ),
             sees=("input", "sources", "output"),
             weight=0.10,
         ),
         Dimension(
             name="tool_efficiency",
             asks="Whether the right tools were used, with a reasonable number of calls.",
+            levels=_levels(
+                "The best tools at hand, and no more calls than the task needs.",
+                "Fitting tools, with one or two calls that could have been spared.",
+                "Tools that do the job, with repeated or roundabout calls.",
+                "Wrong tools for a part of the task, or several times the calls that it needs.",
+                "Tools misused throughout, or calls without end that led nowhere.",
+            ),
             sees=("input", "trace", "output"),
             needs=("trace",),
             weight=0.20,

@@ -6,7 +6,7 @@ from typing import Any
 
 from trivium.errors import Problem, suggest
 from trivium.suites.rubrics.built_in import BUILT_IN
-from trivium.suites.rubrics.rubric import LEVELS, LIKERT_MOST, Dimension, Example, Rubric
+from trivium.suites.rubrics.rubric import LEVELS, LIKERT_MOST, Criterion, Dimension, Example, Level, Rubric
 from trivium.suites.rubrics.template import wrong_instructions, wrong_material
 from trivium.suites.validation import at, describe, problem
 
@@ -46,7 +46,7 @@ def _nonsense(rubric: Rubric, where: str, places: Sequence[int], step: float) ->
         place = at(at(where, "dimensions"), index)
         if names[dimension.name] > 1:
             yield Problem(place, f'"{dimension.name}" stands there {names[dimension.name]} times')
-        yield from _wrong_dimension(dimension, place)
+        yield from _wrong_dimension(dimension, place, step)
     for index, example in enumerate(rubric.examples):
         yield from _wrong_example(example, rubric, at(at(where, "examples"), index), step)
     seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
@@ -72,7 +72,7 @@ def wrong_templates(
             yield Problem(at(where, "material"), said)
 
 
-def _wrong_dimension(dimension: Dimension, where: str) -> Iterator[Problem]:
+def _wrong_dimension(dimension: Dimension, where: str, step: float) -> Iterator[Problem]:
     ways = [way for way in ("criteria", "claims", "aspects") if getattr(dimension, way)]
     if dimension.name == OVERALL:
         yield Problem(at(where, "name"), f'"{OVERALL}" is the rubric\'s score as a whole')
@@ -80,8 +80,9 @@ def _wrong_dimension(dimension: Dimension, where: str) -> Iterator[Problem]:
         yield problem(where, f"is scored by {' and '.join(ways)}, expected one of them at most")
     if dimension.criteria and dimension.levels != LEVELS:
         yield problem(where, "has criteria and levels, expected one of them")
-    if len(dimension.levels) < 2:
-        yield Problem(at(where, "levels"), f"found {describe(dimension.levels)}, expected two at least")
+    yield from _wrong_levels(dimension.levels, at(where, "levels"))
+    for index, criterion in enumerate(dimension.criteria):
+        yield from _wrong_anchors(criterion, at(at(at(where, "criteria"), index), "anchors"), step)
     criteria = Counter(criterion.name for criterion in dimension.criteria)
     for name, count in criteria.items():
         if count > 1:
@@ -89,6 +90,31 @@ def _wrong_dimension(dimension: Dimension, where: str) -> Iterator[Problem]:
     for name in dimension.needs:
         if name not in dimension.sees:
             yield Problem(at(where, "needs"), f'"{name}" is not among what it sees')
+
+
+def _wrong_levels(levels: Mapping[str, float | Level], where: str) -> Iterator[Problem]:
+    if len(levels) < 2:
+        yield Problem(where, f"found {describe(levels)}, expected two at least")
+    bare = [name for name, level in levels.items() if not isinstance(level, Level)]
+    if len(bare) < len(levels):
+        for name in bare:
+            yield Problem(at(where, name), 'has no "means", which other levels have')
+
+
+def _wrong_anchors(criterion: Criterion, where: str, step: float) -> Iterator[Problem]:
+    values = [float(point) for point in criterion.anchors]
+    for point, value in zip(criterion.anchors, values, strict=True):
+        if not _is_on_the_scale(value, step):
+            yield Problem(where, f"found {point}, expected 1 to 5 in steps of {step:g}")
+        elif values.count(value) > 1:
+            yield Problem(where, f"{value:g} stands there {values.count(value)} times")
+    if lacking := [f"{value}" for value in (1, 3, LIKERT_MOST) if value not in values]:
+        verb = "is" if len(lacking) == 1 else "are"
+        yield Problem(where, f"{' and '.join(lacking)} {verb} missing, expected 1, 3 and 5 at least")
+
+
+def _is_on_the_scale(value: float, step: float) -> bool:
+    return 1 <= value <= LIKERT_MOST and _is_whole((value - 1) / step)
 
 
 def _wrong_example(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
@@ -119,7 +145,7 @@ def _wrong_scores(
         for name in given:
             if name not in names:
                 yield Problem(at(where, name), f"no criterion is called that.{suggest(name, names)}")
-            elif not 1 <= given[name] <= LIKERT_MOST or not _is_whole((given[name] - 1) / step):
+            elif not _is_on_the_scale(given[name], step):
                 found = describe(given[name])
                 yield Problem(at(where, name), f"found {found}, expected 1 to 5 in steps of {step:g}")
     elif not isinstance(given, str) or given not in dimension.levels:

@@ -26,10 +26,47 @@ Seen = Literal["input", "output", "source", "references", "facts", "sources", "a
 Names = Annotated[tuple[Seen, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
 """Several of these; in a file a single one will do."""
 
-LEVELS: dict[str, float] = {"excellent": 1.0, "good": 0.8, "acceptable": 0.6, "poor": 0.3, "failed": 0.0}
+Point = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]+(\.[0-9]+)?$",
+        extra={"also": "number", "words": "a value of the scale, such as 1, 3 or 5"},
+    ),
+]
+"""A value of a Likert scale, as the key of its anchor."""
 
 PASS_MARK = 0.7
 LIKERT_MOST = 5
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A level with its anchor.
+
+    Attributes:
+        value: The score, in [0, 1].
+        means: What an output of this level looks like; the judge is shown it.
+    """
+
+    value: Share
+    means: Filled
+
+
+LEVELS: dict[str, float | Level] = {
+    "excellent": Level(value=1.0, means="It meets what is asked in full; there is nothing to improve."),
+    "good": Level(
+        value=0.8, means="It meets what is asked, with small flaws that change nothing of substance."
+    ),
+    "acceptable": Level(value=0.6, means="It meets what is asked in its main points, with gaps."),
+    "poor": Level(value=0.3, means="It misses main points of what is asked, or has serious flaws."),
+    "failed": Level(value=0.0, means="It does not meet what is asked at all."),
+}
+
+ANCHORS: dict[str, str] = {
+    "1": "It does not meet this at all.",
+    "3": "It meets this in the main, with flaws that a reader notices.",
+    "5": "It meets this in full; there is nothing to improve.",
+}
+"""Of a criterion that has no words of its own."""
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -39,11 +76,13 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         name: How the answer calls it.
         asks: What the judge is to look for.
         weight: Share of the dimension's score, rescaled over its criteria.
+        anchors: What an output of a value looks like, of 1, 3 and 5 at least: the judge is shown it.
     """
 
     name: Name
     asks: Filled
     weight: Weight = 1.0
+    anchors: dict[Point, Filled] = msgspec.field(default_factory=lambda: dict(ANCHORS))
 
 
 class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -53,7 +92,7 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         name: How metrics call it.
         asks: What it is about.
         criteria: Scored 1 to 5 each; a dimension without criteria is scored by one of its levels.
-        levels: Names of levels and their values, in [0, 1].
+        levels: Names of levels and their values, in [0, 1], or value and anchor (``value``, ``means``).
         claims: Whether the output's claims are extracted and verified instead (T2.4).
         aspects: Whether the aspects that were asked for are gone through instead: each is covered, partly
             covered or not, and the score is the share that is (T2.4).
@@ -65,12 +104,19 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: Name
     asks: Filled
     criteria: tuple[Criterion, ...] = ()
-    levels: dict[Filled, Share] = msgspec.field(default_factory=lambda: dict(LEVELS))
+    levels: dict[Filled, Share | Level] = msgspec.field(default_factory=lambda: dict(LEVELS))
     claims: bool = False
     aspects: bool = False
     sees: Annotated[Names, Meta(min_length=1)] = ("input", "output")
     needs: Names = ()
     weight: Weight = 1.0
+
+    @property
+    def level_values(self) -> dict[str, float]:
+        """The value of each level."""
+        return {
+            name: level.value if isinstance(level, Level) else level for name, level in self.levels.items()
+        }
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -10,9 +10,17 @@ from typing import Any
 
 import msgspec
 
-from trivium.suites.rubrics.rubric import Dimension, Rubric
+from trivium.suites.rubrics.rubric import Dimension, Level, Rubric
 
-LEVELS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+LEVELS: dict[str, float | Level] = {
+    "first": Level(
+        value=1.0, means="The first output is better, by a difference that a reader would notice."
+    ),
+    "tie": Level(value=0.5, means="Neither is better, or what one has ahead the other has elsewhere."),
+    "second": Level(
+        value=0.0, means="The second output is better, by a difference that a reader would notice."
+    ),
+}
 OVERALL = "overall"
 
 INSTRUCTIONS = """\

@@ -111,7 +111,7 @@ def combined(
             detail=detail,
         )
     if not dimension.criteria:
-        detail["level"] = nearest_level(value, dimension.levels)
+        detail["level"] = nearest_level(value, dimension.level_values)
     return Judgement(status="ok", value=value, raw=raw, reason=own.reason, method=method, detail=detail)
 
 
@@ -122,7 +122,7 @@ def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:
     if dimension.criteria or dimension.claims or dimension.aspects:
         return round(float(median(numbers)), DIGITS)
     level, count = Counter(vote.judgement.raw for vote in votes if vote.value is not None).most_common(1)[0]
-    return dimension.levels[level] if 2 * count > len(votes) else None
+    return dimension.level_values[level] if 2 * count > len(votes) else None
 
 
 def _nearest(votes: Sequence[Vote], value: float | None) -> Vote:

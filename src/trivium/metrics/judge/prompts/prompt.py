@@ -1,10 +1,10 @@
 """Prompt: the instructions of a judge, made from the dimensions it scores, and all words of our own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from trivium.metrics.judge.prompts.fence import fenced
-from trivium.suites.rubrics.rubric import Criterion, Dimension, Example, Rubric
+from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Example, Level, Rubric
 from trivium.suites.rubrics.template import filled
 
 FENCE = """\
@@ -46,6 +46,8 @@ CLAIMS = (
     "contradicted, or unverifiable where they say nothing of it."
 )
 
+SCORES = "Score each criterion with one of {}; the highest is best. Values between two described lie between."
+
 ASPECTS = (
     "Go through the aspects in their order, each once; where none are shown, through the requests that the "
     "input makes, at most 12. For each, quote where the output covers it (an empty quote where it does "
@@ -58,7 +60,7 @@ EXAMPLES = (
 )
 
 WORDING = blake2b(
-    "\0".join((FENCE, RULES, INSTRUCTIONS, MATERIAL, ASK, ALONE, CLAIMS, ASPECTS, EXAMPLES)).encode(),
+    "\0".join((FENCE, RULES, INSTRUCTIONS, MATERIAL, ASK, ALONE, SCORES, CLAIMS, ASPECTS, EXAMPLES)).encode(),
     digest_size=4,
 ).hexdigest()
 """Digest of the words that stand around a rubric."""
@@ -97,16 +99,28 @@ def _told(dimension: Dimension, scores: Sequence[float]) -> str:
         lines.append(f"  {ASPECTS}")
     elif dimension.criteria:
         each = ", ".join(f"{score:g}" for score in scores)
-        lines.append(f"  Score each criterion with one of {each}; the highest is best.")
-        lines += [f"  - {_asked(criterion)}" for criterion in dimension.criteria]
+        lines.append(f"  {SCORES.format(each)}")
+        lines += [f"  {line}" for criterion in dimension.criteria for line in _criterion(criterion)]
+        if any(criterion.anchors == ANCHORS for criterion in dimension.criteria):
+            lines.append("  A criterion that does not say what its values mean:")
+            lines += [f"  {line}" for line in _anchors(ANCHORS)]
     else:
-        levels = ", ".join(f"{name} ({value:g})" for name, value in dimension.levels.items())
-        lines.append(f"  Answer with one level: {levels}.")
+        lines.append("  Answer with one level:")
+        lines += [f"  - {_level(name, level)}" for name, level in dimension.levels.items()]
     return "\n".join(lines)
 
 
-def _asked(criterion: Criterion) -> str:
-    return f"{criterion.name}: {criterion.asks}"
+def _criterion(criterion: Criterion) -> list[str]:
+    own = [] if criterion.anchors == ANCHORS else _anchors(criterion.anchors)
+    return [f"- {criterion.name}: {criterion.asks}", *own]
+
+
+def _anchors(anchors: Mapping[str, str]) -> list[str]:
+    return [f"    {float(point):g}: {anchors[point]}" for point in sorted(anchors, key=float)]
+
+
+def _level(name: str, level: float | Level) -> str:
+    return f"{name} ({level.value:g}): {level.means}" if isinstance(level, Level) else f"{name} ({level:g})"
 
 
 def _examples(examples: Sequence[Example], dimensions: Sequence[Dimension]) -> str:

@@ -32,7 +32,7 @@ def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | N
         return _of_aspects(answer.aspects)
     if dimension.criteria:
         return _of_criteria(answer, dimension, scale)
-    return None if answer.level is None else dimension.levels[answer.level]
+    return None if answer.level is None else dimension.level_values[answer.level]
 
 
 class Combined(NamedTuple):
@@ -76,7 +76,9 @@ def combined_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: 
         chosen = [answer.level for answer in answers if answer.level is not None]
         level = None
         if 2 * len(chosen) > len(answers):
-            level = _level_of(median_low([dimension.levels[each] for each in chosen]), chosen, dimension)
+            level = _level_of(
+                median_low([dimension.level_values[each] for each in chosen]), chosen, dimension
+            )
         together = msgspec.structs.replace(answers[0], level=level)
     value = value_of(together, dimension, scale=scale)
     return Combined(value, raw_of(together, dimension), _nearest(values, value))
@@ -89,7 +91,7 @@ def _middle(values: Sequence[float | None], asked: int) -> float | None:
 
 
 def _level_of(value: float, chosen: Sequence[str], dimension: Dimension) -> str:
-    return next(level for level in chosen if dimension.levels[level] == value)
+    return next(level for level in chosen if dimension.level_values[level] == value)
 
 
 def _nearest(values: Sequence[float | None], value: float | None) -> int:
