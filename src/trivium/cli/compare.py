@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison
     from trivium.runs.run import Run
 
+WITH_ERRORS = 3
 _PATH = click.Path(dir_okay=False)
 
 
@@ -39,7 +40,8 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 
     Without HEAD the newest run is meant, without BASE the one before it of the same suite.
 
-    Ends with 0 for pass, 1 for fail, 4 for inconclusive, and 2 where the runs cannot be compared.
+    Ends with 0 for pass, 1 for fail, 4 for inconclusive, 3 where a run was not judged or something else that
+    was due is missing or in error, and 2 where the runs cannot be compared.
     """
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
@@ -57,6 +59,12 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
         if given[name] is not None:
             _write(Path(given[name]), comparison, write)
     answer = comparison.answer
+    if comparison.missing and answer != "fail":
+        if given["quiet"]:
+            from trivium.reports.comparing.phrases import what_is_missing
+
+            click.echo(what_is_missing(comparison), err=True)
+        return WITH_ERRORS
     if answer == "inconclusive" and given["inconclusive"] is not None:
         answer = given["inconclusive"]
     return _EXIT_CODES[answer]

@@ -9,6 +9,7 @@ import trivium as tv
 from tests.runs.comparing.told_runs import compared, drawn, run_of
 from tests.runs.suites import told_suite, tv_composite
 from trivium.errors import ComparisonError
+from trivium.reports.as_text import as_text
 from trivium.suites.settings import PassRule
 
 
@@ -134,8 +135,11 @@ class TestTheAnswer:
         comparison = compared(store, base, base)
         assert (comparison.answer, comparison.unchanged) == ("pass", True)
         assert {figure.answer for figure in comparison.metrics.values()} == {"pass"}
-        low, high = comparison.metrics["told"].ci95
-        assert low < -0.02 < 0 < high  # five cases say little about others, and the interval shows it
+        told = comparison.metrics["told"]
+        assert (told.delta, told.ci95, told.p) == (0.0, None, None), "what is equal needs no interval"
+        (line,) = [line for line in as_text(comparison, width=100).splitlines() if " told " in line]
+        assert "identical" in line
+        assert "[" not in line
 
     def test_is_not_pass_where_outputs_changed_and_scores_did_not(self, store):
         comparison = compared(store, ["0.5"] * 5, ["0.50"] * 5)

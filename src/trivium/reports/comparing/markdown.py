@@ -18,7 +18,7 @@ def render_markdown(comparison: Comparison) -> str:
     if comparison.warnings:
         blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.warnings))
     blocks.append(prose(f"{comparison.reason} {phrases.paired(comparison)}."))
-    rows = [_row(name, figure) for name, figure in comparison.metrics.items()]
+    rows = [_row(name, figure, comparison) for name, figure in comparison.metrics.items()]
     head = "| | figure | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
     blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
     blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))
@@ -33,14 +33,14 @@ def render_markdown(comparison: Comparison) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _row(name: str, figure: MetricDelta) -> str:
+def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
     cells = (
         ANSWER_MARKS[figure.answer],
         code(name),
         number(figure.base),
         number(figure.head),
         f"**{phrases.signed(figure.delta)}**",
-        prose(phrases.ends(figure.ci95)),
+        prose(phrases.interval_of(figure, comparison)),
         prose(phrases.probability(figure.p_holm)),
         phrases.record(figure),
         phrases.further(figure),

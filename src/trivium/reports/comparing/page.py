@@ -43,6 +43,7 @@ def _page(comparison: Comparison) -> str:
     templates.filters = templates.filters | {
         "signed": phrases.signed,
         "ends": phrases.ends,
+        "interval_of": phrases.interval_of,
         "probability": phrases.probability,
         "record": phrases.record,
         "further": phrases.further,

@@ -22,6 +22,13 @@ def ends(interval: tuple[float, float] | None) -> str:
     return NOTHING if interval is None else f"[{signed(interval[0])}, {signed(interval[1])}]"
 
 
+def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
+    """The interval of a difference; ``identical`` where the outputs are the same and so is every value."""
+    if comparison.unchanged and figure.n and not (figure.wins or figure.losses):
+        return "identical"
+    return ends(figure.ci95)
+
+
 def probability(value: float | None) -> str:
     """A p-value; what is small is said to be small, never 0."""
     if value is None:
@@ -60,6 +67,8 @@ def outlook(comparison: Comparison) -> list[str]:
 
 def _outlook(name: str, figure: MetricDelta) -> str:
     parts = []
+    if figure.missing:
+        parts.append(f"{counted(figure.missing, 'pair')} lack a side, and could change the answer")
     if figure.answer == "inconclusive" and figure.needs_cases:
         parts.append(f"about {counted(figure.needs_cases, 'more case')} would settle it")
     if figure.mde is not None:
@@ -73,6 +82,16 @@ def _outlook(name: str, figure: MetricDelta) -> str:
     return f"{one_line(name)}: {'; '.join(parts)}"
 
 
+def what_is_missing(comparison: Comparison) -> str:
+    """What is missing or in error of either run, in a line."""
+    parts = [
+        f"{word}: {', '.join(f'{count:,} {one_line(name)}' for name, count in found.items())}"
+        for word, found in comparison.missing.items()
+    ]
+    why = [one_line(line, at_most=300) for line in comparison.warnings if " was not judged" in line]
+    return " ".join([*why, f"missing or in error: {'; '.join(parts)}"])
+
+
 def rule(comparison: Comparison) -> str:
     """When a figure passes and when it fails."""
     return f"✓ pass: interval above −{comparison.margin:g} · ✗ fail: below 0 · ? inconclusive: neither"
@@ -82,6 +101,7 @@ def note(comparison: Comparison) -> str:
     """How the intervals were made."""
     figures = list(comparison.metrics.values())
     methods = dict.fromkeys(figure.method for figure in figures if figure.method)
+    figures = [figure for figure in figures if figure.n] or figures
     fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
     kind = f"{share(comparison.level)} intervals"
     if fewest < FEW_GROUPS:

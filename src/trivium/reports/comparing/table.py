@@ -71,18 +71,19 @@ def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
     table.add_column("+/−/=", justify="right", overflow="fold")
     table.add_column("needs", justify="right", no_wrap=True)
     for name, figure in comparison.metrics.items():
-        table.add_row(*_row(name, figure, decides=name in comparison.decided_by, wide=wide))
+        table.add_row(*_row(name, figure, comparison, wide=wide))
     return table
 
 
-def _row(name: str, figure: MetricDelta, *, decides: bool, wide: bool) -> list[Text]:
+def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool) -> list[Text]:
+    decides = name in comparison.decided_by
     means = [Text(number(figure.base)), Text(number(figure.head))] if wide else []
     return [
         Text(phrases.MARKS[figure.answer], style=STYLES[figure.answer]),
         Text(one_line(name), style="bold" if decides else ""),
         *means,
         Text(phrases.signed(figure.delta), style="bold"),
-        Text(phrases.ends(figure.ci95)),
+        Text(phrases.interval_of(figure, comparison)),
         Text(phrases.probability(figure.p_holm)),
         Text(phrases.record(figure).replace(" ", "")),
         Text(phrases.further(figure)),

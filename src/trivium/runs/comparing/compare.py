@@ -10,8 +10,8 @@ from trivium.runs.comparing.deciding import deltas_of, overall_answer, passing
 from trivium.runs.comparing.graphs.deciding import compare_graphs
 from trivium.runs.comparing.options import Options
 from trivium.runs.comparing.pairing import Pairing, Reduced
-from trivium.runs.comparing.remarks import about_figures, about_options, about_runs
-from trivium.runs.comparing.scored import Makes, Scored
+from trivium.runs.comparing.remarks import about_figures, about_judges, about_options, about_runs
+from trivium.runs.comparing.scored import Key, Makes, Scored
 from trivium.runs.comparing.unchanged import unchanged
 from trivium.runs.comparing.unlike import differences
 from trivium.runs.run import Run
@@ -65,15 +65,16 @@ def compare(
         raise _refusal(base, head, unlike)
     makes = Makes()
     left, right = Scored(base, makes), Scored(head, makes)
-    clusters = dict(_clusters(head, right))
-    pairing = Pairing(left, right, clusters=clusters)
+    absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
+    clusters = dict(_clusters(head, right, lacking=bool(absent["head"])))
+    pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
     figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
     apart = list(_made_apart(figures, makes))
     if apart and not force:
         raise _refusal(base, head, apart)
-    paired = {name: figure for name, figure in figures.items() if figure.pairs}
+    paired = {name: figure for name, figure in figures.items() if figure.pairs or figure.missing}
     if not paired:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no figure in common")
     deltas = deltas_of(paired, pairing, right.tiers, options)
@@ -81,14 +82,26 @@ def compare(
     if same:
         deltas = {name: passing(one) for name, one in deltas.items()}
     decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
-    answer, reason = overall_answer(deltas, decided_by, options, same=same)
+    unjudged = list(about_judges(left, right))
+    answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
     moves = figures[decided_by[0]].moved(MOVES_KEPT)
     only_base = tuple(case for case in left.cases if case not in right.cases)
     only_head = tuple(case for case in right.cases if case not in left.cases)
     warnings = [f"compared although unlike: {what}" for what in [*unlike, *apart]]
+    warnings += unjudged
     warnings += about_runs(base, head, left, right)
+    warnings += (
+        f"{len(keys):,} attempts are missing in {word}, and taken at their worst and at their best"
+        for word, keys in absent.items()
+        if keys
+    )
     warnings += about_figures(figures)
     warnings += about_options(deltas, options)
+    missing = {
+        word: {name: reasons.total() for name, reasons in side.unavailable.items() if name in deltas}
+        | ({"attempts": len(absent[word])} if absent[word] else {})
+        for word, side in (("base", left), ("head", right))
+    }
     return Comparison(
         base=base.id,
         head=head.id,
@@ -110,6 +123,7 @@ def compare(
         seed=options.seed,
         warnings=tuple(warnings),
         graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
+        missing={word: found for word, found in missing.items() if found},
     )
 
 
@@ -118,11 +132,23 @@ def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
     return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*unlike, advice]])
 
 
-def _clusters(run: Run, scored: Scored) -> Iterator[tuple[str, str]]:
-    """Case and cluster of every case with an attempt."""
+def _clusters(run: Run, scored: Scored, *, lacking: bool) -> Iterator[tuple[str, str]]:
+    """Case and cluster of every case with an attempt, or of all where some lack one."""
+    names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
-        if position in scored.positions:
-            yield scored.positions[position], cluster
+        if position in names:
+            yield names[position], cluster
+
+
+def _absent(run: Run, own: Scored, other: Scored) -> list[Key]:
+    """Attempts that another run has, and this one should have and has not."""
+    if run.record.kind == "human":
+        return []
+    alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
+    if not alone:
+        return []
+    ids = {case.id for case in run.cases()}
+    return [key for key in alone if key[0] in ids]
 
 
 def _made_apart(figures: dict[str, Reduced], makes: Makes) -> Iterator[str]:

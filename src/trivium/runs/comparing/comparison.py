@@ -44,6 +44,8 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
             number would or none can be told.
         worst: The cases that lost most.
         tier: text, judge, trace or composite.
+        missing: Paired attempts of which a side was due and is missing; the answer holds however those come
+            out.
     """
 
     delta: float | None
@@ -66,6 +68,7 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     needs_cases: int | None
     worst: tuple[Move, ...]
     tier: str | None = None
+    missing: int = 0
 
 
 class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +96,8 @@ class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
         seed: Of the bootstrap.
         warnings: What a reader must know before reading the numbers.
         graphs: What changed in what they did, where that was asked for.
+        missing: By run and figure how many scores are missing because of an error or for want of a judge, and
+            attempts that are missing altogether as ``attempts``; empty where nothing is.
     """
 
     base: str
@@ -115,6 +120,7 @@ class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     warnings: tuple[str, ...]
     graphs: GraphComparison | None = None
+    missing: dict[str, dict[str, int]] = {}
 
     def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
         """Raise unless head is surely no worse than base by more than the margin.

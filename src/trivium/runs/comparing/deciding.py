@@ -41,26 +41,65 @@ def deltas_of(
         resamples=options.resamples,
         seed=options.seed,
     )
+    settled = _settled_whatever_is_missing(figures, pairing, options)
     tested = {name: one.signs.p for name, one in zip(figures, found, strict=True) if one.signs}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
-            _delta(figures[name], one, pairing, options), tier=tiers[name], p_holm=adjusted.get(name)
+            _delta(figures[name], one, pairing, options, settled.get(name)),
+            tier=tiers[name],
+            p_holm=adjusted.get(name),
         )
         for name, one in zip(figures, found, strict=True)
     }
 
 
-def _delta(figure: Reduced, found: Paired, pairing: Pairing, options: Options) -> MetricDelta:
+def _settled_whatever_is_missing(
+    figures: dict[str, Reduced], pairing: Pairing, options: Options
+) -> dict[str, Answer]:
+    """The answers of the figures of which something is missing: those that hold however it comes out.
+
+    One passes that does with all that is missing at its worst, and fails that does with it at its best
+    (spec: metrics, "What was due and is not there").
+    """
+    sides = {
+        name: (one.at_worst, one.at_best)
+        for name, one in figures.items()
+        if one.at_worst is not None and one.at_best is not None
+    }
+    if not sides:
+        return {}
+    filled = np.array([each for both in sides.values() for each in both])
+    found = paired_means(
+        filled[:, 0],
+        filled[:, 1],
+        pairing.groups,
+        level=options.level,
+        resamples=options.resamples,
+        seed=options.seed,
+    )
+    answers = [non_inferiority(one.interval, margin=options.margin) for one in found]
+    return {
+        name: "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
+        for name, worst, best in zip(sides, answers[::2], answers[1::2], strict=True)
+    }
+
+
+def _delta(
+    figure: Reduced, found: Paired, pairing: Pairing, options: Options, settled: Answer | None
+) -> MetricDelta:
     interval, there = found.interval, figure.there
     cases, groups = int(np.count_nonzero(there)), int(np.unique(pairing.groups[there]).size)
     answer = non_inferiority(interval, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
         further = settling_groups(interval, found.delta, margin=options.margin)
+    if settled is not None:
+        # With a settled figure nothing but what is missing keeps it open.
+        answer, further = settled, 0 if settled != "inconclusive" else further or None
     return MetricDelta(
-        base=float(figure.base[there].mean()),
-        head=float(figure.head[there].mean()),
+        base=float(figure.base[there].mean()) if cases else None,
+        head=float(figure.head[there].mean()) if cases else None,
         delta=found.delta,
         ci95=None if interval is None else (interval.low, interval.high),
         p=found.signs.p if found.signs else None,
@@ -77,20 +116,36 @@ def _delta(figure: Reduced, found: Paired, pairing: Pairing, options: Options) -
         answer=answer,
         needs_cases=further and ceil(further * cases / groups),
         worst=figure.worst(WORST_KEPT),
+        missing=figure.missing,
     )
 
 
 def passing(figure: MetricDelta) -> MetricDelta:
-    """A figure of unchanged outputs: whatever did not surely get worse passes."""
+    """A figure of unchanged outputs: what did not surely get worse passes; equal values need no interval."""
+    if figure.delta is not None and not (figure.wins or figure.losses):
+        figure = msgspec.structs.replace(figure, ci95=None, p=None, p_holm=None, mde=None, method=None)
     if figure.answer != "inconclusive":
         return figure
     return msgspec.structs.replace(figure, answer="pass", needs_cases=0)
 
 
 def overall_answer(
-    deltas: dict[str, MetricDelta], decided_by: tuple[str, ...], options: Options, *, same: bool
+    deltas: dict[str, MetricDelta],
+    decided_by: tuple[str, ...],
+    options: Options,
+    *,
+    same: bool,
+    unjudged: Sequence[str] = (),
 ) -> tuple[Answer, str]:
-    """The answer and what it rests on."""
+    """The answer and what it rests on.
+
+    Args:
+        deltas: The differences by figure.
+        decided_by: The figures that decide.
+        options: Of the comparison.
+        same: Whether all outputs are the same.
+        unjudged: Which run was not judged and why, a sentence each.
+    """
     failing = [
         name
         for name, one in deltas.items()
@@ -104,12 +159,14 @@ def overall_answer(
     aside = ""
     if chance:
         aside = f" {listed(chance)} got worse, but no more than chance brings among {len(deltas)} figures."
-    if same:
+    if same and answer == "pass":
         return answer, f"The outputs are the same.{aside}"
     if answer == "pass":
         return answer, f"{_no_loss({name: deltas[name] for name in decided_by}, options.margin)}{aside}"
     open_ = [name for name in decided_by if deltas[name].answer == "inconclusive"]
-    return answer, f"{listed(open_)} may have lost {options.margin:g} or more, or nothing.{aside}"
+    why = " ".join(unjudged)
+    reason = f"{listed(open_)} may have lost {options.margin:g} or more, or nothing.{aside}"
+    return answer, f"{why} {reason}".strip()
 
 
 def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:

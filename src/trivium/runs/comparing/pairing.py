@@ -1,18 +1,24 @@
 """Pairing: the attempts that two runs have in common, and their values reduced to one a case."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.comparing.comparison import Move
-from trivium.runs.comparing.scored import ANY_MAKE, WHOLE, Scored
+from trivium.runs.comparing.scored import ANY_MAKE, WHOLE, Key, Scored
 from trivium.runs.reducers import REDUCERS, Reducer
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+ABSENT = -1
+"""Row of an attempt that a run lacks."""
 
 
 class Reduced(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
@@ -27,6 +33,10 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         unlike: Attempts whose values were made in unlike ways, by their makes (base, head).
         wholly_unlike: Whether no attempt's values are known to be made alike.
         left_out: Attempts with a value on either side that are no pair.
+        missing: Attempts of which a side was due and is missing, and the other is there or missing too.
+        at_worst: The values of both sides with base's missing ones at their greatest and head's at their
+            least, shape (2, n); None where none is missing.
+        at_best: The other way round.
     """
 
     cases: list[str]
@@ -37,6 +47,9 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     unlike: Counter[tuple[int, int]]
     wholly_unlike: bool
     left_out: int
+    missing: int = 0
+    at_worst: Floats | None = None
+    at_best: Floats | None = None
 
     @cached_property
     def there(self) -> npt.NDArray[np.bool_]:
@@ -76,17 +89,22 @@ class Pairing:
     Args:
         base: Scores of one run.
         head: Scores of the other.
-        clusters: Cluster of every case of head that has an attempt.
+        clusters: Cluster of every case of head that has an attempt, or lacks one.
+        absent: Attempts that one run has and the other should have, and has not.
     """
 
-    def __init__(self, base: Scored, head: Scored, *, clusters: dict[str, str]) -> None:
+    def __init__(
+        self, base: Scored, head: Scored, *, clusters: dict[str, str], absent: Sequence[Key] = ()
+    ) -> None:
         self._base, self._head = base, head
         keys = [key for key in head.rows if key in base.rows]
         self.attempts = sum(repeat != WHOLE for _, repeat in keys)
+        keys += absent
         places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
         self.cases = list(places)
         self._base_rows, self._head_rows = (
-            np.fromiter((side.rows[key] for key in keys), np.int64, len(keys)) for side in (base, head)
+            np.fromiter((side.rows.get(key, ABSENT) for key in keys), np.int64, len(keys))
+            for side in (base, head)
         )
         self._case_of = np.fromiter((places[case] for case, _ in keys), np.int64, len(keys))
         codes = {name: code for code, name in enumerate(dict.fromkeys(clusters[case] for case in places))}
@@ -112,6 +130,10 @@ class Pairing:
         paired = both & ~apart if alike else both
         one_sided = int(np.count_nonzero(np.isnan(base) != np.isnan(head)))
         reduce = self._head.settings.reduce
+        left, right = self._filled(self._base, name, base), self._filled(self._head, name, head)
+        whole = (paired | (np.isnan(base) | np.isnan(head))) & ~np.isnan(left[0]) & ~np.isnan(right[0])
+        missing = int(np.count_nonzero(whole & ~paired))
+        one_sided -= int(np.count_nonzero(whole & (np.isnan(base) != np.isnan(head))))
         return Reduced(
             cases=self.cases,
             base=self._by_case(base, paired, reduce),
@@ -121,7 +143,26 @@ class Pairing:
             unlike=Counter(zip(ours[apart].tolist(), theirs[apart].tolist(), strict=True)),
             wholly_unlike=bool(made.any() and (apart == made).all()),
             left_out=one_sided + int(np.count_nonzero(both & ~paired)),
+            missing=missing,
+            at_worst=self._sides(left[1], right[0], whole, reduce) if missing else None,
+            at_best=self._sides(left[0], right[1], whole, reduce) if missing else None,
         )
+
+    def _filled(self, side: Scored, name: str, values: Floats) -> tuple[Floats, Floats]:
+        """Values of a side with what is missing at its least, and at its greatest."""
+        low, high = values.copy(), values.copy()
+        rows = self._base_rows if side is self._base else self._head_rows
+        missing = side.bounds[name]
+        absent = name not in CASE_FIGURES  # of which no single attempt lacks one
+        for at in np.flatnonzero(np.isnan(values)).tolist():
+            row = int(rows[at])
+            ends = missing.get(row) if row != ABSENT else (0.0, 1.0) if absent else None
+            if ends is not None:
+                low[at], high[at] = ends
+        return low, high
+
+    def _sides(self, base: Floats, head: Floats, whole: npt.NDArray[np.bool_], reduce: str) -> Floats:
+        return np.array([self._by_case(base, whole, reduce), self._by_case(head, whole, reduce)])
 
     def _by_case(self, values: Floats, paired: npt.NDArray[np.bool_], reduce: str) -> Floats:
         reducer: Reducer = REDUCERS[reduce]
@@ -135,5 +176,7 @@ class Pairing:
 
 
 def _taken(side: Scored, name: str, rows: Ints) -> tuple[Floats, Ints]:
-    """Values of a figure and how they were made, at the given rows."""
-    return np.array(side.values[name], np.float64)[rows], np.array(side.makes[name], np.int64)[rows]
+    """Values of a figure and how they were made, at the given rows; nan at those that are absent."""
+    values, makes = np.array(side.values[name], np.float64)[rows], np.array(side.makes[name], np.int64)[rows]
+    values[rows == ABSENT] = np.nan
+    return values, makes

@@ -1,14 +1,15 @@
 """Scored: the scores of a run by attempt, one array a metric."""
 
 from array import array
+from collections import Counter, defaultdict
 from collections.abc import Hashable
 from functools import cached_property
 from math import isnan, nan
 
 import msgspec
 
-from trivium.metrics.evaluation import Evaluation
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Evaluation, verdict_is_missing
+from trivium.metrics.score import Score, is_missing, is_unavailable, stands_in
 from trivium.runs.run import Run
 from trivium.suites.settings import Settings
 
@@ -51,6 +52,10 @@ class Scored:
         self.tiers: dict[str, str] = {}
         self.positions: dict[int, str] = {}
         self.attempts = 0
+        self.bounds: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
+        """Of each figure the rows at which it was due and is missing: its least and greatest value there."""
+        self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """Of each figure why it is missing where an error or the want of a judge is why, with how often."""
         self._makes = makes
         for stored in run.store.evaluations(run.record):
             self.positions[stored.position] = stored.evaluation.case
@@ -78,16 +83,26 @@ class Scored:
         if failed and self.settings.failed_attempts == "skip":
             return
         self._take_verdict(evaluation, failed=failed)
+        row = len(self.rows) - 1
         for name, score in evaluation.scores.items():
-            self._put(name, score.tier, score.value, ANY_MAKE if failed else self._make(score))
+            value = None if stands_in(score) else score.value
+            self._put(name, score.tier, value, ANY_MAKE if failed else self._make(score))
+            if is_missing(score):
+                self.bounds[name][row] = (0.0, 1.0)
+            if is_unavailable(score):
+                self.unavailable[name][score.reason or score.status] += 1
 
     def _take_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
-        folded = evaluation.composite
+        folded, row = evaluation.composite, len(self.rows) - 1
         parts = frozenset(name for name, value in folded.parts.items() if value is not None)
         make = ANY_MAKE if failed else self._makes.number(("parts", parts))
-        self._put("composite", "composite", folded.value, make)
+        self._put("composite", "composite", folded.value if folded.bounds is None else None, make)
+        if folded.bounds is not None:
+            self.bounds["composite"][row] = folded.bounds
         verdict = None if evaluation.passed is None else float(evaluation.passed)
         self._put("pass_rate", "composite", verdict, ANY_MAKE)
+        if verdict_is_missing(evaluation.passed, evaluation.scores, folded, self.settings):
+            self.bounds["pass_rate"][row] = (0.0, 1.0)
 
     def _make(self, score: Score) -> int:
         return self._makes.number(

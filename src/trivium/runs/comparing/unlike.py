@@ -48,8 +48,18 @@ def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
     # What the settings say too is told once, by them.
     told = JudgeSettings.__struct_fields__ if part == "judge" else ()
     for name in base:
-        if name not in told and name in head and base[name] != head[name]:
+        if part == "judge" and name == "addresses" and name in head:
+            yield from _addresses(base[name], head[name])
+        elif name not in told and name in head and base[name] != head[name]:
             yield f"{part}.{name}: {_short(base[name])} in base, {_short(head[name])} in head"
+
+
+def _addresses(base: Mapping[str, str | None], head: Mapping[str, str | None]) -> Iterator[str]:
+    """Models that were asked elsewhere. One that was off was asked nowhere: its judgements are missing."""
+    for model, ours in base.items():
+        theirs = head.get(model)
+        if ours is not None and theirs is not None and ours != theirs:
+            yield f"{model} was asked at {ours} in base, at {theirs} in head"
 
 
 def _settings(base: Settings, head: Settings) -> Iterator[str]:
