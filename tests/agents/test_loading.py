@@ -71,7 +71,7 @@ def test_a_file_is_a_place_too_and_finds_what_lies_beside_it(folder):
             'reviewers.simple has no "write_reveiw". Did you mean "write_review"?',
         ),
         ("reviewers.simple:Reviewers.knid", 'Reviewers has no "knid". Did you mean "kind"?'),
-        ("reviewers.simple:LIMIT", "is a int, which cannot be called; expected a function or an agent"),
+        ("reviewers.simple:LIMIT", "is an int, which cannot be called; expected a function or an agent"),
         ("scripts.py:write_review", 'there is no file scripts.py. Did you mean "script.py"?'),
         ("needs_more:x", "importing needs_more failed (needs_more.py, line 1): ModuleNotFoundError"),
         ("broken:write_review", "importing broken failed: SyntaxError"),

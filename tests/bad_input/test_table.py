@@ -44,6 +44,44 @@ WRONG = {
     "broken CSV": Row(
         {"s.csv": 'id,input\n1,"q\n'}, "score s.csv --outputs good.jsonl", ("s.csv: line 2: broken CSV",)
     ),
+    "an Excel workbook renamed": Row(
+        {"s.csv": b"PK\x03\x04\x14\x00rest"},
+        "score s.csv --outputs good.jsonl",
+        ("s.csv: is a ZIP archive, such as an Excel workbook; expected text: save it as CSV",),
+    ),
+    "Latin-1": Row(
+        {"s.csv": "id,input\n1,caf\xe9\n".encode("latin-1")},
+        "score s.csv --outputs good.jsonl",
+        ("s.csv: line 2: byte 0xe9 at offset 14 is not valid UTF-8: save the file as UTF-8",),
+    ),
+    "a tab in YAML": Row(
+        {"s.yaml": "name: s\ncases:\n\t- {id: a, input: x}\n"},
+        "score s.yaml --outputs good.jsonl",
+        ("s.yaml: line 3, column 1: broken YAML: a tab stands where YAML wants spaces",),
+    ),
+    "a list in JSONL": Row(
+        {"s.jsonl": '[{"id": "1", "input": "q"}]'},
+        "score s.jsonl --outputs good.jsonl",
+        ("s.jsonl: line 1: found a list, expected one case a line; a JSON list goes into a .json file",),
+    ),
+    "suite and outputs swapped": Row(
+        {},
+        "score good.jsonl --outputs cases.jsonl",
+        ("good.jsonl: line 1: is an output, expected a case: are SUITE and --outputs swapped?",),
+    ),
+    "columns of another tool": Row(
+        {"s.csv": "question,answer\nq,a\n"},
+        "score s.csv --outputs good.jsonl",
+        (
+            's.csv: unknown column "question". Did you mean "input"?',
+            's.csv: unknown column "answer". Did you mean "references"?',
+        ),
+    ),
+    "a key of another tool": Row(
+        {"s.jsonl": '{"id": "1", "input": "q", "expected": "a"}'},
+        "score s.jsonl --outputs good.jsonl",
+        ('s.jsonl: line 1: unknown key "expected". Did you mean "references"?',),
+    ),
     "broken Parquet": Row(
         {"s.parquet": "PAR1"}, "score s.parquet --outputs good.jsonl", ("s.parquet: is no Parquet file",)
     ),
@@ -217,6 +255,9 @@ WRONG = {
         {}, "--log-file /proc/x.log list", ("/proc/x.log: the log cannot be written",)
     ),
     # the line itself
+    "a command of another tool": Row(
+        {}, "eval", ('there is no command "eval". Commands: run, score, show,',)
+    ),
     "unknown command": Row({}, "scroe", ('there is no command "scroe". Did you mean "score"?',)),
     "unknown option": Row({}, "show --jsn", ("No such option '--jsn'", "'--json'")),
     "unknown word for an option": Row(

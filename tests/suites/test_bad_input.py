@@ -103,7 +103,7 @@ BAD = {
     "cut line": ("c.jsonl", '{"id": "1", "inp', "c.jsonl: line 1: broken JSON: Unterminated string"),
     "deep line": ("c.jsonl", '{"id": "1", "input": ' + "[" * 200_000,
                   "c.jsonl: line 1: is nested too deeply"),
-    "line of a list": ("c.jsonl", "[1]", "line 1: found a list of 1, expected a mapping with keys id, input"),
+    "line of a list": ("c.jsonl", "[1]", "line 1: found a list, expected one case a line"),
     "line with mistakes": ("c.jsonl", '{"id": [], "inptu": 1}',
                            'line 1: unknown key "inptu". Did you mean "input"?'),
     "ids twice": ("c.jsonl", f"{CASE}\n\n{CASE}", 'c.jsonl: line 3: duplicate id "1" (first in line 1)'),

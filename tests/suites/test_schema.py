@@ -1,10 +1,17 @@
+import json
+import re
+
 import jsonschema
 import msgspec
 import pytest
 from hypothesis import given, settings
 
 from tests.strategies import cases, suites
-from trivium.suites.schema import case_schema, suite_schema
+from trivium.agents.recorded.outputs import output_schema
+from trivium.runs.items.item import Item, Judgement, Label
+from trivium.suites.case import Case
+from trivium.suites.rubrics.rubric import Rubric
+from trivium.suites.schema import case_schema, record_schema, suite_schema
 
 SUITE = jsonschema.Draft202012Validator(suite_schema())
 CASE = jsonschema.Draft202012Validator(case_schema())
@@ -62,3 +69,11 @@ def test_keys_are_described():
     case = case_schema()["$defs"]["Case"]
     assert not [key for key, value in case["properties"].items() if not value.get("description")]
     assert "Attributes" not in case["description"]
+
+
+def test_no_schema_speaks_of_the_specification():
+    schemas = [suite_schema(), output_schema(), *map(record_schema, (Case, Item, Judgement, Label, Rubric))]
+    described = json.dumps(schemas)
+    assert "spec:" not in described
+    assert not re.search(r"\([A-Z]\d?\.\d+\)", described)
+    assert "When an attempt counts as a success. Exactly one way is meant." in described

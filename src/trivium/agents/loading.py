@@ -77,9 +77,14 @@ def _from_object(found: Any, name: str) -> AgentAdapter:
         raise AgentError(name, "a command is a list of texts: a program and its arguments")
     if not callable(found):
         raise AgentError(
-            name, f"is a {type(found).__name__}, which cannot be called; expected a function or an agent"
+            name,
+            f"is {_article(type(found).__name__)}, which cannot be called; expected a function or an agent",
         )
     return FunctionAgent(found, name=name)
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _is_pydantic_agent(found: Any) -> bool:

@@ -42,6 +42,6 @@ class LazyCommands(click.Group):
         from trivium.errors import suggest
 
         if args and args[0] not in self.table and not args[0].startswith("-"):
-            hint = suggest(args[0], self.table)
+            hint = suggest(args[0], self.table) or f" Commands: {', '.join(self.table)}"
             raise click.UsageError(f'there is no command "{args[0]}".{hint}', ctx)
         return super().resolve_command(ctx, args)

@@ -15,6 +15,21 @@ Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_sch
 """Several texts; in a file a single one will do."""
 
 
+USUAL = {
+    "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
+    "input": ("input", "inputs", "question", "prompt", "instruction", "query", "problem", "text"),
+    "references": (
+        "references", "reference", "answer", "answers", "target", "expected_output", "expected", "output",
+        "solution",
+    ),
+    "source": ("source", "context", "document", "passage"),
+    "group": ("group",),
+    "tags": ("tags",),
+    "complexity": ("complexity",),
+}  # fmt: skip
+"""Names that other tools have for the fields of a case, the likeliest first."""
+
+
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A tool call that a good attempt would make.
 

@@ -74,17 +74,23 @@ def _with_liberties(node: Any) -> Any:
     return {"anyOf": [made, {"type": also}], **kept}
 
 
+def without_sources(text: str) -> str:
+    """A description without the places in the specification that it comes from."""
+    return re.sub(r" \((?:spec: [^)]*|[A-Z]\d?\.\d+)\)", "", text)
+
+
 def _described(components: dict[str, Any]) -> dict[str, Any]:
     """Schemas of records with what the docstring says of each attribute moved to it."""
     components = _with_liberties(components)
     for schema in components.values():
         text = cleandoc(schema.get("description", ""))
         head, _, attributes = text.partition("\nAttributes:\n")
-        schema["description"] = " ".join(head.split())
+        schema["description"] = without_sources(" ".join(head.split()))
         for name, words in re.findall(r"^\s{4}(\w+): (.*(?:\n\s{8}.*)*)", attributes, re.MULTILINE):
             key = "pass" if name == "passed" else name
             if key in schema.get("properties", {}):
-                schema["properties"][key]["description"] = " ".join(words.replace("``", "`").split())
+                described = " ".join(words.replace("``", "`").split())
+                schema["properties"][key]["description"] = without_sources(described)
     if "Rubric" in components:
         _with_built_in(components)
     return components

@@ -145,9 +145,11 @@ class OutputsFile:
 
 def output_schema() -> dict[str, Any]:
     """JSON Schema of one line of a file of outputs."""
+    from trivium.suites.schema import without_sources
+
     (reference,), records = msgspec.json.schema_components([Output], ref_template="#/$defs/{name}")
     for schema in records.values():
-        schema["description"] = schema["description"].partition("\n")[0]
+        schema["description"] = without_sources(schema["description"].partition("\n")[0])
     records["Output"]["properties"]["case"]["type"] = ["string", "number"]
     trace = {"type": ["object", "null"], "description": 'A native trace, or {"file": path, "format": name}.'}
     records["Output"]["properties"]["trace"] = trace

@@ -63,14 +63,14 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     type=Words(["pcg64", "legacy"]),
     default="pcg64",
     show_default=True,
-    help="legacy makes the numbers of the first tool's artifacts again, plain percentiles included.",
+    help="Random numbers: pcg64, or legacy (RandomState and plain percentiles, to reproduce old artifacts).",
 )
 @option(
     "--interval",
     type=Words(["expanded", "percentile", "bca"]),
     default="expanded",
     show_default=True,
-    help="How intervals are made from the resamples.",
+    help="Intervals: percentile, expanded (wider when groups are few), or bca (corrects bias and skew).",
 )
 @option("--created-at", metavar="TIME", help="Stands in the answer, so that equal inputs give equal bytes.")
 @options.as_json

@@ -236,4 +236,14 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
         _, _, column = malformed.problem.where.partition(", ")
         what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
         return None, [Problem(f"line {number}", what)]
+    if isinstance(raw, list):
+        return None, [
+            Problem(
+                f"line {number}", "found a list, expected one case a line; a JSON list goes into a .json file"
+            )
+        ]
+    if isinstance(raw, dict) and {"case", "output"} <= raw.keys() and "input" not in raw:
+        return None, [
+            Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
+        ]
     return convert(clean(raw)[0], Case, f"line {number}:")

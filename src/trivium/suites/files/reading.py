@@ -15,6 +15,8 @@ from trivium.errors import InputError, Problem, SuiteError
 LARGEST_DOCUMENT = 256 * 1024**2
 """Bytes; a document is held in memory as a whole, a .jsonl file is not."""
 
+_ZIP = b"PK\x03\x04"
+
 InputErrorType = type[InputError]
 
 
@@ -112,13 +114,19 @@ def decode(raw: bytes, *, start: int = 0) -> str:
     """UTF-8 bytes, which stand at ``start`` in their file, as text; a mistake is named by its byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("", "is UTF-16, expected UTF-8")
+    if raw.startswith(_ZIP):
+        raise Malformed(
+            "", "is a ZIP archive, such as an Excel workbook; expected text: save it as CSV (UTF-8)"
+        )
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
         # "utf-8-sig" counts from behind the mark
         offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
         line = raw.count(b"\n", 0, offset) + 1
-        what = f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8"
+        what = (
+            f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: save the file as UTF-8"
+        )
         raise Malformed(f"line {line}", what) from wrong
 
 

@@ -67,11 +67,18 @@ def load(text: str) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as wrong:
         what = ", ".join(part for part in (wrong.context, wrong.problem) if part)
+        if _is_tab(text, wrong.problem_mark):
+            what = "a tab stands where YAML wants spaces"
         raise Malformed(_place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}") from wrong
     except yaml.YAMLError as wrong:
         raise Malformed("", f"broken YAML: {wrong}") from wrong
     except ValueError as wrong:
         raise Malformed("", f"broken YAML: {wrong}") from wrong
+
+
+def _is_tab(text: str, mark: Any) -> bool:
+    lines = text.splitlines()
+    return bool(mark) and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
 
 
 def _place(mark: Any) -> str:

@@ -6,21 +6,9 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError, suggest
+from trivium.suites.case import USUAL
 from trivium.suites.cases import Cases
 from trivium.suites.checking import cases_of, raise_any
-
-USUAL = {
-    "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
-    "input": ("input", "inputs", "question", "prompt", "instruction", "query", "problem", "text"),
-    "references": (
-        "references", "reference", "answer", "answers", "target", "expected_output", "output", "solution",
-    ),
-    "source": ("source", "context", "document", "passage"),
-    "group": ("group",),
-    "tags": ("tags",),
-    "complexity": ("complexity",),
-}  # fmt: skip
-"""Names by which a column is found when none is said, the likeliest first."""
 
 NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
 """What a column is only when it has exactly that name, and holds what belongs there."""

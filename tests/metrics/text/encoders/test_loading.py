@@ -69,6 +69,12 @@ def test_without_any_backend_the_reason_says_what_to_install(monkeypatch: pytest
         load()
 
 
+def test_a_folder_that_is_not_there_is_named_before_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    only(monkeypatch)
+    with pytest.raises(EncoderUnavailable, match="nofolder is no folder here, and no encoder backend"):
+        load("nofolder")
+
+
 def test_a_name_on_the_hub_needs_the_library_that_fetches_it(monkeypatch: pytest.MonkeyPatch):
     only(monkeypatch, *TORCH)
     with pytest.raises(EncoderUnavailable, match="fetching it needs an extra"):

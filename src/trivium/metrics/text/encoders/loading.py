@@ -50,7 +50,11 @@ def encoder_name(wanted: str | None = None) -> str:
     """
     backends = installed_backends()
     if not backends:
+        named = (
+            f"{wanted} is no folder here, and " if wanted and not Path(wanted).expanduser().exists() else ""
+        )
         raise EncoderUnavailable(
+            f"{named}"
             'no encoder backend is installed: pip install "trivium[semantic]" (ONNX Runtime, light) '
             'or "trivium[semantic-torch]" (PyTorch)'
         )
