@@ -48,7 +48,14 @@ def test_a_composite_without_value_recommends_nothing():
 
 def test_an_inconclusive_gate_says_what_would_settle_it():
     gate = GateAnswer(gate="g", answer="inconclusive", value=0.5, ci95=(0.4, 0.6), needs_cases=1200)
-    assert wording.gate_sentence(gate) == "0.500 [0.400, 0.600], about 1,200 more cases would settle it"
+    words = "would settle it with 80 % probability if the truth is where the estimate is"
+    assert wording.gate_sentence(gate) == f"0.500 [0.400, 0.600], about 1,200 more cases {words}"
+    grouped = msgspec.structs.replace(gate, needs_groups=150)
+    assert f"about 150 more groups (1,200 cases) {words}" in wording.gate_sentence(grouped)
+    endless = msgspec.structs.replace(gate, needs_cases=None)
+    assert wording.gate_sentence(endless).endswith("more than 10,000 more would be needed to settle it")
+    unknown = msgspec.structs.replace(gate, needs_cases=None, ci95=None)
+    assert wording.gate_sentence(unknown) == "0.500 –"
 
 
 def test_under_ten_groups_an_interval_is_not_called_by_its_level():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.trust.interval import Interval
-from trivium.trust.intervals import gate_answer, mean_interval, needs_groups, probability_of_change, wilson
+from trivium.trust.intervals import gate_answer, mean_interval, wilson
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 0.0), (-1.0, 1.0), (0.0, 1e6)])
@@ -43,32 +43,3 @@ ONE_SIDE = Interval(low=0.5, high=0.7, level=0.95, method="", n=20, groups=20, s
 @pytest.mark.parametrize("gate", [{"at_least": 0.7}, {"at_most": 0.5}])
 def test_an_interval_that_ends_at_the_limit_might_still_be_good(gate):
     assert gate_answer(ONE_SIDE, 0.6, **gate) == "inconclusive"
-
-
-@pytest.mark.parametrize("limit", [0.5, 0.7])
-def test_a_limit_at_the_end_of_an_interval_is_not_settled(limit):
-    assert needs_groups(ONE_SIDE, 0.6, limit) > 0
-
-
-def test_no_resample_changes_a_class_that_all_share_and_all_leave_one_that_none_shares():
-    values, groups, rng = [0.0, 0.0, 1.0], [0, 1, 2], np.random.default_rng(1)
-    assert probability_of_change(values, groups, np.zeros_like, rng=rng) == 0.0
-    first = iter([["here"]])
-    changed = probability_of_change(
-        values, groups, lambda means: np.array(next(first, ["there"] * len(means))), rng=rng, resamples=7
-    )
-    assert changed == 1.0
-
-
-@pytest.mark.parametrize("count", [3, 900, 1_100])
-@pytest.mark.parametrize("resamples", [1, 2_500])
-def test_each_resample_is_classified_once(count, resamples):
-    met = []
-
-    def classify(means):
-        met.append(means.size)
-        return means > 0.5
-
-    rng = np.random.default_rng(1)
-    probability_of_change(rng.random(count), np.arange(count), classify, rng=rng, resamples=resamples)
-    assert (met[0], sum(met[1:])) == (1, resamples)

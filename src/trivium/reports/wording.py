@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from trivium.reports.untrusted import one_line
+from trivium.runs.further import what_settles
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
 
 NOTHING = "–"
@@ -164,8 +165,9 @@ def gate_sentence(gate: GateAnswer) -> str:
         parts.append(missing + (f": {one_line(gate.why, at_most=300)}" if gate.why else ""))
         if gate.worst is not None and gate.best is not None:
             parts.append(f"at their worst {interval(gate.worst)}, at their best {interval(gate.best)}")
-    if gate.answer == "inconclusive" and gate.needs_cases is not None:
-        parts.append(f"about {counted(gate.needs_cases, 'more case')} would settle it")
+    settled_by = what_settles(gate)
+    if settled_by is not None:
+        parts.append(settled_by)
     return "; ".join(parts) if gate.missing else ", ".join(parts)
 
 

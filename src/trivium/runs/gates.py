@@ -59,7 +59,8 @@ def answer_of(
         ignore_missing: Whether what is missing is left out instead.
     """
     value = column.mean if column else None
-    interval = column.interval(level) if column else None
+    found = column.found if column else None
+    interval = None if found is None else found.interval(level)
     decide = partial(gate_answer, at_least=at_least, at_most=at_most)
     answer = decide(interval, value)
     symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
@@ -68,20 +69,21 @@ def answer_of(
     worst = best = None
     needs: int | None = 0
     if answer == "inconclusive":
-        needs = _needs_cases(interval, value, limit)
+        needs = needs_groups(found, limit, level=level)
     if column and missing and not ignore_missing:
         ends = column.extreme_intervals(level)
         worst, best = ends if at_most is None else ends[::-1]
         at_worst, at_best = decide(worst, value), decide(best, value)
         answer = "pass" if at_worst == "pass" else "fail" if at_best == "fail" else "inconclusive"
         # Where the figure alone would settle it, nothing but what is missing keeps the gate open.
-        needs = 0 if answer != "inconclusive" else needs or None
+        needs = 0 if answer != "inconclusive" else needs
     return GateAnswer(
         gate=f"{name} {symbol} {limit:g}",
         answer=answer,
         value=value,
         ci95=_ends(interval),
-        needs_cases=needs,
+        needs_cases=needs and ceil(needs * found.n / found.groups) if found else needs,
+        needs_groups=needs,
         missing=missing,
         due=column.due if column else 0,
         why=most_frequent(column.reasons_missing) if column and missing else None,
@@ -93,9 +95,3 @@ def answer_of(
 
 def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
-
-
-def _needs_cases(interval: Interval | None, value: float | None, limit: float) -> int | None:
-    """About how many further cases would settle it, coming in groups as large as those there are."""
-    groups = needs_groups(interval, value, limit)
-    return None if groups is None or interval is None else ceil(groups * interval.n / interval.groups)

@@ -97,8 +97,10 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
             its worst a gate that passes, at its best one that fails.
         value: The figure over what is there, or None.
         ci95: Its interval.
-        needs_cases: About how many further cases would settle it; 0 where it is settled, None where none can
-            be told, or what is missing keeps it open.
+        needs_cases: How many further cases would settle it with 80 % probability if the truth is where the
+            estimate is; 0 where it is settled, or kept open by what is missing alone; None where more than
+            10,000 (groups, where they hold several) would be needed or there is no interval.
+        needs_groups: How many groups these are.
         missing: Scores that were due and are not there.
         due: Scores that were due.
         why: Why they are missing.
@@ -112,6 +114,7 @@ class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     ci95: tuple[float, float] | None
     needs_cases: int | None
+    needs_groups: int | None = None
     missing: int = 0
     due: int = 0
     why: str | None = None
@@ -129,7 +132,7 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
         why_none: Why there is no recommendation, or None.
         threshold: The threshold that the mean lies nearest to.
         distance: From the mean to it.
-        p_change: Bootstrap probability that the recommendation would differ, or None.
+        p_change: Chance that other cases would change the recommendation, or None.
         recommendations: Count of attempts by recommendation.
         parts: Mean of each part with a weight, as ``metrics`` has it.
         missing: Attempts of which a part was due and is not there.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from trivium.metrics.composite import (
     RECOMMENDATION_WEIGHTS,
@@ -193,11 +192,5 @@ def _composite(gathered: Gathered, *, level: float) -> CompositeFigure | None:
 def _chance_of_another(gathered: Gathered) -> float | None:
     """The chance that other cases would bring another recommendation (spec: metrics, C.3)."""
     limits = gathered.settings.composite.thresholds
-    edges = np.array([limits.weak_reject, limits.weak_accept, limits.accept]) - TOLERANCE
-    return probability_of_change(
-        gathered.composite.values,
-        gathered.composite.groups,
-        lambda means: np.digitize(means, edges),
-        resamples=gathered.settings.resamples,
-        rng=np.random.default_rng(gathered.settings.seed),
-    )
+    edges = (limits.weak_reject, limits.weak_accept, limits.accept)
+    return probability_of_change(gathered.composite.found, [edge - TOLERANCE for edge in edges])

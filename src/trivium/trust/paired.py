@@ -1,20 +1,25 @@
 """Means of two sides compared pair by pair, and what that decides (spec: metrics, B.2, B.4, B.5)."""
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.trust.differences import Signs, Tally, minimum_detectable_effect, signs, tally
+from trivium.trust.clustered import ClusteredMean
+from trivium.trust.differences import Tally, minimum_detectable_effect, signs, tally
 from trivium.trust.interval import Interval
-from trivium.trust.intervals import MANY_GROUPS, mean_interval, needs_groups
+from trivium.trust.needed import needed_groups
 from trivium.trust.resampling import Counts, over_resamples
 
 Floats = npt.NDArray[np.float64]
 
 Answer = Literal["pass", "fail", "inconclusive"]
+
+MANY_GROUPS = 1_000
+"""Above so many clusters the resampled means are drawn from their normal limit, not one by one."""
 
 NOISE = 1e-12
 """Differences of scores in [0, 1] below this are rounding, and count as none."""
@@ -26,16 +31,20 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delta: Mean difference; None without pairs.
         interval: Of the mean difference; None without pairs or with one group.
-        signs: On which side of 0 the resampled differences lie; None where there is no interval.
+        p: Two-sided p-value of no difference, by the interval's own method; None where there is none.
+        share_positive: Share of the resampled differences above 0; None where there is no interval.
         mde: The least true difference that would be found with probability 0.8; None where nothing varies.
         tally: Wins, losses and ties of the right side, pair by pair.
+        found: What the interval rests on; None where there is none.
     """
 
     delta: float | None
     interval: Interval | None
-    signs: Signs | None
+    p: float | None
+    share_positive: float | None
     mde: float | None
     tally: Tally
+    found: ClusteredMean | None
 
 
 def paired_means(
@@ -49,8 +58,8 @@ def paired_means(
 ) -> list[Paired]:
     """Compare figures whose values come in pairs, all of them over the same resamples of groups.
 
-    The interval is the cluster-robust t interval of the differences, the p-value that of the paired cluster
-    bootstrap.
+    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value the level at which it
+    touches 0; the bootstrap gives the share of resamples with a gain alone.
 
     Args:
         left: Values in [0, 1], shape (figures, n); NaN where there is none.
@@ -80,14 +89,18 @@ def paired_means(
 def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level: float) -> Paired:
     there = ~np.isnan(deltas)
     known = deltas[there]
-    interval = mean_interval(known, groups[there], level=level, low=-1.0, high=1.0)
+    found = ClusteredMean.of(known, groups[there], kind="difference")
+    interval = None if found is None else found.interval(level)
     error = 0.0 if interval is None else interval.std_error
+    sides = None if interval is None else signs(drawn)
     return Paired(
         delta=float(known.mean()) if known.size else None,
         interval=interval,
-        signs=None if interval is None else signs(drawn),
+        p=None if found is None else found.p_value(0.0),
+        share_positive=None if sides is None else sides.share_positive,
         mde=minimum_detectable_effect(error, level=level) if error else None,
         tally=tally(np.zeros_like(known), known),
+        found=found,
     )
 
 
@@ -121,8 +134,8 @@ def _normal_limit(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: i
     rows = []
     for own in deltas:
         known = ~np.isnan(own)
-        interval = mean_interval(own[known], groups[known], low=-1.0, high=1.0)
-        spread = np.nan if interval is None else interval.std_error
+        found = ClusteredMean.of(own[known], groups[known], kind="difference")
+        spread = np.nan if found is None else sqrt(found.variance)
         rows.append(own[known].mean() + spread * drawn if known.any() else np.full(resamples, np.nan))
     return np.array(rows)
 
@@ -143,23 +156,20 @@ def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
     return "fail" if interval.high < 0 else "inconclusive"
 
 
-def settling_groups(interval: Interval | None, delta: float | None, *, margin: float) -> int | None:
-    """About how many further groups would settle an inconclusive difference, if it stays as it is.
+def settling_groups(found: ClusteredMean | None, *, margin: float, level: float) -> int | None:
+    """Further groups that would settle a difference; see :func:`trivium.trust.needed.needed_groups`.
 
     Args:
-        interval: Of the difference.
-        delta: The difference.
+        found: What the interval of the difference rests on; None where there is none.
         margin: See :func:`non_inferiority`.
+        level: Of the interval.
 
     Returns:
-        None where no number would do, or nothing can be told.
+        None where more than :data:`trivium.trust.needed.MOST_NEEDED` would be, or nothing can be told.
     """
-    if interval is None or delta is None:
+    if found is None:
         return None
-    # Above −margin it would come to pass, below 0 to fail, between them whichever is sooner.
-    limits = [limit for limit, there in ((-margin, delta > -margin), (0.0, delta < 0)) if there]
-    found = [needs_groups(interval, delta, limit) for limit in limits]
-    return min((needed for needed in found if needed is not None), default=None)
+    return needed_groups(found, above=-margin, below=0.0, level=level)
 
 
 def overall(answers: Sequence[Answer]) -> Answer:

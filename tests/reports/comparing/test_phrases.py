@@ -21,7 +21,8 @@ def test_a_small_probability_is_never_0(value, text):
 def test_each_deciding_figure_says_what_it_could_tell():
     one, other = phrases.outlook(samples.comparison())
     assert one == (
-        "composite: about 812 more cases would settle it; "
+        "composite: about 812 more cases would settle it with 80 % probability if the truth is where the "
+        "estimate is; "
         "with 1,239 cases a true difference of 0.050 shows 8 times in 10"
     )
     assert other == "pass_rate: with 1,239 cases a true difference of 0.050 shows 8 times in 10"
@@ -43,7 +44,8 @@ def test_unchanged_outputs_leave_nothing_to_tell():
 
 def test_what_it_needs_is_said_of_the_inconclusive_alone():
     assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=1_200)) == "1,200"
-    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=None)) == "–"
+    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=None)) == ">10,000"
+    assert phrases.further(samples.delta(0.1, None, "inconclusive", needs_cases=None)) == "–"
     assert phrases.further(samples.delta(0.1, 0.05)) == ""
 
 

@@ -216,12 +216,6 @@ class TestOptions:
         with pytest.raises(ComparisonError, match=words):
             tv.compare(run, run, **options)
 
-    def test_too_few_resamples_for_so_many_figures_are_warned_of(self, store):
-        comparison = compared(store, *drawn(25), resamples=50)
-        assert any(
-            "50 resamples are too few" in line and "take 120 or more" in line for line in comparison.warnings
-        )
-
     @pytest.mark.parametrize(
         ("count", "words"), [(5, "too few to call"), (12, "somewhat too narrow"), (25, None)]
     )

@@ -3,6 +3,8 @@
 from trivium.reports.untrusted import one_line
 from trivium.reports.wording import NOTHING, counted, number, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.further import what_settles
+from trivium.trust.needed import MOST_NEEDED
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 FEW_GROUPS = 10
@@ -45,7 +47,9 @@ def further(figure: MetricDelta) -> str:
     """How many further cases would settle it, in a table."""
     if figure.answer != "inconclusive":
         return ""
-    return NOTHING if figure.needs_cases is None else f"{figure.needs_cases:,}"
+    if figure.needs_cases is None:
+        return NOTHING if figure.ci95 is None else f">{MOST_NEEDED:,}"
+    return f"{figure.needs_cases:,}"
 
 
 def paired(comparison: Comparison) -> str:
@@ -69,8 +73,9 @@ def _outlook(name: str, figure: MetricDelta) -> str:
     parts = []
     if figure.missing:
         parts.append(f"{counted(figure.missing, 'pair')} lack a side, and could change the answer")
-    if figure.answer == "inconclusive" and figure.needs_cases:
-        parts.append(f"about {counted(figure.needs_cases, 'more case')} would settle it")
+    settled_by = what_settles(figure)
+    if settled_by is not None:
+        parts.append(settled_by)
     if figure.mde is not None:
         parts.append(
             f"with {counted(figure.n, 'case')} a true difference of {number(figure.mde)} shows 8 times in 10"
@@ -107,5 +112,4 @@ def note(comparison: Comparison) -> str:
     if fewest < FEW_GROUPS:
         kind = f"Intervals meant as {share(comparison.level)}"
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
-    made = "; ".join([*methods, groups])
-    return f"{kind}: {made}; p by {comparison.resamples:,} resamples of groups, seed {comparison.seed}"
+    return f"{kind}: {'; '.join([*methods, groups])}; p by the same method"

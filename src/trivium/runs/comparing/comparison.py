@@ -6,6 +6,7 @@ import msgspec
 
 from trivium.errors import RegressionError
 from trivium.runs.comparing.graphs.change import GraphComparison
+from trivium.runs.further import what_settles
 from trivium.showing import Shown
 from trivium.trust.paired import Answer
 
@@ -25,7 +26,8 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delta: Mean difference over cases; None without pairs.
         ci95: Interval of the difference, at the comparison's level whatever its name says.
-        p: Two-sided p-value of the paired cluster bootstrap.
+        p: Two-sided p-value of no difference, by the method of the interval: below 1 - level where that is
+            off 0.
         p_holm: The same, adjusted for the number of metrics.
         share_positive: Share of resamples with a difference above 0.
         mde: The least true difference that so many cases would show with probability 0.8.
@@ -40,8 +42,10 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
         groups: Clusters of the paired cases.
         method: How the interval was made.
         answer: pass, fail or inconclusive, by the interval alone.
-        needs_cases: About how many further cases would settle it; 0 where it is settled, None where no
-            number would or none can be told.
+        needs_cases: How many further cases would settle it with 80 % probability if the truth is where the
+            estimate is; 0 where it is settled, None where more than 10,000 would be needed or there is no
+            interval.
+        needs_groups: How many groups (clusters) these are.
         worst: The cases that lost most.
         tier: text, judge, trace or composite.
         missing: Paired attempts of which a side was due and is missing; the answer holds however those come
@@ -66,6 +70,7 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None
     answer: Answer
     needs_cases: int | None
+    needs_groups: int | None = None
     worst: tuple[Move, ...]
     tier: str | None = None
     missing: int = 0
@@ -156,6 +161,5 @@ def _sentence(figure: MetricDelta) -> str:
     text = f"{figure.answer}, {figure.delta:+.3f}"
     if figure.ci95 is not None:
         text += f" [{figure.ci95[0]:+.3f}, {figure.ci95[1]:+.3f}]"
-    if figure.answer == "inconclusive" and figure.needs_cases:
-        text += f", about {figure.needs_cases:,} more cases would settle it"
-    return text
+    settled_by = what_settles(figure)
+    return f"{text}, {settled_by}" if settled_by else text

@@ -42,7 +42,7 @@ def deltas_of(
         seed=options.seed,
     )
     settled = _settled_whatever_is_missing(figures, pairing, options)
-    tested = {name: one.signs.p for name, one in zip(figures, found, strict=True) if one.signs}
+    tested = {name: one.p for name, one in zip(figures, found, strict=True) if one.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
@@ -93,17 +93,17 @@ def _delta(
     answer = non_inferiority(interval, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
-        further = settling_groups(interval, found.delta, margin=options.margin)
+        further = settling_groups(found.found, margin=options.margin, level=options.level)
     if settled is not None:
         # With a settled figure nothing but what is missing keeps it open.
-        answer, further = settled, 0 if settled != "inconclusive" else further or None
+        answer, further = settled, 0 if settled != "inconclusive" else further
     return MetricDelta(
         base=float(figure.base[there].mean()) if cases else None,
         head=float(figure.head[there].mean()) if cases else None,
         delta=found.delta,
         ci95=None if interval is None else (interval.low, interval.high),
-        p=found.signs.p if found.signs else None,
-        share_positive=found.signs.share_positive if found.signs else None,
+        p=found.p,
+        share_positive=found.share_positive,
         mde=found.mde,
         wins=found.tally.wins,
         losses=found.tally.losses,
@@ -115,6 +115,7 @@ def _delta(
         method=None if interval is None else interval.method,
         answer=answer,
         needs_cases=further and ceil(further * cases / groups),
+        needs_groups=further,
         worst=figure.worst(WORST_KEPT),
         missing=figure.missing,
     )
@@ -126,7 +127,7 @@ def passing(figure: MetricDelta) -> MetricDelta:
         figure = msgspec.structs.replace(figure, ci95=None, p=None, p_holm=None, mde=None, method=None)
     if figure.answer != "inconclusive":
         return figure
-    return msgspec.structs.replace(figure, answer="pass", needs_cases=0)
+    return msgspec.structs.replace(figure, answer="pass", needs_cases=0, needs_groups=0)
 
 
 def overall_answer(

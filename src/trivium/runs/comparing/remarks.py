@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from math import ceil
 
 from trivium.runs.comparing.comparison import MetricDelta
 from trivium.runs.comparing.deciding import listed
@@ -59,7 +58,7 @@ def about_figures(figures: dict[str, Reduced]) -> Iterator[str]:
 
 
 def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Whether there are enough groups and resamples."""
+    """Whether there are enough groups."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     if fewest == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
@@ -67,9 +66,3 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
         yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
     elif 0 < fewest < FEW_GROUPS:
         yield f"intervals rest on {fewest} groups: they may be somewhat too narrow"
-    least = 2 * len(deltas) / (options.resamples + 1)
-    if least > 1 - options.level:
-        yield (
-            f"{options.resamples:,} resamples are too few to tell a loss from chance among {len(deltas)} "
-            f"figures: take {ceil(2 * len(deltas) / (1 - options.level)):,} or more"
-        )

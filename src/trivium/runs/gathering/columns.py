@@ -16,8 +16,8 @@ from trivium.runs.gathering.flat import Clusters, Flat
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.outline import ScoreOutline
+from trivium.trust.clustered import ClusteredMean
 from trivium.trust.interval import Interval
-from trivium.trust.intervals import mean_interval, rate_interval
 
 NO_JUDGE = "no judge"
 """How the reason of a judgement begins that was due and could not be had."""
@@ -281,7 +281,13 @@ class Column:
 
     def interval(self, level: float) -> Interval | None:
         """Of a rate where every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
-        return _interval(self.values, self.groups, level)
+        found = self.found
+        return None if found is None else found.interval(level)
+
+    @property
+    def found(self) -> ClusteredMean | None:
+        """What the interval rests on."""
+        return clustered(self.values, self.groups)
 
     def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
         """The interval with everything that is missing at its least, and at its most."""
@@ -295,7 +301,8 @@ class Column:
             for place in self._gaps.keys() | self._absent.keys():
                 of_case = list(self._gaps[place][side]) if place in self._gaps else []
                 filled[place] = reduce([*of_case, *[filling] * self._absent.get(place, 0)])
-            found.append(_interval(filled[~np.isnan(filled)], self._groups(filled), level))
+            known = clustered(filled[~np.isnan(filled)], self._groups(filled))
+            found.append(None if known is None else known.interval(level))
         return found[0], found[1]
 
     def figure(self, *, level: float) -> Figure:
@@ -349,10 +356,10 @@ def _only(values: Sequence[float | None], wanted: Sequence[bool]) -> list[float 
     return [value if one else None for value, one in zip(values, wanted, strict=True)]
 
 
-def _interval(values: Floats, groups: npt.NDArray[np.int64], level: float) -> Interval | None:
-    if ((values == 0) | (values == 1)).all():
-        return rate_interval(values, groups, level=level)
-    return mean_interval(values, groups, level=level)
+def clustered(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> ClusteredMean | None:
+    """Values in [0, 1] summed up: a rate where every value is 0 or 1, else a mean (spec: metrics, B.0)."""
+    rate = bool(((values == 0) | (values == 1)).all())
+    return ClusteredMean.of(values, groups, kind="rate" if rate else "mean")
 
 
 def _finite(values: list[Any]) -> list[Any]:
