@@ -9,15 +9,18 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.judge_server import JudgeServer, Question, Reaction, faults
+from tests.judge_server import HANG, JudgeServer, Question, Reaction, faults
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
+from trivium.metrics.judge.spending.ledger import Spending
 from trivium.runs.run import Run
 from trivium.store.answers import kept_answers
+from trivium.store.books import entries_of
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 60, 4
@@ -112,6 +115,39 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
     # What was noted is of the whole run: all that is kept was paid for, and nothing twice.
     assert CASES - lost <= summary.spent.answered <= server.counts["answered"]
     assert summary.spent.answered >= CASES - 2 * LOST
+
+
+def test_requests_in_flight_at_a_kill_are_in_the_ledger_without_a_budget_too(tmp_path):
+    """The provider holds its answers back; the process is killed when the ledger has the requests."""
+    _suite(tmp_path, cases=CASES)
+    noted = []
+    killer = _Killer(lambda _: HANG)
+    with JudgeServer(plan=killer) as server:
+
+        def wait_and_kill() -> None:
+            while not _state(tmp_path)[0] or _spent(tmp_path).requests < AT_ONCE:
+                threading.Event().wait(0.01)  # until the ledger has them, which is what is tested
+            noted.append(_spent(tmp_path))
+            killer.process.send_signal(signal.SIGKILL)
+
+        thread = threading.Thread(target=wait_and_kill)
+        thread.start()
+        _start(tmp_path, server, killer, after=None, resume=None)
+        thread.join()
+        assert server.counts["requests"] == AT_ONCE
+    (spent,) = noted
+    assert (spent.requests, spent.answered, spent.unknown) == (AT_ONCE, 0, AT_ONCE)
+    assert spent.unknown_usd > 0
+    with JudgeServer() as server:
+        _start(tmp_path, server, _Killer(lambda _: Reaction()), after=None, resume=_state(tmp_path)[0])
+    spent = _spent(tmp_path)
+    assert (spent.requests, spent.answered, spent.unknown) == (CASES + AT_ONCE, CASES, AT_ONCE)
+
+
+def _spent(folder: Path):
+    with Store(str(folder / "store.db"), create=False) as store:
+        entries = entries_of(store, store.runs()[0])
+    return sum(entries.values(), Spending())
 
 
 def _bad_day(seed: int):

@@ -66,6 +66,8 @@ def _on(found: Iterable[tuple[Spending, int]]) -> SpentOn:
     for spending, shared_by in found:
         for name in sums:
             sums[name] += getattr(spending, name) / shared_by
+    if sums["unknown_usd"] < _LEAST_USD:
+        sums["unknown_usd"] = 0.0
     unpriced_alone = sums["unpriced"] and sums["unpriced"] == sums["answered"]
     return SpentOn(
         **{name: _plain(sums[name]) for name in SpentOn.__struct_fields__ if name != "cost_usd"},

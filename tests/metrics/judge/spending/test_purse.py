@@ -3,12 +3,13 @@
 import asyncio
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.metrics.judge.spending.calls import call, reply
-from trivium.metrics.judge.spending.bound import bytes_sent
+from trivium.metrics.judge.spending.bound import ReadBound
 from trivium.metrics.judge.spending.ledger import RememberedBooks, Spending
 from trivium.metrics.judge.spending.prices import Prices
 from trivium.metrics.judge.spending.purse import RunPurse, Spent
@@ -18,8 +19,12 @@ ABOUT = ("clarity",)
 CALL = call()
 PRICES = Prices([NAME], {NAME: {"input": 1000, "output": 2000}})
 """A tenth of a cent for each token read, a fifth for each that is written."""
-MOST_TOKENS = bytes_sent(CALL) + 1 + CALL.max_tokens + 1
-MOST_USD = (bytes_sent(CALL) + 1) * 0.001 + (CALL.max_tokens + 1) * 0.002
+MOST_READ = ReadBound().most(CALL)
+SHARED = len(b"You judge.") + 2 * len(msgspec.json.encode(CALL.schema)) + 600
+"""Of what a call reads at most: that of what all calls share."""
+OWN = MOST_READ - 1 - SHARED
+MOST_TOKENS = MOST_READ + CALL.max_tokens + 1
+MOST_USD = MOST_READ * 0.001 + (CALL.max_tokens + 1) * 0.002
 
 
 def purse(**options) -> RunPurse:
@@ -73,16 +78,16 @@ def test_a_request_that_could_pass_the_budget_is_refused():
 
 def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
     async def work():
-        one = purse(budget_tokens=MOST_TOKENS + 20)
+        one = purse(budget_tokens=2 * MOST_TOKENS - 50)
         first = await one.hold(CALL, about=ABOUT)
         waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
         await asyncio.sleep(0)
         assert not waiting.done()
-        one.pay(first, reply(10, 10), billed=True)
+        one.pay(first, reply(MOST_READ, 10), billed=True)
         second = await waiting
         waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
         await asyncio.sleep(0)
-        one.pay(second, reply(10, 10), billed=True)
+        one.pay(second, reply(MOST_READ, 10), billed=True)
         with pytest.raises(Spent):
             await waiting
 
@@ -134,6 +139,42 @@ def test_what_nobody_knows_is_told_at_its_most_without_a_budget_too():
     assert asyncio.run(work()).unknown_usd == pytest.approx(MOST_USD)
 
 
+def test_what_all_calls_share_is_held_at_what_an_answer_told_of_it():
+    """Instructions and schema of 9,000 bytes were 500 tokens, with a text of 20 bytes."""
+    long = {"type": "object", "properties": {f"field_{n}": {"type": "integer"} for n in range(100)}}
+    calls = [
+        msgspec.structs.replace(call(text=text), instructions="Judge it. " * 300, schema=long)
+        for text in ("x" * 20, "y" * 400)
+    ]
+
+    async def work():
+        one = purse(budget_tokens=10_000_000)
+        first = await one.hold(calls[0], about=ABOUT)
+        one.pay(first, reply(500, 50), billed=True)
+        return first.read, (await one.hold(calls[1], about=ABOUT)).read
+
+    before, after = asyncio.run(work())
+    assert before > 9000
+    assert 500 - 20 + 400 <= after < 1.25 * 500 + 400 + 60
+
+
+def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
+    async def work():
+        books = RememberedBooks()
+        one = purse(books=books)
+        first, second = [await one.hold(CALL, about=ABOUT) for _ in range(2)]
+        in_flight = total(books)
+        one.pay(first, reply(10, 5), billed=True)
+        one.pay(second, None, billed=False, sent=False)
+        return in_flight, total(books)
+
+    in_flight, after = asyncio.run(work())
+    assert (in_flight.requests, in_flight.unknown, in_flight.unknown_tokens) == (2, 2, 2 * MOST_TOKENS)
+    assert in_flight.unknown_usd == pytest.approx(2 * MOST_USD)
+    assert (after.requests, after.answered, after.unknown, after.unknown_tokens) == (1, 1, 0, 0)
+    assert after.unknown_usd == pytest.approx(0)
+
+
 def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
     async def work():
         with pytest.raises(Spent, match="no price of groq:other"):
@@ -155,10 +196,10 @@ def test_a_provider_that_counts_more_than_the_bound_raises_it():
     async def work():
         one = purse(budget_tokens=10 * MOST_TOKENS)
         hold = await one.hold(CALL, about=ABOUT)
-        one.pay(hold, reply(3 * bytes_sent(CALL), 2 * CALL.max_tokens), billed=True)
+        one.pay(hold, reply(3 * MOST_READ, 2 * CALL.max_tokens), billed=True)
         return (await one.hold(CALL, about=ABOUT)).tokens
 
-    assert asyncio.run(work()) == pytest.approx(3 * bytes_sent(CALL) + 2 * CALL.max_tokens, abs=3)
+    assert asyncio.run(work()) == pytest.approx(3 * MOST_READ + 2 * CALL.max_tokens, abs=3)
 
 
 @given(seed=st.integers(0, 10**6), budget=st.floats(0.5, 40), at_once=st.integers(1, 30))
@@ -168,6 +209,7 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
     billed = 0.0
     books = RememberedBooks()
     one = purse(budget_usd=budget, books=books)
+    shared = rng.randrange(1, SHARED)  # the same text is as many tokens every time
 
     async def ask() -> None:
         nonlocal billed
@@ -176,7 +218,7 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
             assert books.drawn()[0] >= billed
             for _ in range(rng.randrange(4)):
                 await asyncio.sleep(0)
-            read, written = rng.randrange(bytes_sent(CALL)), rng.randrange(CALL.max_tokens)
+            read, written = shared + rng.randrange(OWN), rng.randrange(CALL.max_tokens)
             cost = read * 0.001 + written * 0.002
             end = rng.random()
             if end < 0.2:
@@ -227,8 +269,8 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
                     if rng.random() < 0.6:
                         entries = dict(books.entries()) if rng.random() < 0.5 else entries
                         read = int((cost * 1000) // 1)
-                        one.pay(holds.pop(), reply(min(read, bytes_sent(CALL)), 0), billed=True)
-                        billed += min(read, bytes_sent(CALL)) * 0.001 - cost
+                        one.pay(holds.pop(), reply(min(read, MOST_READ), 0), billed=True)
+                        billed += min(read, MOST_READ) * 0.001 - cost
             except (Spent, TimeoutError):
                 pass
             drawn = books.drawn()
@@ -299,7 +341,7 @@ def test_an_answer_that_is_longer_than_it_may_be_raises_the_bound_by_as_much():
 
     async def held_before_and_after():
         first = await spending.hold(call(max_tokens=1_000), about=("a",))
-        spending.pay(first, reply(10, 1_500), billed=True)
+        spending.pay(first, reply(MOST_READ, 1_500), billed=True)
         return first.tokens, (await spending.hold(call(max_tokens=1_000), about=("a",))).tokens
 
     before, after = asyncio.run(held_before_and_after())

@@ -21,7 +21,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         cost_usd: Of the replies whose price is known.
         unpriced: Replies whose price is not known.
         unknown: Requests of which nobody can say what is billed (a timeout, a lost connection, a reply that
-            does not say what it took).
+            does not say what it took), and those in flight, which a killed process leaves so.
         unknown_usd: The most that those may cost.
         unknown_tokens: The most that those may have used.
     """
@@ -40,6 +40,10 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     def __add__(self, other: "Spending") -> "Spending":
         fields = self.__struct_fields__
         return Spending(**{name: getattr(self, name) + getattr(other, name) for name in fields})
+
+    def __sub__(self, other: "Spending") -> "Spending":
+        fields = self.__struct_fields__
+        return Spending(**{name: getattr(self, name) - getattr(other, name) for name in fields})
 
     @property
     def most_usd(self) -> float:

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from trivium.metrics.judge.models.call import Call, Reply
-from trivium.metrics.judge.spending.bound import bytes_sent
+from trivium.metrics.judge.spending.bound import ReadBound
 from trivium.metrics.judge.spending.ledger import Books, Entry, RememberedBooks, Spending
 from trivium.metrics.judge.spending.prices import Price, Prices, models_of
 from trivium.suites.settings import JudgeSettings
@@ -26,17 +26,27 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         call: The request.
         entry: Whose spending it is.
         price: Of the model, or None where nobody knows.
-        usd: The most it can cost; 0 where no budget needs it.
-        tokens: The most it can use; 0 where no budget needs it.
-        sent: UTF-8 bytes of what it sends; 0 where no budget needs it.
+        usd: The most it can cost; 0 where no price is known.
+        read: The most tokens it can read.
+        written: The most tokens it can write.
     """
 
     call: Call
     entry: Entry
     price: Price | None
-    usd: float = 0.0
-    tokens: int = 0
-    sent: int = 0
+    usd: float
+    read: int
+    written: int
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens it can use."""
+        return self.read + self.written
+
+    @property
+    def unknown(self) -> Spending:
+        """The request while nobody knows what is billed for it: in flight, or with an unknown end."""
+        return Spending(requests=1, unknown=1, unknown_usd=self.usd, unknown_tokens=self.tokens)
 
 
 class Purse(Protocol):
@@ -106,32 +116,33 @@ class RunPurse:
         self._held_usd, self._held_tokens, self._in_flight = 0.0, 0, 0
         self._waiting: list[asyncio.Future[None]] = []
         self._drawing: asyncio.Future[None] | None = None
-        self._read_ratio = self._written_ratio = 1.0
+        self._bound = ReadBound()
+        self._written_ratio = 1.0
 
     async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
         """See :meth:`Purse.hold`."""
         name = self._prices.name(call)
         price = self._prices.price(name)
-        if not self._bounded:
-            return Hold(call=call, entry=(name, about), price=price)
-        sent = bytes_sent(call)
+        if price is None and self._budget_usd is not None:
+            raise Spent(f"no price of {name} is known, and the run has a budget in USD")
         while True:
-            usd, tokens = self._most(call, sent, price, name)
-            lacking = self._lacking(usd, tokens)
+            hold = self._most(call, (name, about), price)
+            lacking = self._lacking(hold.usd, hold.tokens)
             if lacking is None:
                 break
             if not self._in_flight:
                 raise Spent(lacking)
             await self._something_paid()
-        self._held_usd += usd
-        self._held_tokens += tokens
+        self._held_usd += hold.usd
+        self._held_tokens += hold.tokens
         self._in_flight += 1
-        hold = Hold(call=call, entry=(name, about), price=price, usd=usd, tokens=tokens, sent=sent)
         try:
             await self._draw()
         except BaseException:
             self._release(hold)
             raise
+        # A process that is killed leaves it at that: sent, with an end that nobody knows.
+        self._books.note(hold.entry, hold.unknown)
         return hold
 
     def pay(self, hold: Hold, reply: Reply | None, *, billed: bool, sent: bool = True) -> float | None:
@@ -139,7 +150,7 @@ class RunPurse:
         cost: float | None = None
         if reply is not None and not _told(reply):
             # Without a count nobody knows what it took: an endless budget is none.
-            more = self._unknown(hold, answered=1)
+            more = hold.unknown + Spending(answered=1)
         elif reply is not None:
             cost = None if hold.price is None else hold.price.of(reply)
             more = Spending(
@@ -150,16 +161,16 @@ class RunPurse:
                 cost_usd=cost or 0.0,
                 unpriced=int(cost is None),
             )
-            self._learn(hold, reply)
+            self._bound.learn(hold.call, reply.input_tokens, most=hold.read)
+            self._written_ratio = max(self._written_ratio, reply.output_tokens / hold.call.max_tokens)
         elif billed:
-            more = self._unknown(hold)
+            more = hold.unknown
         else:
             more = Spending(requests=int(sent))
         self._usd += more.most_usd
         self._tokens += more.most_tokens
-        self._books.note(hold.entry, more)
-        if self._bounded:
-            self._release(hold)
+        self._books.note(hold.entry, more - hold.unknown)
+        self._release(hold)
         return cost
 
     def found(self, call: Call, *, about: tuple[str, ...]) -> None:
@@ -171,22 +182,12 @@ class RunPurse:
         if self._bounded:
             self._books.draw(usd=self._usd, tokens=self._tokens)
 
-    def _most(self, call: Call, sent: int, price: Price | None, name: str) -> tuple[float, int]:
-        """USD and tokens that a call can take at most."""
-        read = int(sent * self._read_ratio) + 1
+    def _most(self, call: Call, entry: Entry, price: Price | None) -> Hold:
+        """A call with the most that it can take."""
+        read = self._bound.most(call)
         written = int(call.max_tokens * self._written_ratio) + 1
-        if price is None:
-            if self._budget_usd is not None:
-                raise Spent(f"no price of {name} is known, and the run has a budget in USD")
-            return 0.0, read + written
-        return price.most(input_tokens=read, output_tokens=written), read + written
-
-    def _unknown(self, hold: Hold, *, answered: int = 0) -> Spending:
-        """A request of which nobody knows what is billed for it: the most that can be."""
-        usd, tokens = hold.usd, hold.tokens
-        if not self._bounded:
-            usd, tokens = self._most(hold.call, bytes_sent(hold.call), hold.price, hold.entry[0])
-        return Spending(requests=1, answered=answered, unknown=1, unknown_usd=usd, unknown_tokens=tokens)
+        usd = 0.0 if price is None else price.most(input_tokens=read, output_tokens=written)
+        return Hold(call=call, entry=entry, price=price, usd=usd, read=read, written=written)
 
     def _lacking(self, usd: float, tokens: int) -> str | None:
         """What the budget lacks for a request, in words."""
@@ -240,12 +241,6 @@ class RunPurse:
         return (self._budget_usd is not None and usd > self._drawn_usd) or (
             self._budget_tokens is not None and tokens > self._drawn_tokens
         )
-
-    def _learn(self, hold: Hold, reply: Reply) -> None:
-        """Raise the bound where a provider counts more than it allows for."""
-        if hold.sent:
-            self._read_ratio = max(self._read_ratio, reply.input_tokens / hold.sent)
-            self._written_ratio = max(self._written_ratio, reply.output_tokens / hold.call.max_tokens)
 
 
 def _told(reply: Reply) -> bool:
