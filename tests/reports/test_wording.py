@@ -65,7 +65,7 @@ def test_under_ten_groups_an_interval_is_not_called_by_its_level():
         return wording.interval_note(msgspec.structs.replace(summary, metrics=metrics, composite=None))
 
     assert note(12).startswith("95 % intervals: ")
-    assert note(9).startswith("Intervals meant as 95 %")
+    assert note(9).startswith("Nominal 95 % intervals")
 
 
 def test_without_intervals_nothing_is_said_of_them():

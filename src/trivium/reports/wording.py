@@ -187,7 +187,7 @@ def interval_note(summary: Summary) -> str | None:
     methods = dict.fromkeys(one_line(figure.method) for figure in made if figure.method)
     fewest, most = min(figure.groups for figure in made), max(figure.groups for figure in made)
     level = next((figure.level for figure in made if isinstance(figure, Figure)), 0.95)
-    kind = f"{share(level)} intervals" if fewest >= FEW_GROUPS else f"Intervals meant as {share(level)}"
+    kind = f"{share(level)} intervals" if fewest >= FEW_GROUPS else f"Nominal {share(level)} intervals"
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
     parts = [*methods, groups]
     if "seed" in summary.metadata:

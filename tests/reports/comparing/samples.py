@@ -40,7 +40,7 @@ def comparison(**fields: Any) -> Comparison:
         "head": "20260102-000000-bbbb",
         "suite": "paper-reviews",
         "answer": "inconclusive",
-        "reason": "composite may have lost 0.02 or more, or nothing.",
+        "reason": "composite could be worse by more than the 0.02 margin, or unchanged.",
         "decided_by": ("composite", "pass_rate"),
         "metrics": {
             "composite": delta(-0.01, 0.05, "inconclusive", needs_cases=812, p_holm=0.34),

@@ -22,10 +22,9 @@ def test_each_deciding_figure_says_what_it_could_tell():
     one, other = phrases.outlook(samples.comparison())
     assert one == (
         "composite: about 812 more cases would settle it with 80 % probability if the truth is where the "
-        "estimate is; "
-        "with 1,239 cases a true difference of 0.050 shows 8 times in 10"
+        "estimate is; 1,239 cases detect a difference of 0.050 with 80 % power"
     )
-    assert other == "pass_rate: with 1,239 cases a true difference of 0.050 shows 8 times in 10"
+    assert other == "pass_rate: 1,239 cases detect a difference of 0.050 with 80 % power"
 
 
 def test_without_spread_or_interval_that_is_said():
@@ -56,5 +55,5 @@ def test_the_note_does_not_call_intervals_of_few_groups_by_their_level():
         "time": samples.delta(0.1, None, groups=3, method=None),
     }
     assert phrases.note(samples.comparison(metrics=few)).startswith(
-        "Intervals meant as 95 %: cluster t; 3 to 5 groups;"
+        "Nominal 95 % intervals: cluster t; 3 to 5 groups;"
     )

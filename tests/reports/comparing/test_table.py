@@ -47,7 +47,7 @@ def test_the_answer_and_the_warnings_come_first():
     text = shown(samples.comparison())
     assert (
         text.index("4 of 90 attempts")
-        < text.index("? inconclusive. composite may have lost")
+        < text.index("? inconclusive. composite could be worse")
         < text.index("p (Holm)")
     )
     assert "1 case only in base · 2 cases only in head" in " ".join(text.split())

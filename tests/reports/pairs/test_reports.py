@@ -76,7 +76,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
     assert told in " ".join(text.split())
-    assert "Intervals meant as 95 % by 3 groups" in text
+    assert "Nominal 95 % intervals by 3 groups" in " ".join(text.split())
 
 
 def test_markdown_shows_the_same_and_the_contradictions():

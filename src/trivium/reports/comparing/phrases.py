@@ -78,7 +78,7 @@ def _outlook(name: str, figure: MetricDelta) -> str:
         parts.append(settled_by)
     if figure.mde is not None:
         parts.append(
-            f"with {counted(figure.n, 'case')} a true difference of {number(figure.mde)} shows 8 times in 10"
+            f"{counted(figure.n, 'case')} detect a difference of {number(figure.mde)} with 80 % power"
         )
     elif figure.ci95 is not None:
         parts.append("every case moved by the same, so the interval rests on the number of cases alone")
@@ -110,6 +110,6 @@ def note(comparison: Comparison) -> str:
     fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
     kind = f"{share(comparison.level)} intervals"
     if fewest < FEW_GROUPS:
-        kind = f"Intervals meant as {share(comparison.level)}"
+        kind = f"Nominal {share(comparison.level)} intervals"
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
     return f"{kind}: {'; '.join([*methods, groups])}; p by the same method"

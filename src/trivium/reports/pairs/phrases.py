@@ -52,7 +52,7 @@ def note(found: PairComparison) -> str:
     fewest = min((figure.groups for figure in found.figures.values()), default=0)
     level = f"{wording.share(found.level)} intervals"
     if fewest < FEW_GROUPS:
-        level = f"Intervals meant as {wording.share(found.level)}"
+        level = f"Nominal {wording.share(found.level)} intervals"
     return (
         f"win rate: (wins + ties / 2) / pairs, of head. Orders that contradict each other make a tie. "
         f"{level} by {wording.counted(fewest, 'group')}; p: sign test over groups. "

@@ -166,7 +166,9 @@ def overall_answer(
         return answer, f"{_no_loss({name: deltas[name] for name in decided_by}, options.margin)}{aside}"
     open_ = [name for name in decided_by if deltas[name].answer == "inconclusive"]
     why = " ".join(unjudged)
-    reason = f"{listed(open_)} may have lost {options.margin:g} or more, or nothing.{aside}"
+    reason = (
+        f"{listed(open_)} could be worse by more than the {options.margin:g} margin, or unchanged.{aside}"
+    )
     return answer, f"{why} {reason}".strip()
 
 

@@ -57,7 +57,7 @@ def test_a_website_is_no_model_and_is_told_by_its_address(monkeypatch, caplog):
         why, said = reasons(monkeypatch, f"http://{place}/", caplog)
     asked = f"the answer is text/html; charset=utf-8, no JSON: is http://{place}/chat/completions where"
     assert all(asked in each for each in why)
-    assert said.count("a judge is given up for now") <= 1
+    assert said.count("judge unavailable, giving up for now") <= 1
 
 
 def test_an_address_with_credentials_is_asked_with_them(monkeypatch, caplog):
@@ -75,7 +75,7 @@ def test_tls_to_a_plain_port_says_so_for_every_judgement(monkeypatch, caplog):
     with website() as place:
         why, said = reasons(monkeypatch, f"https://{place}/v1", caplog)
     assert all("no connection" in each and "SSL" in each for each in why)
-    assert said.count("a judge is given up for now") <= 1
+    assert said.count("judge unavailable, giving up for now") <= 1
 
 
 @pytest.mark.parametrize(

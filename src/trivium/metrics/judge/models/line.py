@@ -441,8 +441,8 @@ class Line:
         """Ask nothing for a while, and nothing that waits now: a run ends by itself."""
         if now >= self._dead_until:
             self._dead_until = max(now + 30, self._wait_until)  # those that sleep until then learn of it
-            self._dead_of = f"{trouble}; nothing is answered any more"
-            log.warning("a judge is given up for now: %s", self._dead_of)
+            self._dead_of = f"{trouble}; the judge is unavailable"
+            log.warning("judge unavailable, giving up for now: %s", trouble)
             self._wake_all()
 
     def _wake_all(self) -> None:
