@@ -1,13 +1,20 @@
-"""Masking: secrets taken out of texts that are logged, stored and shown."""
+"""Masking: secrets taken out of texts that are logged, stored and shown.
+
+Errors, logs and recorded contents lose whatever may be a secret (:func:`mask`). What an agent answered is
+scored, so that only what is surely a secret goes (:class:`OutputMasker`): keys by their shape, values of this
+process's own environment, passwords in URLs, and values that are no words under names such as ``password``.
+"""
 
 import os
 import re
+from collections.abc import Iterable
 from time import monotonic
+from typing import Any
 
 MASK = "[masked]"
 
 _NAMES = (
-    r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token"
+    r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token"
     r"|client[_-]?secret|secret(?:[_-]?key)?|private[_-]?key|password|passwd|token|signature|sig|credential)"
 )
 """Names whose value is a secret, whatever it looks like."""
@@ -17,17 +24,100 @@ _HEADERS = r"(?:proxy-)?authorization|x-api-key|api-key|(?:set-)?cookie"
 _FRESH = r"(?!\[masked])"
 """What is masked already stays as it is."""
 
-_PATTERNS = tuple(
-    (re.compile(pattern, flags), replacement)
-    for pattern, flags, replacement in (
-        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL, MASK),
+_SURE_NAMES = (
+    r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token"
+    r"|refresh[_-]?token|client[_-]?secret|secret(?:[_-]?key)?|private[_-]?key|password|passwd)"
+)
+"""Those of them that stand before nothing else in prose or code."""
+
+_LITERAL = r"(?=[^\s'\"]*\d)(?=[^\s'\"]*[a-z])[^\s'\",;()\[\]{}<>\\]{6,}+(?![(\[])"
+"""A value that is neither a word nor a number, nor calls or looks up anything."""
+
+
+def _compiled(*patterns: tuple[str, int, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern, flags), replacement) for pattern, flags, replacement in patterns)
+
+
+_SURE_BY_TRACE: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+    (traces, re.compile(pattern, flags), replacement)
+    for traces, pattern, flags, replacement in (
+        (
+            ("-----begin",),
+            r"-----BEGIN ([A-Z ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)",
+            re.DOTALL,
+            MASK,
+        ),
+        (
+            ("bearer", "basic"),
+            r"\b(bearer|basic)\s++(?=\S*\d|\S{20})[\w+/.=~-]{8,}",
+            re.IGNORECASE,
+            rf"\1 {MASK}",
+        ),
+        # A name and a password before the host of a URL; the password may have an @ itself.
+        (
+            ("://",),
+            r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:[^\s/?#'\"<>\\]+@",
+            re.IGNORECASE,
+            rf"\1{MASK}@",
+        ),
+        (("hooks.slack.com",), r"(hooks\.slack\.com/services/)[\w/-]{8,}", re.IGNORECASE, rf"\1{MASK}"),
+        # Keys that their shape gives away: of model providers, code hosts, clouds, mail and chat.
+        (
+            tuple(f"{start}{joint}" for start in ("sk", "pk", "rk") for joint in "-_"),
+            r"\b(?:sk|pk|rk)[-_](?=[\w-]{0,40}\d)[\w-]{16,}",
+            0,
+            MASK,
+        ),
+        (
+            (
+                *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "gsk_", "r8_"),
+                *("npm_", "pypi-", "pplx-", "xai-"),
+            ),
+            r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|gsk_|r8_|npm_|pypi-|pplx-|xai-)[\w-]{16,}",
+            0,
+            MASK,
+        ),
+        (
+            ("aiza", "ya29.", "akia", "asia", "xox"),
+            r"\b(?:AIza[\w-]{30,}|ya29\.[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|xox[abeoprs]-[\w-]{10,})",
+            0,
+            MASK,
+        ),
+        (
+            ("sg.", "hvs.", "hvb.", "hvr.", "_v1_"),
+            r"\b(?:SG\.[\w-]{16,}+\.[\w-]{16,}|hv[sbr]\.[\w-]{20,}|do[oprt]_v1_[0-9a-f]{32,})",
+            0,
+            MASK,
+        ),
+        # JSON web tokens.
+        (("eyj",), r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*", 0, MASK),
+    )
+)
+"""What each pattern needs one of, in small letters (they are looked for much faster), and the pattern."""
+
+_SURE_PATTERNS = tuple((pattern, replacement) for _, pattern, replacement in _SURE_BY_TRACE)
+
+_SURE_ASSIGNMENTS = _compiled(
+    # name=value, name: value and "name": "value", in JSON within JSON too.
+    (
+        rf"(?<![\w-])({_SURE_NAMES})(\\*['\"]?\s*+[:=]\s*+\\*['\"]?){_FRESH}{_LITERAL}",
+        re.IGNORECASE,
+        rf"\1\2{MASK}",
+    ),
+    (rf"(--{_SURE_NAMES}\s++){_FRESH}{_LITERAL}", re.IGNORECASE, rf"\1{MASK}"),
+    (rf"([?&](?:{_NAMES}|key)=){_FRESH}(?=[^\s&'\"<>]*\d)[^\s&'\"<>;,)]{{6,}}", re.IGNORECASE, rf"\1{MASK}"),
+)
+
+_PATTERNS = (
+    *_SURE_PATTERNS,
+    *_compiled(
+        (r"\b(?:sk|pk|rk)[-_][\w-]{8,}", 0, MASK),
         # A header or cookie: everything up to the end of its value.
         (
             rf"({_HEADERS})(['\"]?\s*+[:=,]\s*+(?:b(?=['\"]))?['\"]?+){_FRESH}[^'\"\r\n]+",
             re.IGNORECASE,
             rf"\1\2{MASK}",
         ),
-        (r"\b(bearer|basic)\s++(?=\S*\d|\S{20})[\w+/.=~-]{8,}", re.IGNORECASE, rf"\1 {MASK}"),
         # name=value and "name": "value", in URLs, JSON and dictionaries as Python prints them.
         (rf"(?<![\w-])({_NAMES}|key)(=){_FRESH}[^\s&'\"<>;,)]+", re.IGNORECASE, rf"\1\2{MASK}"),
         (
@@ -35,41 +125,52 @@ _PATTERNS = tuple(
             re.IGNORECASE,
             rf"\1\2{MASK}",
         ),
+        (rf"(?<![\w-])({_NAMES})(\\+['\"]\s*+:\s*+\\+['\"]){_FRESH}[^'\"\\]+", re.IGNORECASE, rf"\1\2{MASK}"),
+        # An option of a command line.
+        (rf"(--{_NAMES}\s++){_FRESH}(?!-)\S+", re.IGNORECASE, rf"\1{MASK}"),
         # name: value, where the value is no plain word.
         (
             rf"(?<![\w-])({_NAMES})(:\s++){_FRESH}(?=[^\s'\"]*[\d_-])[^\s'\",;]{{8,}}",
             re.IGNORECASE,
             rf"\1\2{MASK}",
         ),
-        # A name and a password before the host of a URL.
-        (r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:[^\s/@]+@", re.IGNORECASE, rf"\1{MASK}@"),
-        # Keys that their shape gives away: of model providers, code hosts, clouds, Slack; JSON web tokens.
-        (r"\b(?:sk|pk|rk)[-_][\w-]{8,}", 0, MASK),
-        (r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|gsk_|r8_|npm_|pypi-|pplx-|xai-)[\w-]{16,}", 0, MASK),
-        (
-            r"\b(?:AIza[\w-]{30,}|ya29\.[\w-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|xox[abeoprs]-[\w-]{10,})",
-            0,
-            MASK,
-        ),
-        (r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*", 0, MASK),
-    )
+    ),
+    *_SURE_ASSIGNMENTS,
 )
 # Possessive quantifiers and lookbehinds keep every pattern linear on hostile texts.
 
 
 _IS_SECRET = re.compile(_NAMES, re.IGNORECASE).fullmatch
+_IS_SURE = re.compile(_SURE_NAMES, re.IGNORECASE).fullmatch
+_IS_LITERAL = re.compile(_LITERAL, re.IGNORECASE).fullmatch
 
-_TRACES = (
-    *("-----begin", "auth", "key", "cookie", "bearer", "basic"),
-    *("token", "secret", "passw", "signature", "sig", "credential", "://"),
-    *(f"{start}{joint}" for start in ("sk", "pk", "rk") for joint in "-_"),
-    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "gsk_", "r8_", "npm_", "pypi-"),
-    *("pplx-", "xai-", "aiza", "ya29.", "akia", "asia", "xox", "eyj"),
+_OF_NAMES = ("auth", "key", "cookie", "token", "secret", "passw", "signature", "sig", "credential")
+_OF_SHAPES = tuple(trace for traces, _, _ in _SURE_BY_TRACE for trace in traces)
+_TRACES = (*_OF_NAMES, *_OF_SHAPES)
+"""In small letters: every pattern needs one of these."""
+
+_ASSIGNED = (
+    *(f"{first}{joint}key" for first in ("api", "access", "account", "private") for joint in ("", "_", "-")),
+    *(f"{first}{joint}token" for first in ("access", "auth", "refresh") for joint in ("", "_", "-")),
+    *("secret", "passw", "key=", "token=", "signature=", "sig=", "credential="),
 )
-"""In small letters: every pattern needs one of these, and they are looked for much faster than patterns."""
+"""In small letters: what the patterns of assignments in outputs need one of."""
 
-_SHORTEST = 8
-"""Characters of a value in the environment that is masked wherever it stands; shorter ones are words."""
+_ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
+"""Every one of them holds one of these."""
+
+_ACROSS_SPACES = ("-----begin", "bearer", "basic")
+_IN_ONE_WORD = tuple(trace for trace in _OF_SHAPES if trace not in _ACROSS_SPACES)
+_SHORTEST_KEY = 12
+"""Characters between spaces that anything of such a shape has; most words have fewer."""
+
+_SHORTEST, _SHORTEST_WORD = 8, 16
+"""Characters of a value in the environment that is masked wherever it stands, and of one of letters alone;
+shorter ones are words."""
+
+_LOOKS_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
+_MAY_BE_SECRET = re.compile(r".*(?:KEY|PASS|PWD|CREDENTIALS?|AUTH)", re.IGNORECASE)
+"""Names in the environment whose value is a secret where it looks like one."""
 
 _FRESH_SECONDS = 1.0
 
@@ -84,11 +185,7 @@ class Masker:
 
     def may_hold_a_secret(self, text: str) -> bool:
         """False when :meth:`mask` would leave the text as it is."""
-        small = text.lower()
-        for trace in _TRACES:
-            if trace in small:
-                return True
-        return any(value in text for value in self._of_environment())
+        return _holds(text.lower(), _TRACES) or _holds(text, self._of_environment())
 
     def mask(self, text: str) -> str:
         """As :func:`mask`."""
@@ -108,6 +205,72 @@ class Masker:
         return self._values
 
 
+class OutputMasker(Masker):
+    """Masks what is surely a secret in what an agent answered, and leaves prose and code as they are.
+
+    Examples:
+        >>> OutputMasker().value({"text": "sorted(rows, key=len) with password=hunter2"})
+        {'text': 'sorted(rows, key=len) with password=[masked]'}
+    """
+
+    def may_hold_a_secret(self, text: str) -> bool:
+        """False when :meth:`mask` would leave the text as it is."""
+        small = text.lower()
+        return (
+            _holds(_long_words(small), _IN_ONE_WORD)
+            or _holds(small, _ACROSS_SPACES)
+            or (_holds(small, _ROOTS) and _holds(small, _ASSIGNED))
+            or _holds(text, self._of_environment())
+        )
+
+    def mask(self, text: str) -> str:
+        """The text without what is surely a secret."""
+        if not self.may_hold_a_secret(text):
+            return text
+        for value in self._of_environment():
+            text = text.replace(value, MASK)
+        small = text.lower()
+        for traces, pattern, replacement in _SURE_BY_TRACE:
+            if _holds(small, traces):
+                text = pattern.sub(replacement, text)
+        return _replaced(text, _SURE_ASSIGNMENTS) if _holds(small, _ASSIGNED) else text
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with its texts masked; the value itself where nothing is."""
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, list):
+            items = [self.value(item) for item in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        if isinstance(value, dict):
+            fields = {self.mask(key): self._field(key, item) for key, item in value.items()}
+            same = all(new is old for new, old in zip(fields.values(), value.values(), strict=False))
+            return value if same and list(fields) == list(value) else fields
+        return value
+
+    def _field(self, name: str, value: Any) -> Any:
+        if isinstance(value, str) and _IS_SURE(name) and _IS_LITERAL(value):
+            return MASK
+        return self.value(value)
+
+
+def _long_words(text: str) -> str:
+    return " ".join([word for word in text.split() if len(word) >= _SHORTEST_KEY])
+
+
+def _holds(text: str, pieces: Iterable[str]) -> bool:
+    for piece in pieces:  # noqa: SIM110 - a generator within any() takes three times as long
+        if piece in text:
+            return True
+    return False
+
+
+def _replaced(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, replacement in patterns:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def mask(text: str) -> str:
     """The text with what looks like a secret replaced by ``[masked]``, and what the environment calls one.
 
@@ -121,12 +284,18 @@ def mask(text: str) -> str:
 def _masked(text: str, values: list[str]) -> str:
     for value in values:
         text = text.replace(value, MASK)
-    for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
-    return text
+    return _replaced(text, _PATTERNS)
 
 
 def _of_environment() -> list[str]:
     """Values of variables such as OPENAI_API_KEY, longest first, since one may be a part of another."""
-    values = {value for name, value in os.environ.items() if len(value) >= _SHORTEST and _IS_SECRET(name)}
+    values = {value for name, value in os.environ.items() if _is_secret_variable(name, value)}
     return sorted(values, key=len, reverse=True)
+
+
+def _is_secret_variable(name: str, value: str) -> bool:
+    if len(value) < (_SHORTEST_WORD if value.isalpha() else _SHORTEST):
+        return False
+    if _IS_SECRET(name):
+        return True
+    return _MAY_BE_SECRET.fullmatch(name) is not None and _LOOKS_RANDOM.fullmatch(value) is not None

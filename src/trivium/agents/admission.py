@@ -13,9 +13,16 @@ from typing import Any
 import msgspec
 
 from trivium.agents.adapter import AgentFailure
+from trivium.masking import OutputMasker
 from trivium.suites.door import clean
+from trivium.traces.trace import Trace
 
 OUTPUT = "output"
+
+SECRETS_MASKED = "secrets_masked"
+"""Flag of an attempt that held what is surely a secret (see ``trivium.masking``); metrics see it masked."""
+
+_masker = OutputMasker()
 
 DEEPEST = 200
 """Levels of lists and objects in an output; far below where JSON libraries give up."""
@@ -33,13 +40,16 @@ def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[
         called: What it is, for errors.
 
     Returns:
-        The clean JSON value, and what was changed at the door.
+        The clean JSON value without secrets, and what was changed at the door.
 
     Raises:
         AgentFailure: When it is too large, too deep, or no JSON value.
     """
     plain = _plain(output, called, 0, _Room(limit, called))
     value, flags = clean(plain)
+    masked = _masker.value(value)
+    if masked is not value and masked != value:
+        value, flags = masked, (*flags, SECRETS_MASKED)
     size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
     if size > limit:
         raise too_large(limit, called)
@@ -50,6 +60,21 @@ def too_large(limit: int, called: str = OUTPUT) -> AgentFailure:
     """The failure of an output, or of something else, over its limit."""
     setting = " (limits.output_bytes)" if called == OUTPUT else ""
     return AgentFailure(f"the {called} is larger than {limit:,} bytes{setting}")
+
+
+def without_secrets(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
+    """A trace with its secrets masked, and the flag that says so."""
+    try:
+        encoded = msgspec.json.encode(trace)
+    except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
+        encoded = msgspec.json.encode(clean(msgspec.to_builtins(trace))[0])
+    if not _masker.may_hold_a_secret(encoded.decode()):
+        return trace, ()
+    value = msgspec.json.decode(encoded)
+    masked = _masker.value(value)
+    if masked == value:
+        return trace, ()
+    return msgspec.convert(masked, Trace), (SECRETS_MASKED,)
 
 
 class _Room:

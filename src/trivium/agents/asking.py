@@ -9,7 +9,7 @@ from random import Random
 from time import perf_counter
 
 from trivium.agents.adapter import AgentAdapter, AgentFailure, Blocked, Reply, Request
-from trivium.agents.admission import admit
+from trivium.agents.admission import admit, without_secrets
 from trivium.agents.attempt import Attempt
 from trivium.agents.failing import (
     lacks_resources,
@@ -156,7 +156,7 @@ def _look_at(task: asyncio.Task[Reply]) -> None:
 
 
 def _admitted(reply: Reply, limits: Limits) -> Reply:
-    """The reply with its output clean and bounded.
+    """The reply with its output clean, bounded and without secrets.
 
     Raises:
         AgentFailure: When what came back is no answer.
@@ -168,14 +168,15 @@ def _admitted(reply: Reply, limits: Limits) -> Reply:
     for name, number in (("seconds", reply.seconds), ("reward", reply.reward)):
         if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
             raise AgentFailure(f"{name} is {number}; expected a finite number")
+    trace, trace_flags = (None, ()) if reply.trace is None else without_secrets(reply.trace)
     return Reply(
         output=output,
-        trace=reply.trace,
+        trace=trace,
         usage=reply.usage,
         reward=reply.reward,
         error=shown(reply.error or "") or None,
         seconds=reply.seconds,
-        flags=tuple(dict.fromkeys([*reply.flags, *flags, *more_flags])),
+        flags=tuple(dict.fromkeys([*reply.flags, *flags, *more_flags, *trace_flags])),
         metadata=metadata,
     )
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trivium.agents.adapter import AgentFailure
-from trivium.agents.admission import admit
+from trivium.agents.admission import admit, without_secrets
 from trivium.agents.attempt import TRACE_LEFT_OUT, Attempt, Usage
 from trivium.agents.failing import reason, shown
 from trivium.agents.reply import NOTHING
@@ -51,6 +51,9 @@ def attempt_of(
     recorded_trace = trace is not None or trace_error is not None
     if error is None and output is None and reward is None and not recorded_trace:
         error = NOTHING
+    if trace is not None:
+        trace, masked = without_secrets(trace)
+        more = (*more, *masked)
     metadata = metadata or {}
     if trace_error is not None:
         flags = (*flags, TRACE_LEFT_OUT)
