@@ -138,7 +138,7 @@ def _html(
 
     if disagreements is None:
         panels = run.disagreements()
-        disagreements = panels if panels.tallies else None
+        disagreements = panels if panels.found else None
     write_html(
         path,
         summary,

@@ -86,11 +86,15 @@ def _about_attempts(summary: Summary, settings: Settings, columns: Mapping[str, 
         yield f"{summary.missing} of {summary.total_tests} attempts are missing"
     if summary.errors["attempts"]:
         effect = "left out" if settings.failed_attempts == "skip" else "counted as 0"
-        yield f"{summary.errors['attempts']} of {summary.attempts} attempts failed ({effect})"
+        yield f"{summary.errors['attempts']} of {_attempts(summary.attempts)} failed ({effect})"
     undecided = summary.attempts - summary.passed - summary.failed
     if undecided:
         why = _why_no_verdict(settings, columns)
-        yield f"{undecided} of {summary.attempts} attempts have no verdict: {why}"
+        yield f"no pass/fail for {undecided} of {_attempts(summary.attempts)}: {why}"
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count:,} attempts"
 
 
 def _why_no_verdict(settings: Settings, columns: Mapping[str, Column]) -> str:

@@ -96,7 +96,10 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch(mode=0o644)  # the mode that SQLite gives; no connection makes a file that went away
     except OSError as error:
-        raise StoreError(f"{file}: cannot be {'made' if create else 'read'}: {error.strerror}") from error
+        hint = ". Name another store with --store." if create else ""
+        raise StoreError(
+            f"{file}: cannot be {'made' if create else 'read'}: {error.strerror}{hint}"
+        ) from error
     return file
 
 

@@ -119,12 +119,14 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         plain = [(place, entry) for place, entry in placed if not _is_meta(entry)]
         filled_in = [(place, entry) for place, entry in plain if _is_of_a_reviewer(entry)]
         reviews = {_same(entry): (place, entry) for place, entry in reversed(filled_in or plain)}
-        meta = {_same(entry): _comments(entry) for _, entry in placed if _is_meta(entry) and _comments(entry)}
-        repeated = len(filled_in or plain) - len(reviews)
+        summing_up = [entry for _, entry in placed if _is_meta(entry) and _comments(entry)]
+        meta = {_same(entry): _comments(entry) for entry in summing_up}
+        own_meta = {same: text for same, text in meta.items() if same not in reviews}
+        repeated = len(summing_up) - len(own_meta) + len(filled_in or plain) - len(reviews)
         left_out = {REPEATED: repeated, NOT_REVIEWS: len(plain) - len(filled_in or plain)}
         return _Entries(
             reviews=sorted(reviews.values(), key=lambda placed: placed[0]),
-            meta=[text for same, text in meta.items() if same not in reviews],
+            meta=list(own_meta.values()),
             left_out={why: count for why, count in left_out.items() if count},
         )
 
