@@ -20,7 +20,7 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         metric: Metric whose value is compared with ``at_least``.
         at_least: The bar, in [0, 1].
         exact: Whether the output must equal ``expect.output`` (or a reference) after ``strip()``.
-        regex: Pattern (Python ``re``) that must be found in the output.
+        regex: Pattern (as Python's ``re`` has them, of the package ``regex``) to be found in the output.
         predicate: ``pkg.mod:function`` called with (case, attempt); what it returns is the verdict.
         reward: The recorded reward must be at least this, in [0, 1].
     """

@@ -133,9 +133,11 @@ def _wrong_success(rule: SuccessRule) -> list[Problem]:
     if rule.metric is None and rule.at_least is not None:
         problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
     if rule.regex is not None:
+        import regex
+
         try:
-            re.compile(rule.regex)
-        except (re.error, RecursionError, OverflowError) as wrong:
+            regex.compile(rule.regex)
+        except (regex.error, RecursionError, OverflowError) as wrong:
             problems.append(
                 Problem("success.regex", f"{describe(rule.regex)} is no regular expression: {wrong}")
             )

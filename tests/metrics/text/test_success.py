@@ -80,6 +80,12 @@ def test_success_may_be_a_pattern(output: str, expected: float):
     assert judged(SuccessRule(regex=r"\d+"), output=output).value == expected
 
 
+def test_a_pattern_that_takes_exponential_time_is_given_up(monkeypatch):
+    monkeypatch.setattr("trivium.metrics.text.success.REGEX_SECONDS", 0.1)
+    with pytest.raises(ValueError, match=r'the regex "\(a\|aa\)\+\$" took longer than 0.1 s'):
+        judged(SuccessRule(regex="(a|aa)+$"), output="a" * 60 + "!")
+
+
 def test_a_pattern_is_not_tried_on_more_than_the_head_of_a_huge_output():
     found = judged(SuccessRule(regex="needle"), output="needle" + "x" * 200_000)
     lost = judged(SuccessRule(regex="needle"), output="x" * 200_000 + "needle")

@@ -1,6 +1,5 @@
 """Success: whether an attempt did what it should (spec: metrics, T1.6)."""
 
-import re
 from collections.abc import Callable
 from inspect import isawaitable
 from numbers import Real
@@ -21,8 +20,10 @@ DEFAULT_BAR = 0.8
 """Bar of ``similarity`` when the rule names none (spec: metrics, T1.6)."""
 
 SEARCHED = 100_000
-"""Characters of an output that a regex is tried on. Python's ``re`` cannot be interrupted, and a pattern
-with nested repeats takes exponential time on some texts: a suite's author must avoid those."""
+"""Characters of an output that a regex is tried on."""
+
+REGEX_SECONDS = 5.0
+"""How long a regex is tried on one output: one with nested repeats takes exponential time on some texts."""
 
 Predicate = Callable[[Case, Attempt], Any]
 
@@ -112,9 +113,11 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
         if rule.at_least is not None and not 0 <= rule.at_least <= 1:
             raise SuiteError("", Problem("success.at_least", f"found {rule.at_least:g}, expected 0 to 1"))
     if rule.regex is not None:
+        import regex
+
         try:
-            re.compile(rule.regex)
-        except re.error as error:
+            regex.compile(rule.regex)
+        except (regex.error, RecursionError, OverflowError) as error:
             raise SuiteError(
                 "", Problem("success.regex", f'"{rule.regex}" is no pattern: {error}')
             ) from error
@@ -130,7 +133,16 @@ def _equals(text: str, case: Case) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    if re.search(pattern, text[:SEARCHED]):
+    import regex
+
+    try:
+        found = regex.search(pattern, text[:SEARCHED], timeout=REGEX_SECONDS)
+    except TimeoutError:
+        raise ValueError(
+            f'the regex "{pattern}" took longer than {REGEX_SECONDS:g} s: nested repeats such as (a+)+ take '
+            "exponential time"
+        ) from None
+    if found:
         return True
     if len(text) > SEARCHED:
         raise Skip(f"nothing found in the first {SEARCHED:,} of the output's {len(text):,} characters")
