@@ -157,6 +157,19 @@ def test_without_a_schema_a_tool_is_called_and_without_tools_the_prompt_asks(
     assert [shape(each) for each in server.requests] == expected
 
 
+def test_marks_for_a_cache_that_a_server_does_not_know_are_left_out(monkeypatch):
+    def plan(question):
+        if "cache_control" in json.dumps(question.body):
+            body = openai("system.0.cache_control: Extra inputs are not permitted")
+            return Reaction(kind="failure", status=400, body=json.dumps(body).encode())
+        return ANSWER
+
+    with served(JudgeServer(plan=plan), monkeypatch) as server:
+        (scores,) = judged(models=[CLAUDE], on_failure="fail")
+    assert scores["clarity"].status in ("ok", "abstained")
+    assert len(server.requests) == 2
+
+
 def bodies(monkeypatch, *, model=MINI, **judge):
     """What a suite sends, headers and body."""
     with served(JudgeServer(), monkeypatch) as server:

@@ -50,9 +50,9 @@ def test_usual_answers_are_read():
     assert read(chat(content=None, tool_calls=[call], finish="tool_calls")) == told(finish="tool_call")
     assert read(chat(finish="length")) == told(finish="length")
     tool = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
-    assert read(message()) == told()
-    assert read(message(tool, stop="tool_use")) == told(finish="tool_call")
-    assert read(message(stop="max_tokens")) == told(finish="length")
+    assert read(message()) == told(cache_write_tokens=2)
+    assert read(message(tool, stop="tool_use")) == told(finish="tool_call", cache_write_tokens=2)
+    assert read(message(stop="max_tokens")) == told(finish="length", cache_write_tokens=2)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 
 import msgspec
 
@@ -102,7 +103,9 @@ async def ask(
     before, after = TWICE, ""
     for again in (False, True):
         try:
-            call, asked = await _asked(bench, model, _call(model, question, turns, left), question.about)
+            call = _call(model, question, turns, left)
+            async with model.shared.turn(call) if model.shared else nullcontext():
+                call, asked = await _asked(bench, model, call, question.about)
             calls.append(call)
         except (GivenUp, Spent) as nothing:
             if not answer:

@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from trivium.metrics.judge.models.line import Line
 from trivium.metrics.judge.models.opening import ModelOff, expanded, open_model
 from trivium.metrics.judge.models.parameters import Parameters
 from trivium.metrics.judge.models.patience import PATIENCE, Patience
-from trivium.metrics.judge.models.usual import UsualClient, thinks
+from trivium.metrics.judge.models.usual import UsualClient, marks_cache, thinks
 from trivium.metrics.judge.spending.purse import Purse, run_purse
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
@@ -51,6 +52,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         model: The provider's name of it.
         parameters: What its requests carry.
         thinks: Whether it reasons before it answers.
+        shared: Lets the first request about a case fill the provider's cache before the others use it; None
+            where that brings nothing.
         line: To it.
     """
 
@@ -59,7 +62,30 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     parameters: Parameters
     thinks: bool
+    shared: "SharedCases | None"
     line: Line
+
+
+class SharedCases:
+    """Of several requests about one case, one goes first: its answer means that the case is cached."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def turn(self, call: Call) -> AsyncIterator[None]:
+        """Wait while the first request about the same case is under way, or be the first."""
+        key = (call.instructions, call.case)
+        if (first := self._first.get(key)) is not None:
+            await asyncio.shield(first)
+            yield
+            return
+        self._first[key] = mine = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._first[key]
+            mine.set_result(None)
 
 
 class Bench:
@@ -210,6 +236,7 @@ class _Room:
             place=(provider, str(model.base_url), model.model_name),
             native=bool(profile.get("supports_json_schema_output")),
             completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
+            marks_cache=marks_cache(model),
             answers=self.answers,
         )
         line = Line(
@@ -229,6 +256,7 @@ class _Room:
             model=model.model_name,
             parameters=parameters,
             thinks=thinks(model, settings.reasoning_effort),
+            shared=SharedCases() if parameters.marks == "case" else None,
             line=line,
         )
 

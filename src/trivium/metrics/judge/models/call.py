@@ -38,6 +38,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         reasoning_effort: As the suite has it, or None.
         body: Further fields of the request.
         headers: Further headers as the suite writes them: variables stand for secrets.
+        marks: What of it a provider is told to cache: the instructions, and with ``case`` the case as well.
+            That changes no answer.
     """
 
     provider: str
@@ -57,6 +59,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_effort: str | None = None
     body: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    marks: Literal["", "static", "case"] = ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -69,13 +72,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "tools": self.output == "tool",
             "reasoning_effort": self.reasoning_effort is not None,
             "max_tokens": self.limit != "none",
+            "cache_control": self.marks != "",
         }
         return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
 
     def key(self) -> str:
-        """What its answer is kept under: a hash of every field, 64 hexadecimal digits."""
+        """What its answer is kept under: a hash of every field but ``marks``, 64 hexadecimal digits."""
         # The order of a schema's properties is kept: models answer in it.
-        canonical = msgspec.json.encode([KEY_VERSION, self])
+        canonical = msgspec.json.encode([KEY_VERSION, msgspec.structs.replace(self, marks="")])
         return blake2b(canonical, digest_size=32).hexdigest()
 
 
@@ -118,6 +122,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         output_tokens: Written, those of its reasoning included; likewise.
         cost_usd: Or None where no price is known.
         cached_tokens: Of those read, how many the provider had in its own cache and bills less for.
+        cache_write_tokens: Of those read, how many it put into its cache and bills more for.
     """
 
     text: str
@@ -128,3 +133,4 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost_usd: float | None
     cached_tokens: int = 0
+    cache_write_tokens: int = 0

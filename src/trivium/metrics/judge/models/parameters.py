@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import blake2b
+from typing import Literal
 
 import msgspec
 
@@ -35,7 +36,13 @@ class Parameters:
         place: Provider, address and model, as calls hold them.
         native: Whether the model takes a JSON schema for its answer; otherwise a tool.
         completion_limit: Whether the most tokens of an answer are usually sent as ``max_completion_tokens``.
+        marks_cache: Whether its provider caches what a request marks, and nothing else.
         answers: Where what was refused is kept.
+
+    Attributes:
+        marks: What of a request is marked, as calls have it. A place in the cache costs more to fill and less
+            to use, so the case is marked where several requests show it.
+        refused: Parameters that the server refused, in that order.
     """
 
     def __init__(
@@ -46,6 +53,7 @@ class Parameters:
         place: tuple[str, str, str],
         native: bool,
         completion_limit: bool,
+        marks_cache: bool,
         answers: Answers,
     ) -> None:
         self._name = name
@@ -63,6 +71,10 @@ class Parameters:
         self._body = {key: value for key, value in settings.parameters.items() if value is not None}
         self._unset = frozenset(key for key, value in settings.parameters.items() if value is None)
         self._limits = 0
+        shown_again = settings.samples > 1 or not settings.together
+        self.marks: Literal["", "static", "case"] = ""
+        if marks_cache:
+            self.marks = "case" if shown_again else "static"
         self.refused: tuple[str, ...] = ()
         self._adapting = False
         self._one_at_a_time = asyncio.Lock()
@@ -107,6 +119,7 @@ class Parameters:
             reasoning_effort=None if "reasoning_effort" in out else self._effort,
             body={key: value for key, value in body.items() if key not in out},
             headers=self._headers,
+            marks="" if "cache_control" in out else self.marks,
         )
 
     def refuse(self, refused: ParameterRefused, call: Call) -> bool:

@@ -94,7 +94,7 @@ class Shaping:
         """
         schema = msgspec.json.encode([call.schema, call.body])
         settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
-        others = (call.output, call.limit, call.reasoning_effort)
+        others = (call.output, call.limit, call.reasoning_effort, call.marks)
         key = (schema, settings, others, len(call.turns))
         if key not in self._shapes:
             async with self._one_at_a_time:

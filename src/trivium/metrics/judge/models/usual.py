@@ -116,6 +116,7 @@ def _reply(response: "ModelResponse") -> Reply:
         input_tokens=counted(usage.input_tokens),
         output_tokens=counted(usage.output_tokens),
         cached_tokens=counted(usage.cache_read_tokens),
+        cache_write_tokens=counted(usage.cache_write_tokens),
         cost_usd=None,
     )
 
@@ -147,8 +148,13 @@ def _number(value: Any) -> float | None:
     return None if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
 
 
+def marks_cache(model: "Model") -> bool:
+    """Whether a provider caches only what a request marks; the others do by themselves, or not at all."""
+    return "anthropic" in type(model).__module__
+
+
 def _messages(call: Call) -> "list[ModelMessage]":
-    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+    from pydantic_ai.messages import CachePoint, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
     messages: list[ModelMessage] = []
     for index, turn in enumerate(call.turns):
@@ -157,7 +163,9 @@ def _messages(call: Call) -> "list[ModelMessage]":
             messages.append(ModelResponse(parts=[TextPart(turn or "(no answer)")], model_name=call.model))
         else:
             instructions = None if index else call.instructions
-            said = turn if index else call.case + turn
+            said: str | list[str | CachePoint] = turn if index else call.case + turn
+            if call.marks == "case" and not index and call.case:
+                said = [call.case, CachePoint(), turn]
             messages.append(ModelRequest(parts=[UserPromptPart(said)], instructions=instructions))
     return messages
 
@@ -202,6 +210,11 @@ def _settings(model: "Model", call: Call, headers: Mapping[str, str]) -> "ModelS
         if "openai" in type(model).__module__:
             given = {"openai_reasoning_effort": effort}  # as it is, whatever the model is called
         settings.update(given)  # type: ignore[typeddict-item]
+    if call.marks:
+        marks: dict[str, Any] = {"anthropic_cache_instructions": True}
+        if call.output == "tool":
+            marks["anthropic_cache_tool_definitions"] = True
+        settings.update(marks)  # type: ignore[typeddict-item]
     return _with_sampling(settings, model, call)
 
 

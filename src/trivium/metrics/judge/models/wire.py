@@ -157,14 +157,15 @@ def message_reply(body: bytes) -> Reply | None:
     else:
         return None
     usage = message.usage or _MessageUsage(input_tokens=0, output_tokens=0)
-    cached = usage.cache_read_input_tokens or 0
+    cached, put = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     return Reply(
         text=text,
         finish=finish,
         model=message.model or "",
         logprobs=None,
-        input_tokens=usage.input_tokens + cached + (usage.cache_creation_input_tokens or 0),
+        input_tokens=usage.input_tokens + cached + put,
         output_tokens=usage.output_tokens,
         cached_tokens=cached,
+        cache_write_tokens=put,
         cost_usd=None,
     )

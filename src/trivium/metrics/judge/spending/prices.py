@@ -15,6 +15,9 @@ GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
 
 _MILLION = 1_000_000
 
+CACHE_WRITE = 1.25
+"""What Anthropic takes for a token that it puts into its cache, of the price of one that it reads."""
+
 
 class Rate(msgspec.Struct, frozen=True):
     """USD a token; it may change for the whole call from a number of input tokens on.
@@ -43,24 +46,28 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         input: Of what it reads.
         output: Of what it writes, its reasoning included.
         cached_input: Of what the provider had in its own cache.
+        cache_write: Of what it put into its cache.
         request_usd: Of each request, whatever it holds.
     """
 
     input: Rate
     output: Rate
     cached_input: Rate
+    cache_write: Rate
     request_usd: float = 0.0
 
     def of(self, reply: Reply) -> float:
         """USD that a reply cost."""
         read = reply.input_tokens
         cached = min(reply.cached_tokens, read)
-        cost = (read - cached) * self.input.at(read) + cached * self.cached_input.at(read)
+        put = min(reply.cache_write_tokens, read - cached)
+        cost = (read - cached - put) * self.input.at(read)
+        cost += cached * self.cached_input.at(read) + put * self.cache_write.at(read)
         return self.request_usd + cost + reply.output_tokens * self.output.at(read)
 
     def most(self, *, input_tokens: int, output_tokens: int) -> float:
         """USD that a call costs at most which reads and writes at most this much."""
-        read = max(self.input.most(input_tokens), self.cached_input.most(input_tokens))
+        read = max(each.most(input_tokens) for each in (self.input, self.cached_input, self.cache_write))
         return self.request_usd + input_tokens * read + output_tokens * self.output.most(input_tokens)
 
 
@@ -87,7 +94,7 @@ class Prices:
         """Of a model by the suite's name, or None where nobody knows."""
         if name not in self._known:
             # The list takes a tenth of a second to load: not before somebody asks.
-            self._known[name] = _given(self._given[name]) if name in self._given else _listed(name)
+            self._known[name] = _given(name, self._given[name]) if name in self._given else _listed(name)
         return self._known[name]
 
     def problems(self) -> list[Problem]:
@@ -129,9 +136,10 @@ def place_of(name: str) -> tuple[str, str]:
     return ("openai-chat" if provider == "openai" else provider), model
 
 
-def _given(prices: Mapping[Literal["input", "output"], float]) -> Price:
+def _given(name: str, prices: Mapping[Literal["input", "output"], float]) -> Price:
     read, written = _flat(prices["input"] / _MILLION), _flat(prices["output"] / _MILLION)
-    return Price(input=read, output=written, cached_input=read)
+    put = _flat(CACHE_WRITE * prices["input"] / _MILLION) if name.startswith("anthropic:") else read
+    return Price(input=read, output=written, cached_input=read, cache_write=put)
 
 
 def _listed(name: str) -> Price | None:
@@ -165,6 +173,7 @@ def _price(listed: Any) -> Price | None:
         input=read,
         output=written,
         cached_input=_rate(listed.cache_read_mtok) or read,
+        cache_write=_rate(listed.cache_write_mtok) or read,
         request_usd=0.0 if per_request is None else per_request.at(0) * _MILLION / 1000,
     )
 
