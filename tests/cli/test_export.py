@@ -1,5 +1,6 @@
 """``trivium export`` of traces and graphs: every score is an event, traces are read back as they were."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from trivium.agents.attempt import Attempt
 from trivium.cli.main import run_command
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.score import Score
+from trivium.runs.items.labels import Labels
 from trivium.store.export.told import told_of_run
+from trivium.store.export.writing import no_formula, without_guard
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -221,3 +224,60 @@ def test_stable_rows_of_a_composite_with_times_are_equal_bytes(capsys):
     assert written[0] == written[1]
     composites = [row for row in map(json.loads, written[0].splitlines()) if row["metric"] == "composite"]
     assert {row["case"]: row["value"] for row in composites} == {"a": 1.0, "b": 0.0}
+
+
+def test_no_output_shows_a_password_of_the_endpoint(capsys, endpoint):
+    url = endpoint.url.replace("http://", "http://user:hunter2@")
+    code, out, err = outcome(capsys, "export", "--to", url)
+    assert (code, "[masked]@127.0.0.1" in err) == (0, True)
+    endpoint.answers = [(301, {"location": "http://127.0.0.1:1/"}, b"")]
+    refused = outcome(capsys, "export", "--to", url)
+    unreachable = outcome(capsys, "export", "--to", "http://user:hunter2@127.0.0.1:1/v1/traces")
+    assert (refused[0], unreachable[0]) == (2, 2)
+    for text in (out, err, *refused[1:], *unreachable[1:]):
+        assert "hunter2" not in text
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "'=1", "''=1"]
+
+
+def test_no_cell_of_a_table_is_run_by_a_spreadsheet_and_each_can_be_read_back(capsys):
+    cases = [{"id": formula, "input": "?"} for formula in FORMULAS]
+    Path("formulas.json").write_text(json.dumps({"name": "s", "metrics": ["time"], "cases": cases}))
+    lines = [{"case": formula, "output": formula, "error": formula, "seconds": 1} for formula in FORMULAS]
+    Path("formulas.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    run_command(["score", "formulas.json", "--outputs", "formulas.jsonl", "--quiet", "--store", "f.db"])
+    export = ["export", "--what", "attempts", "--format", "csv", "--output", "f.csv", "--store", "f.db"]
+    assert run_command(export) == 0
+    with Path("f.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("case", "output"):
+        assert [row[name] for row in rows] == [f"'{formula}" for formula in FORMULAS]
+        assert [without_guard(row[name]) for row in rows] == FORMULAS
+    for row in rows:
+        assert not any(cell.startswith(tuple("=+-@\t\r\n")) for cell in row.values() if not _is_number(cell))
+
+
+def _is_number(cell):
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def test_what_a_spreadsheet_does_not_run_is_written_as_it_is():
+    for text in ("", "a=b", "'", "'quoted'", " =1", "1-2", "it's"):
+        assert no_formula(text) == without_guard(text) == text
+
+
+def test_labels_of_a_table_name_cases_as_they_were():
+    Path("labels.csv").write_text("case,repeat,dimension,value\n'=1+1,0,d,0.5\n'plain,0,d,1\n")
+    assert [label.case for label in Labels("labels.csv").records()] == ["=1+1", "'plain"]
+
+
+def test_labels_name_cases_as_the_run_does():
+    Path("labels.jsonl").write_text('{"case": "a\\u0000b", "dimension": "d", "value": 1}\n')
+    labels = Labels("labels.jsonl")
+    assert [label.case for label in labels.records()] == ["a\u2400b"]
+    labels.check_attempts({("a\u2400b", 0)})

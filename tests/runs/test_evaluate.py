@@ -113,8 +113,16 @@ class TestResuming:
 
     def test_with_other_settings_is_refused(self, store):
         run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
-        with pytest.raises(InputError, match="its settings have changed since run"):
+        with pytest.raises(InputError, match=r"its settings have changed since run .* began: seed$"):
             tv.evaluate(told_suite(2, seed=7), agent=Says({}), store=store, resume=run.id)
+        slower = told_suite(2, limits={"attempts_at_once": 1, "seconds": 5})
+        with pytest.raises(InputError, match=r"began: limits.seconds$"):
+            tv.evaluate(slower, agent=Says({}), store=store, resume=run.id)
+
+    def test_with_another_number_at_once_goes_on(self, store):
+        run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
+        slower = told_suite(2, limits={"attempts_at_once": 1})
+        assert tv.evaluate(slower, agent=Says({}), store=store, resume=run.id).id == run.id
 
     def test_with_another_agent_or_outputs_is_refused(self, store, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

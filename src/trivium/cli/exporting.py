@@ -66,9 +66,10 @@ def _write(told: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> 
 
 def send(told: Iterable[Any], url: str) -> None:
     """Send traces to an OTLP endpoint, and say how many spans went."""
+    from trivium.masking import mask
     from trivium.reports.wording import counted
     from trivium.store.export.sending import send
     from trivium.traces.writers.otlp import resource_spans
 
     sent = send(resource_spans(told), url)
-    click.echo(f"sent {counted(sent, 'span')} to {url}", err=True)
+    click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)

@@ -40,6 +40,9 @@ from trivium.suites.suite import Suite
 
 log = logging.getLogger(__name__)
 
+_SPEED = frozenset({"limits.attempts_at_once", "judge.concurrency"})
+"""Settings that may differ when a run goes on: they change nothing that it says."""
+
 Agent = str | Callable[..., Any] | Any
 """``package.module:name``, an address, ``cmd:…``, a callable, or a PydanticAI agent."""
 
@@ -217,8 +220,10 @@ class _Beginning:
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
-        if msgspec.convert(run.settings, Settings) != self._settings:
-            raise InputError(self._suite.name, f"its settings have changed since run {run.id} began")
+        changed = _changed(msgspec.convert(run.settings, Settings), self._settings)
+        if changed:
+            what = f"its settings have changed since run {run.id} began: {', '.join(changed)}"
+            raise InputError(self._suite.name, what)
         # The name of a function in a notebook says little; what the command line names is what is meant.
         other = named is not None and run.provenance["agent"] != named
         if run.kind != self._kind or other:
@@ -228,6 +233,24 @@ class _Beginning:
         self._store.take(run)
         self.already = sum(1 for _ in self._store.answered(run, scored_only=True))
         return run
+
+
+def _changed(before: Settings, now: Settings) -> list[str]:
+    """The settings that differ, but for those that only say how fast a run goes."""
+    was, is_ = _settings_by_path(before), _settings_by_path(now)
+    paths = dict.fromkeys([*is_, *was])
+    return [path for path in paths if path not in _SPEED and was.get(path) != is_.get(path)]
+
+
+def _settings_by_path(settings: Settings) -> dict[str, Any]:
+    """Every setting under its name, those of a group as ``limits.seconds``."""
+    found: dict[str, Any] = {}
+    for name, value in msgspec.to_builtins(settings).items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _asked(adapter: AgentAdapter | None, outputs: str | Path | None, source: RunRecord | None) -> str:

@@ -22,7 +22,7 @@ def this_process() -> str:
 def is_surely_gone(owner: str) -> bool:
     """Whether the process that a name stands for has surely ended."""
     host, pid, started = owner.rsplit(":", 2)
-    if host != platform.node():
+    if host != platform.node() or os.name != "posix":  # elsewhere the signal 0 is one that ends a process
         return False
     try:
         os.kill(int(pid), 0)

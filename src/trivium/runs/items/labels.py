@@ -8,6 +8,7 @@ from trivium.errors import ItemsError, Problem, suggest
 from trivium.runs.items.item import Label
 from trivium.runs.items.lines import read_records
 from trivium.runs.items.table import LISTED
+from trivium.suites.door import clean
 
 Key = tuple[str, int, str]
 """Case, repeat and dimension."""
@@ -33,7 +34,7 @@ class Labels:
         self._left_out = 0
         seen: dict[tuple[Key, str | None], int] = {}
         for number, label in read_records(Path(path), Label, self._refuse):
-            key = (label.case, label.repeat, label.dimension)
+            key = (clean(label.case)[0], label.repeat, label.dimension)  # as the run has the ids of its cases
             before = seen.setdefault((key, label.by), number)
             if before != number:
                 who = f"by {label.by} " if label.by else ""

@@ -10,6 +10,7 @@ import msgspec
 
 from trivium.agents.recorded.line import lines_of
 from trivium.errors import ItemsError, Problem
+from trivium.store.export.writing import without_guard
 from trivium.suites.files.parquet import parquet_rows
 from trivium.suites.files.reading import LARGEST_DOCUMENT, Malformed, check_is_file, decode
 from trivium.suites.files.tables import header_of, other_separator
@@ -127,6 +128,7 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
 
 def _cell(name: str, cell: str) -> Any:
     """What a cell of a table stands for: nothing, a number, a text or JSON."""
+    cell = without_guard(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
     if name in JSON_FIELDS:

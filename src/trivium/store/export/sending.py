@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from trivium.errors import InputError
+from trivium.masking import mask
 from trivium.traces.writers.otlp import ResourceSpans, request
 
 if TYPE_CHECKING:
@@ -53,19 +54,19 @@ def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: floa
     """
     import httpx
 
-    sent = 0
+    sent, shown = 0, mask(url)
     with httpx.Client(headers=_headers(), timeout=_TIMEOUT_SECONDS) as client:
         for batch, number in _batches(entries):
             try:
                 answer = _post(client, url, request(batch), first_wait_seconds)
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
-                raise InputError(url, f"cannot be reached: {error}{_so_far(sent)}") from error
+                raise InputError(shown, f"cannot be reached: {mask(str(error))}{_so_far(sent)}") from error
             if not 200 <= answer.status < 300:
                 said = f": {answer.body[:800].decode(errors='replace')[:200]}" if answer.body else ""
-                raise InputError(url, f"answered {answer.status}{said}{_so_far(sent)}")
+                raise InputError(shown, f"answered {answer.status}{said}{_so_far(sent)}")
             refused = _refused(answer)
             if refused:
-                raise InputError(url, f"refused {refused}{_so_far(sent)}")
+                raise InputError(shown, f"refused {refused}{_so_far(sent)}")
             sent += number
     return sent
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO
@@ -25,7 +26,11 @@ def write_jsonl(rows: Iterable[Row], _columns: Sequence[str], file: BinaryIO) ->
 
 
 def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
-    """A header, then a line a row; what is no text or number is JSON."""
+    """A header, then a line a row; what is no text or number is JSON.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, as does one that has
+    apostrophes before it already: who reads it takes one away.
+    """
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow(columns)
@@ -73,8 +78,24 @@ def arrow_batches(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+"""How a text starts that a spreadsheet takes for a formula, or that was made none."""
+
+
+def no_formula(text: str) -> str:
+    """A text as a cell that no spreadsheet runs; :func:`without_guard` undoes it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def without_guard(cell: str) -> str:
+    """What a cell was before :func:`no_formula`."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
 def _cell(value: Any) -> Any:
-    if value is None or (isinstance(value, str | int | float) and not isinstance(value, bool)):
+    if isinstance(value, str):
+        return no_formula(value)
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     return msgspec.json.encode(value).decode()
 
