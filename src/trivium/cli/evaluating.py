@@ -1,7 +1,7 @@
 """What ``run`` and ``score`` share: loading the suite, evaluating it, presenting the run."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ def load_suite(
     at_once: int | None = None,
     tag: str | None = None,
     sample: int | None = None,
+    certificates: Sequence[str] = (),
 ) -> Suite:
     """A suite with what the command line changes of it."""
     suite = Suite.load(source) if config is None else Suite.load(source, config=config)
@@ -35,6 +36,8 @@ def load_suite(
     if encoder is not None:
         _check_encoder(encoder)
         changes["encoder"] = encoder
+    if certificates:
+        changes["judge"] = {"certificate": list(certificates)}
     if repeats is not None:
         changes["repeats"] = repeats
     if at_once is not None:

@@ -6,7 +6,7 @@ import click
 
 from trivium.cli import exporting, options
 
-WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels")
+WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLES = ("jsonl", "csv", "parquet")
 
 
@@ -19,6 +19,7 @@ TABLES = ("jsonl", "csv", "parquet")
     metavar="FILE",
     help="People's labels, for --what items and labels.",
 )
+@options.certificate
 @options.option(
     "--format",
     "format_",
@@ -45,6 +46,7 @@ def export(
     run: str | None,
     what: str,
     labels: Path | None,
+    certificate: tuple[str, ...],
     format_: str,
     graph: str,
     to: str | None,
@@ -55,7 +57,7 @@ def export(
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
     if to is None and format_ in TABLES:
-        _write_table(run, what, labels, format_, output, stable=stable, store=store)
+        _write_table(run, what, labels, certificate, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
     from trivium.store.export.told import told_of_run
@@ -80,6 +82,7 @@ def _write_table(
     run: str | None,
     what: str,
     labels: Path | None,
+    certificates: tuple[str, ...],
     format_: str,
     output: str | None,
     *,
@@ -91,7 +94,7 @@ def _write_table(
     from trivium.store.export.writing import WRITERS
     from trivium.store.store import Store
 
-    make, columns = kind(what, labels)
+    make, columns = kind(what, labels, certificates)
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, read_only=True) as opened:

@@ -57,6 +57,12 @@ config = option(
     "--config", metavar="FILE", help="Settings in a file of their own, such as a config_eval.json."
 )
 quiet = option("--quiet", is_flag=True, help="No progress and no table.")
+certificate = option(
+    "--certificate",
+    multiple=True,
+    metavar="FILE",
+    help="A certificate of `trust certify --output`: says which judgements stand without a person.",
+)
 resume = option("--resume", metavar="RUN", help="Finish a run that was cut short.")
 inconclusive = option(
     "--inconclusive",

@@ -17,6 +17,7 @@ from trivium.cli import options
 @options.metrics
 @options.config
 @options.encoder
+@options.certificate
 @options.store
 @options.resume
 @options.as_json
@@ -35,6 +36,7 @@ def run(suite: str, **given: Any) -> int:
         suite,
         config=given["config"],
         encoder=given["encoder"],
+        certificates=given["certificate"],
         repeats=given["repeats"],
         at_once=given["at_once"],
         tag=given["tag"],

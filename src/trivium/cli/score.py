@@ -17,6 +17,7 @@ from trivium.cli import options
 @options.metrics
 @options.config
 @options.encoder
+@options.certificate
 @options.store
 @options.resume
 @options.as_json
@@ -38,7 +39,9 @@ def score(suite: str, **given: Any) -> int:
         outputs = suite
     if outputs is not None and given["attempts_of"] is not None:
         raise click.UsageError("--outputs and --attempts-of exclude each other")
-    loaded = load_suite(suite, config=given["config"], encoder=given["encoder"])
+    loaded = load_suite(
+        suite, config=given["config"], encoder=given["encoder"], certificates=given["certificate"]
+    )
     return evaluate_and_present(
         loaded,
         given,

@@ -14,6 +14,9 @@ from trivium.metrics.registry import (
 )
 from trivium.suites.settings import Settings
 
+ACCEPTED = "accepted"
+"""In a gate: the share of judgements that certificates accept; ``NAME.accepted`` is that of one dimension."""
+
 
 def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
     """Look at each name in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
@@ -52,6 +55,14 @@ def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Probl
     return problems
 
 
+def _gated(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """The metric that a gate speaks of, and names that will do in its place; see ``ACCEPTED``."""
+    certificates = () if settings.judge is None else settings.judge.certificate
+    certified = tuple(each.dimension for each in certificates if not isinstance(each, str))
+    metric = name.removesuffix(f".{ACCEPTED}")
+    return metric, (*FOLDED, ACCEPTED) if metric == name else certified
+
+
 def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:
     """What the named classes call themselves: a class named by its path has a name of its own too."""
     own = set()
@@ -74,6 +85,6 @@ def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]
     for name in settings.similarity:
         yield f"similarity.{name}", name, ()
     for name in settings.gates:
-        yield f"gates.{name}", name, FOLDED
+        yield f"gates.{name}".removesuffix(f".{ACCEPTED}"), *_gated(name, settings)
     for name in settings.composite.weights:
         yield f"composite.weights.{name}", name, ()

@@ -27,6 +27,7 @@ def render_markdown(summary: Summary) -> str:
     blocks += [_metrics(summary)] if summary.metrics else []
     blocks += [_beside_people(summary.human_ceiling)] if summary.human_ceiling else []
     blocks += [_spent(summary.spent)] if summary.spent is not None else []
+    blocks += [_acceptance(summary)] if summary.acceptance else []
     blocks += [_failures(summary)] if summary.failures else []
     note = wording.interval_note(summary)
     blocks += [f"<sub>{f'{prose(note)} · ' if note else ''}run {code(summary.run)}</sub>"]
@@ -112,6 +113,12 @@ def _spent(spent: Spent) -> str:
             f"- {code(name)} {prose(dollars(found.cost_usd))}, {requests(found)}"
             for name, found in spent.models.items()
         ]
+    return "\n".join(lines)
+
+
+def _acceptance(summary: Summary) -> str:
+    lines = [f"**Certificates** {prose(wording.accepted_of(summary))}"]
+    lines += [f"- {prose(wording.acceptance_sentence(*each))}" for each in summary.acceptance.items()]
     return "\n".join(lines)
 
 

@@ -55,6 +55,11 @@ class SummaryTable:
             yield Text("\njudges", style="bold")
             yield Padding(Text(spent_sentence(summary.spent)), (0, 0, 0, 2))
             yield from _spent_by_model(summary.spent)
+        if summary.acceptance:
+            yield Text("\ncertificates", style="bold")
+            lines = [wording.accepted_of(summary)]
+            lines += [wording.acceptance_sentence(*each) for each in summary.acceptance.items()]
+            yield Padding(Text("\n".join(lines)), (0, 0, 0, 2))
         if summary.gates:
             yield Text("\ngates", style="bold")
             yield _gates(summary)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from trivium.reports.untrusted import one_line
 from trivium.runs.further import what_settles
-from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
+from trivium.runs.summary import Acceptance, CompositeFigure, Figure, GateAnswer, Rate, Summary
 
 NOTHING = "–"
 BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
@@ -169,6 +169,22 @@ def gate_sentence(gate: GateAnswer) -> str:
     if settled_by is not None:
         parts.append(settled_by)
     return "; ".join(parts) if gate.missing else ", ".join(parts)
+
+
+def accepted_of(summary: Summary) -> str:
+    """``accepted 44 of 150 · 106 to people``, over all dimensions that a certificate is of."""
+    accepted = sum(found.accepted for found in summary.acceptance.values())
+    people = sum(found.to_people for found in summary.acceptance.values())
+    return f"accepted {accepted:,} of {accepted + people:,} · {people:,} to people"
+
+
+def acceptance_sentence(name: str, found: Acceptance) -> str:
+    """What a certificate makes of one dimension, by which threshold, and what it promises."""
+    counts = f"{one_line(name)}: accepted {found.accepted:,} of {found.accepted + found.to_people:,}"
+    sure = one_line(found.confidence, at_most=60)
+    by = f"{sure} ≥ {found.threshold:.6g}" if found.threshold is not None else f"no {sure} was certified"
+    promise = f"at most {100 * found.epsilon:g} % wrong with probability {1 - found.delta:g}"
+    return f"{counts}; {by} ({promise}; {one_line(found.certificate, at_most=60)})"
 
 
 def attempt_name(case: str, repeat: int) -> str:

@@ -23,6 +23,7 @@ from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metric
 from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.gathering.following import Following
+from trivium.runs.judging.certificates import Certificates, check_gates
 from trivium.runs.judging.provenance import judge_provenance
 from trivium.runs.judging.wiring import judges_of
 from trivium.runs.own_thread import aside, in_own_thread, run_in_own_thread
@@ -100,6 +101,7 @@ async def evaluate_async(
         settings = msgspec.structs.replace(settings, metrics=tuple(metrics))
     source = loaded.source if metrics is None and loaded.source else f'suite "{loaded.name}"'
     check_names(settings, source=source, also=loaded.settings.metrics or ())
+    check_gates(settings, source=f'suite "{loaded.name}"')
     built = build_metrics(default_metrics(settings), settings)
     _check_encoder(loaded, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
@@ -127,6 +129,7 @@ async def evaluate_async(
         settings=settings,
         progress=watch,
         following=following,
+        certificates=Certificates(settings, run.provenance),
     )
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)

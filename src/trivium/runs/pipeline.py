@@ -10,6 +10,7 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.gathering.following import Following
+from trivium.runs.judging.certificates import Certificates
 from trivium.runs.own_thread import aside
 from trivium.runs.progress import Progress
 from trivium.store.chunks import chunks
@@ -52,6 +53,7 @@ class Pipeline:
         settings: The suite's.
         progress: Told about every batch.
         following: Told about every evaluation.
+        certificates: Mark the judgements that they are of.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Pipeline:
         settings: Settings,
         progress: Progress,
         following: Following,
+        certificates: Certificates,
     ) -> None:
         self._store = store
         self._run = run
@@ -72,6 +75,7 @@ class Pipeline:
         self._settings = settings
         self._progress = progress
         self._following = following
+        self._certificates = certificates
         alone = all(type(metric).score_many is Metric.score_many for metric in metrics)
         self._together = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
         self._closed = False
@@ -98,7 +102,7 @@ class Pipeline:
         """
         rows = Rows(self._run)
         for part in chunks(batch, self._together):
-            scored = self._scored(part)
+            scored = [(due, self._marked(due, scores)) for due, scores in self._scored(part)]
             folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
             self._following.follow([(due.stored.position, due.subject.case) for due, _ in scored], folded)
             for (due, _), made in zip(scored, folded, strict=True):
@@ -107,6 +111,12 @@ class Pipeline:
                 rows.add_evaluation(StoredEvaluation(position=due.stored.position, evaluation=made))
         self._store.write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
+
+    def _marked(self, due: Due, scores: Scores) -> Scores:
+        """The scores of an attempt, with what certificates make of its judgements."""
+        if not self._certificates:
+            return scores
+        return dict(self._certificates.marked(scores, self._suite.group_of(due.subject.case)))
 
     def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
         """Attempts with their scores; without those that a metric was closed before."""

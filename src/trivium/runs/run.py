@@ -1,6 +1,6 @@
 """Run: a suite evaluated once, as users hold it in their hands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -102,19 +102,22 @@ class Run(Drawn):
 
         return disagreements(self, labels=labels, against=against, at_most=at_most)
 
-    def with_judgements(self, path: str | Path) -> Self:
+    def with_judgements(self, path: str | Path, *, certificates: Sequence[str | Path] = ()) -> Self:
         """A new run: the attempts and scores of this one, and judgements of them recorded elsewhere.
 
         Args:
             path: Judgements, .jsonl, .csv or .parquet.
+            certificates: Files that ``trivium trust certify --output`` wrote: they say which judgements are
+                accepted and which go to people.
 
         Raises:
             ItemsError: If they cannot be read, or do not fit the run.
+            SuiteError: If a certificate is wrong.
         """
         from trivium.runs.items.importing import import_judgements
 
         store = Store(self.store.url, create=False) if self.store.read_only else self.store
-        return type(self)(store, import_judgements(store, self.record, path))
+        return type(self)(store, import_judgements(store, self.record, path, certificates))
 
     def to_arrow(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
         """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.

@@ -200,6 +200,30 @@ class Spent(SpentOn, frozen=True, kw_only=True):
     dimensions: dict[str, SpentOn]
 
 
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a certificate makes of the judgements of one dimension (spec: metrics, H.4).
+
+    Attributes:
+        certificate: The file that it came from.
+        confidence: Which confidence the threshold is of.
+        threshold: Judgements at least this confident are accepted; None accepts none.
+        epsilon: Error among the accepted that is tolerated.
+        delta: Chance that this promise is broken.
+        accepted: Judgements that stand without a person.
+        to_people: The others.
+        why: How many go to people for which reason, the most frequent first.
+    """
+
+    certificate: str
+    confidence: str
+    threshold: float | None
+    epsilon: float
+    delta: float
+    accepted: int
+    to_people: int
+    why: dict[str, int] = {}
+
+
 class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """What a run says; shows itself as a table in a terminal and in a notebook.
 
@@ -225,6 +249,7 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
         gates: Answers of the suite's gates.
         warnings: What a reader must know before reading the numbers.
         spent: What judges cost, or None where none were asked.
+        acceptance: What certificates make of the judgements, by dimension; empty without certificates.
         metadata: ``level``, ``resamples`` and ``seed`` of the intervals, and anything else.
     """
 
@@ -247,4 +272,5 @@ class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[GateAnswer, ...]
     warnings: tuple[str, ...]
     spent: Spent | None = None
+    acceptance: dict[str, Acceptance] = {}
     metadata: dict[str, Any] = {}

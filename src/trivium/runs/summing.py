@@ -17,6 +17,7 @@ from trivium.runs.gates import gate_answers
 from trivium.runs.gathering.columns import Column
 from trivium.runs.gathering.gathered import FAILURES_SHOWN, Gathered, read_back
 from trivium.runs.human_ceiling import human_ceiling
+from trivium.runs.judging.certificates import acceptance_of, expired
 from trivium.runs.judging.spent import spent_of
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, Rate, Summary
@@ -87,10 +88,13 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
         spent=spent_of(store, run, settings),
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
+    acceptance, shares = acceptance_of(store, run, settings)
     return msgspec.structs.replace(
         summary,
-        gates=gate_answers(settings, gathered.every_column),
+        acceptance=acceptance,
+        gates=gate_answers(settings, gathered.every_column | shares),
         warnings=(
+            *expired(acceptance),
             *warnings_of(summary, settings, gathered.columns, shown=set(columns)),
             *unlike,
             *run.provenance.get("notes", ()),

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from trivium.suites.case import Complexity, Texts
+from trivium.suites.certificate import JudgeCertificate
 from trivium.suites.rubrics.rubric import Rubric, Scale, Step
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -143,6 +144,12 @@ Rubrics = Annotated[
 """Rubrics by their names, or themselves; in a file a single one will do."""
 
 
+Certificates = Annotated[
+    tuple[str | JudgeCertificate, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
+]
+"""Certificates by their files, or themselves; in a file a single one will do."""
+
+
 class ServerSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -201,6 +208,9 @@ class JudgeSettings(
         cache_mb: Most megabytes of answers that the store keeps when a run ends; those that were not used
             for longest leave first.
         on_failure: What stands in for a judgement that cannot be had (T2.6).
+        certificate: Files that ``trivium trust certify --output`` wrote, one a dimension: they say which
+            judgements are accepted and which go to people. A file is read when the suite is loaded, and what
+            it holds takes its place.
     """
 
     models: Texts = ()
@@ -231,6 +241,7 @@ class JudgeSettings(
     cache: bool = True
     cache_mb: Weight = 500
     on_failure: Literal["tier1", "skip", "fail"] = "tier1"
+    certificate: Certificates = ()
 
 
 DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}

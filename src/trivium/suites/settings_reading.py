@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem
+from trivium.suites.certificate import read_certificates
 from trivium.suites.checking import raise_any
 from trivium.suites.files.reading import read_document
 from trivium.suites.judge_checking import judge_problems
@@ -77,6 +78,11 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
         step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
         rubrics, wrong = chosen(judge["rubric"], folder, step=step)
         keys = {**keys, "judge": {**judge, "rubric": rubrics}}
+        problems += wrong
+    judge = keys.get("judge")
+    if isinstance(judge, Mapping) and judge.get("certificate"):
+        certificates, wrong = read_certificates(judge["certificate"], folder)
+        keys = {**keys, "judge": {**judge, "certificate": certificates}}
         problems += wrong
     settings, wrong = convert(keys, Settings)
     problems += wrong

@@ -24,7 +24,7 @@ TEXT_SHOWN = 2_000
 _TOLD = frozenset(
     {"reason", "evidence", "criteria", "claims", "aspects", "signals", "votes", "model", "tokens", "cost_usd"}
     | {"latency_seconds", "requests", "shared_by", "prompt", "samples", "samples_asked", "level", "panel"}
-    | {"passed_over", "evidence_similarity"}
+    | {"passed_over", "evidence_similarity", "acceptance"}
 )
 """What has a place of its own; anything else that was recorded is shown as it is."""
 
@@ -53,6 +53,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "bar": Markup(range_svg(score.value, None)),  # noqa: S704 - made of numbers
         "status": score.status,
         "level": _line(detail.get("level")),
+        "acceptance": _acceptance(_mapping(detail.get("acceptance"))),
         "method": _line(score.method),
         "reason": _text(score.reason),
         "criteria": [
@@ -81,6 +82,15 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
 def _evidence(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     rows = [_mapping(each) for each in _list(detail.get("evidence"))[:ROWS_SHOWN]]
     return [row for row in rows if isinstance(row.get("quote"), str)]
+
+
+def _acceptance(mark: Mapping[str, Any]) -> str | None:
+    """What a certificate makes of it: accepted or to people, by which confidence, and why."""
+    answer, sure, why = _line(mark.get("answer")), mark.get("confidence"), _line(mark.get("why"))
+    if not answer:
+        return None
+    confidence = f", confidence {wording.number(sure)}" if _is_number(sure) else ""
+    return f"{answer}{confidence}{f': {why}' if why else ''}"
 
 
 def _quote(row: Mapping[str, Any], quotes: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -55,6 +55,8 @@ def overview_context(
         "distributions": _histograms(summary, distributions),
         "parts": _parts(summary),
         "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
+        "accepted_of": wording.accepted_of(summary),
+        "acceptance": [wording.acceptance_sentence(*each) for each in summary.acceptance.items()],
         "spent": None if summary.spent is None else _spent(summary.spent),
         "provenance": _flat(provenance),
         "shown": shown,

@@ -35,6 +35,8 @@ def _parts(summary: Summary) -> Iterator[str]:
     if summary.composite is not None:
         yield line(f"composite: {wording.composite_sentence(summary.composite)}")
     yield from (verdict(gate.answer, f"{gate.gate}: {wording.gate_sentence(gate)}") for gate in summary.gates)
+    if summary.acceptance:
+        yield line(wording.accepted_of(summary))
     if summary.spent is not None:
         yield line(spent_sentence(summary.spent))
     if summary.failures:

@@ -15,6 +15,8 @@ from trivium.trust.calibration.targets import EQUAL
 from trivium.trust.confidence.variants import Confidence
 from trivium.trust.groups import Groups
 
+SCHEMA_VERSION = "1"
+
 
 def certificate(
     table: ItemTable,
@@ -66,6 +68,10 @@ def certificate(
     return answer | {
         "confidence_choice": choice.to_json(),
         "calibration": msgspec.to_builtins(sure.calibrator),
+        "schema_version": SCHEMA_VERSION,
+        "dimension": table.origin.mode if table.judged_by is not None else None,
+        "judged_by": table.judged_by,
+        "calibrator": None if calibrator is None or sure.calibrator is None else calibrator.to_json(),
         "n_items": table.n,
         "tolerance": tolerance,
         "inputs": [msgspec.structs.asdict(table.origin)],

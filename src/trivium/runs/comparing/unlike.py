@@ -22,8 +22,10 @@ _MEANING = (
     "messages",
 )
 """Settings that change what a score means. The encoder is told by the scores, which name it."""
-_OPERATION = frozenset({"concurrency", "timeout", "budget_usd", "budget_tokens", "prices", "cache"})
-"""Settings of a judge that change what it costs, not what it says."""
+_OPERATION = frozenset(
+    {"concurrency", "timeout", "budget_usd", "budget_tokens", "prices", "cache", "certificate"}
+)
+"""Settings of a judge that change what it costs or what is done with it, not what it says."""
 _RECORDED = ("metrics", "judge")
 """Parts of the provenance that say how scores are made: versions of metrics, models and prompts of judges."""
 _CASES_NAMED = 5

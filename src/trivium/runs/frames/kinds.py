@@ -1,6 +1,6 @@
 """What of a run can be had as rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -26,12 +26,15 @@ _OWN: dict[str, tuple[Make, tuple[str, ...]]] = {
 }
 
 
-def kind(what: str, labels: Path | None) -> tuple[Make, tuple[str, ...]]:
+def kind(
+    what: str, labels: Path | None, certificates: Sequence[str | Path] = ()
+) -> tuple[Make, tuple[str, ...]]:
     """Who makes the rows, and their columns.
 
     Args:
         what: One of ``What``.
         labels: People's labels, for items and labels.
+        certificates: For review, in place of those that the run applied.
 
     Raises:
         InputError: If there is no such kind, or labels are needed and none are given.
@@ -40,4 +43,4 @@ def kind(what: str, labels: Path | None) -> tuple[Make, tuple[str, ...]]:
         raise InputError(
             "", f'a run has no "{what}": {", ".join(get_args(What))}.{suggest(what, get_args(What))}'
         )
-    return _OWN[what] if what in _OWN else rows_and_columns(what, labels)
+    return _OWN[what] if what in _OWN else rows_and_columns(what, labels, certificates)

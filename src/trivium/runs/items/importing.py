@@ -6,7 +6,7 @@ judgements beside them.
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +19,56 @@ from trivium.metrics.score import Score
 from trivium.runs.items.item import Judgement
 from trivium.runs.items.lines import read_records
 from trivium.runs.items.table import LISTED
+from trivium.runs.judging.certificates import Certificates, stated_or_certified
 from trivium.runs.summing import summarise
 from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
+from trivium.suites.settings_reading import changed
 
 AT_ONCE = 256
 
 
-def import_judgements(store: Store, source: RunRecord, path: str | Path) -> RunRecord:
+def import_judgements(
+    store: Store, source: RunRecord, path: str | Path, certificates: Sequence[str | Path] = ()
+) -> RunRecord:
     """A new run with the attempts and scores of another, and judgements of them from a file.
 
     Args:
         store: Where the run is, and the new one goes.
         source: The run.
         path: Judgements, .jsonl, .csv or .parquet.
+        certificates: Files of certificates that say which judgements stand without a person; by default those
+            of the run's suite.
 
     Raises:
         ItemsError: If the file is wrong, or judges an attempt or a metric that it cannot.
+        SuiteError: If a certificate is wrong.
     """
     judgements = _Judgements(path)
     judgements.check(store, source)
     settings = msgspec.convert(source.settings, Settings)
+    if certificates:
+        named = {"judge": {"certificate": [str(each) for each in certificates]}}
+        settings = changed(settings, named, source="--certificate")
     run = store.new_run(
         id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
         suite_name=source.suite_name,
         suite=source.suite,
         kind=source.kind,
-        settings=source.settings,
+        settings=msgspec.to_builtins(settings),
         provenance=source.provenance | judgements.provenance(source),
         due=source.due,
         attempts_from=source.attempts_from or source.number,
     )
     try:
+        marking = Certificates(settings, run.provenance)
+        groups = list(store.groups(run.suite, settings.group))
         batch: list[StoredEvaluation] = []
         for position, attempt, scores in _scored_attempts(store, source):
             judged = judgements.scores(attempt.case, attempt.repeat)
-            folded = evaluation(attempt, scores | judged, settings)
+            marked = marking.marked(scores | judged, groups[position])
+            folded = evaluation(attempt, marked, settings)
             batch.append(StoredEvaluation(position=position, evaluation=folded))
             if len(batch) == AT_ONCE:
                 store.save(run, evaluations=batch)
@@ -93,7 +106,10 @@ def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:
                     dimension=score.name,
                     value=score.value,
                     reason=score.reason,
-                    **{key: score.detail[key] for key in _KEPT if key in score.detail},
+                    **(
+                        {key: score.detail[key] for key in _KEPT if key in score.detail}
+                        | {"confidence": stated_or_certified(score.detail)}
+                    ),
                 )
 
 

@@ -13,6 +13,7 @@ from trivium.metrics.score import Score
 from trivium.runs.items.item import Item
 from trivium.runs.items.labels import Labels
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
+from trivium.runs.judging.certificates import stated_or_certified, way_of_judging
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
@@ -43,6 +44,8 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     included: set[str] = set()
     rest_groups: list[str] = []
     rest_values: list[float] = []
+    models: set[str | None] = set()
+    prompts: set[str | None] = set()
     for group, evaluation in _evaluations(store, run):
         seen.add((evaluation.case, evaluation.repeat))
         known.update(evaluation.scores)
@@ -58,6 +61,9 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
                 rest_values.append(pred)
             continue
         included.add(group)
+        if pred is not None and score is not None and score.tier == "judge":
+            models.add(_text(score.detail.get("model")))
+            prompts.add(_text(score.detail.get("prompt")))
         if pred is None:
             statuses[score.status if score is not None else "missing"] += 1
         builder.add(_item(group, dimension, pred, truth, score), 0)
@@ -73,7 +79,18 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     spoken: dict[str, Any] = {
         key: run.provenance[key] for key in ("judges", "prompts") if key in run.provenance
     }
-    return builder.table(notes=tuple(_notes(statuses, failed, included)), rest=rest, provenance=spoken)
+    settings = msgspec.convert(run.settings, Settings)
+    judged_by = {
+        "models": sorted(models, key=str),
+        "prompts": sorted(prompts, key=str),
+        **way_of_judging(dimension, settings, run.provenance),
+    }
+    return builder.table(
+        notes=tuple(_notes(statuses, failed, included)),
+        rest=rest,
+        provenance=spoken,
+        judged_by=judged_by if models else None,
+    )
 
 
 def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:
@@ -83,12 +100,17 @@ def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Ite
             truth = labels.value((evaluation.case, evaluation.repeat, dimension))
             score = evaluation.scores.get(dimension)
             if truth is not None and score is not None and evaluation.failed is None:
-                yield _item(group, dimension, judged(score), truth, score)
+                item = _item(group, dimension, judged(score), truth, score)
+                yield msgspec.structs.replace(item, confidence=stated_or_certified(score.detail))
 
 
 def judged(score: Score | None) -> float | None:
     """The judgement itself: what stood in for one is none."""
     return score.value if score is not None and score.status == "ok" else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _item(group: str, dimension: str, pred: float | None, truth: float, score: Score | None) -> Item:

@@ -1,6 +1,7 @@
-"""Items, labels and judgements of a run as rows for an export (spec: files)."""
+"""Items, labels, judgements and what goes to people of a run as rows for an export (spec: files)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +10,38 @@ import msgspec
 from trivium.errors import InputError
 from trivium.runs.items.importing import judgement_rows
 from trivium.runs.items.item import Item, Judgement, Label
-from trivium.runs.items.joining import labelled_items
+from trivium.runs.items.joining import judged, labelled_items
 from trivium.runs.items.labels import Labels
+from trivium.runs.judging.certificates import TO_PEOPLE, Certificates, certificates_in, marks, unmarked
 from trivium.store.export.rows import WEATHER
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
+from trivium.suites.certificate import JudgeCertificate, loaded
+from trivium.suites.settings import Settings
 
 Row = dict[str, Any]
 
 
-def rows_and_columns(what: str, labels: Path | None) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
-    """Who makes the rows of ``judgements``, ``items`` or ``labels``, and their columns.
+REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
+"""Of ``review``: the judge's verdict is called so, and not ``value``, so that it is never read as a label."""
+
+
+def rows_and_columns(
+    what: str, labels: Path | None, certificates: Sequence[str | Path] = ()
+) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
+    """Who makes the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
 
     Args:
         what: Which.
         labels: People's labels, for items and labels.
+        certificates: For review, in place of those that the run applied.
 
     Raises:
         InputError: If labels are needed and none are given.
     """
+    if what == "review":
+        read = loaded(map(str, certificates))
+        return partial(_review, certificates=read), REVIEW_COLUMNS
     if what == "judgements":
         return _judgements, Judgement.__struct_fields__
     if labels is None:
@@ -57,6 +71,45 @@ def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_option
     for judgement in judgement_rows(store, run):
         row = msgspec.structs.asdict(judgement)
         yield {name: value for name, value in row.items() if name not in left_out}
+
+
+def _review(
+    store: Store, run: RunRecord, *, certificates: Sequence[JudgeCertificate], **_options: Any
+) -> Iterator[Row]:
+    """The judgements that go to people.
+
+    Raises:
+        InputError: If no certificate says which.
+    """
+    settings = msgspec.convert(run.settings, Settings)
+    if not certificates and not certificates_in(settings):
+        raise InputError(
+            f"run {run.id}", "applied no certificate: --certificate FILE says which judgements go to people"
+        )
+    marking = Certificates(settings, run.provenance, certificates) if certificates else None
+    return _to_people(store, run, settings, marking)
+
+
+def _to_people(
+    store: Store, run: RunRecord, settings: Settings, marking: Certificates | None
+) -> Iterator[Row]:
+    groups = list(store.groups(run.suite, settings.group))
+    for stored in store.evaluations(run):
+        evaluation, scores = stored.evaluation, stored.evaluation.scores
+        if marking is not None:
+            bare = {name: unmarked(score) for name, score in scores.items()}
+            scores = dict(marking.marked(bare, groups[stored.position]))
+        for name, mark in marks(scores).items():
+            if mark["answer"] == TO_PEOPLE:
+                yield {
+                    "case": evaluation.case,
+                    "repeat": evaluation.repeat,
+                    "dimension": name,
+                    "verdict": judged(scores[name]),
+                    "confidence": mark["confidence"],
+                    "why": mark["why"],
+                    "reason": scores[name].reason,
+                }
 
 
 def _item_row(item: Item) -> Row:

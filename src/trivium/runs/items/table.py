@@ -68,6 +68,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         provenance: Judges and prompts, where they are known.
         default_confidence: What ranks the items where no confidence is named or stated; None: the best of
             their signals.
+        judged_by: How a run's judgements were made, as a certificate keeps it; None of other items.
         sides: Whose the predictions and whose the truths are.
     """
 
@@ -86,6 +87,7 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rest: Unlabelled = Unlabelled()
     provenance: dict[str, Any] = {}
     default_confidence: str | None = None
+    judged_by: dict[str, Any] | None = None
     sides: tuple[str, str] = ("judge", "people")
 
     @property
@@ -234,6 +236,7 @@ class TableBuilder:
         rest: Unlabelled | None = None,
         provenance: dict[str, Any] | None = None,
         default_confidence: str | None = None,
+        judged_by: dict[str, Any] | None = None,
         sides: tuple[str, str] = ("judge", "people"),
     ) -> ItemTable:
         """All items, with what is known beside them.
@@ -265,6 +268,7 @@ class TableBuilder:
             rest=rest or Unlabelled(),
             provenance=provenance or {},
             default_confidence=default_confidence,
+            judged_by=judged_by,
             sides=sides,
         )
 

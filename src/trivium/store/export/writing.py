@@ -15,7 +15,7 @@ from trivium.store.export.rows import Row
 Writer = Callable[[Iterable[Row], Sequence[str], BinaryIO], None]
 
 _ROWS_AT_ONCE = 2_000
-_TYPES = dict.fromkeys(("value", "seconds", "reward", "mean", "coverage"), "float64")
+_TYPES = dict.fromkeys(("value", "seconds", "reward", "mean", "coverage", "verdict", "confidence"), "float64")
 _TYPES |= dict.fromkeys(("repeat", "n", "groups"), "int64")
 
 
