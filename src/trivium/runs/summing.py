@@ -51,6 +51,7 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     rate = gathered.verdicts.figure(level=level)
     composite = _composite(gathered, level=level)
     ceiling, unlike = human_ceiling(store, run, gathered.columns)
+    acceptance, shares = acceptance_of(store, run, settings)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
@@ -86,12 +87,11 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
         gates=(),
         warnings=(),
         spent=spent_of(store, run, settings),
+        acceptance=acceptance,
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
-    acceptance, shares = acceptance_of(store, run, settings)
     return msgspec.structs.replace(
         summary,
-        acceptance=acceptance,
         gates=gate_answers(settings, gathered.every_column | shares),
         warnings=(
             *expired(acceptance),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.graph.path_convergence import WITHOUT_EXPECTATION
+from trivium.metrics.names import ACCEPTED
 from trivium.metrics.registry import STAND_IN
 from trivium.runs.gathering.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
@@ -20,6 +21,12 @@ def warnings_of(
 ) -> tuple[str, ...]:
     """The warnings of a run, the gravest first."""
     return tuple(_warnings(summary, settings, columns, shown))
+
+
+def _is_share(gate: str, summary: Summary) -> bool:
+    """Whether a gate is on the share of judgements that certificates accept, and there are some."""
+    share = gate == ACCEPTED or gate.endswith(f".{ACCEPTED}")
+    return share and any(found.accepted + found.to_people for found in summary.acceptance.values())
 
 
 def _warnings(
@@ -43,7 +50,7 @@ def _warnings(
     yield from _about_other_judges(columns)
     yield from _about_attempts(summary, settings, columns)
     for name in settings.gates:
-        if name not in columns and name not in {"pass_rate", "composite"}:
+        if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
     for column in columns.values():
         if column.status["error"]:
