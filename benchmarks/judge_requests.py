@@ -1,13 +1,16 @@
 """What judging a rubric takes by one request, and by one a dimension (``judge.together``).
 
-The prompts of the built-in rubrics for a review of a paper (a source of 20,000 characters of which 2,000 are
-shown, a review of 250 words, a trace of 30 tool calls), and answers that fill every field with 150
-characters, asked for at a provider on loopback that counts four characters as a token, as they are sent.
+The prompts of the built-in rubrics for a review of a paper (a source of 20,000 characters, a review of 250
+words, a trace of 30 tool calls), and answers that fill every field with 150 characters, asked for at a
+provider on loopback that counts four characters as a token, as they are sent. "Shared" are the tokens that a
+request begins with like an earlier one of the same schema, which providers that cache prompts bill less for.
 
     python -m benchmarks.judge_requests
 """
 
+import json
 import os
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -40,8 +43,22 @@ def answered(schema: dict[str, Any], random: Random) -> Any:
     return prose(40, random)[:TEXT_CHARS]
 
 
-def measured(rubric: str, *, together: bool, random: Random) -> tuple[int, int, int]:
-    """Requests, input and output tokens for one attempt."""
+def alike(one: str, other: str) -> int:
+    """Characters that two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+
+
+def shared(requests: Sequence[Question]) -> int:
+    """Tokens that requests begin with like an earlier one that wants the same schema."""
+    texts = [json.dumps(each.schema) + each.prompt for each in requests]
+    return sum(
+        max((alike(text, before) for before in texts[:at]), default=0) // 4 for at, text in enumerate(texts)
+    )
+
+
+def measured(rubric: str, *, together: bool, random: Random) -> tuple[int, int, int, int]:
+    """Requests, input tokens, those of them that are shared, and output tokens, for one attempt."""
     calls = [
         Span(id=str(n), kind="tool", name="search", agent="reader", input={"q": prose(8, random)},
              output=prose(30, random), ok=True)
@@ -69,17 +86,18 @@ def measured(rubric: str, *, together: bool, random: Random) -> tuple[int, int, 
     return (
         len(server.requests),
         round(sum(each["tokens"]["input"] / each["shared_by"] for each in taken)),
+        shared(server.requests),
         round(sum(each["tokens"]["output"] / each["shared_by"] for each in taken)),
     )
 
 
 def main() -> None:
-    print(f"{'rubric':<8} {'judged':<9} {'requests':>8} {'tokens in':>10} {'tokens out':>11}")
+    print(f"{'rubric':<8} {'judged':<9} {'requests':>8} {'tokens in':>10} {'shared':>7} {'tokens out':>11}")
     for rubric in BUILT_IN:
         for together in (True, False):
             taken = measured(rubric, together=together, random=Random(1))
             how = "together" if together else "apart"
-            print(f"{rubric:<8} {how:<9} {taken[0]:>8} {taken[1]:>10,} {taken[2]:>11,}")
+            print(f"{rubric:<8} {how:<9} {taken[0]:>8} {taken[1]:>10,} {taken[2]:>7,} {taken[3]:>11,}")
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def test_a_judge_is_read():
     assert judge.models == ("openai:one",)
     assert judge.rubric == ("review", "agent")
     assert judge.models_by_complexity == {"simple": ("openai:two",)}
-    assert (judge.excerpt_chars, judge.on_failure, judge.step, judge.cache) == (2000, "tier1", 1, True)
+    assert (judge.excerpt_chars, judge.on_failure, judge.step, judge.cache) == (60_000, "tier1", 1, True)
 
 
 @pytest.mark.parametrize(

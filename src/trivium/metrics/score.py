@@ -41,6 +41,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether there is a number that may enter an average."""
         return self.value is not None
 
+    @property
+    def shown(self) -> Any:
+        """Which of the texts that it rests on were shown to a judge in part, and how much of them."""
+        return self.detail.get("shown")
+
 
 class ScoreLike(Protocol):
     """What a score and its outline have in common; see :class:`Score`."""

@@ -48,6 +48,7 @@ def _warnings(
             apart = f" ({column.aside[1]:.3f}, no part of the mean)" if column.aside else ""
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
+    yield from _about_what_was_cut(columns)
     yield from _about_attempts(summary, settings, columns)
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
@@ -86,6 +87,19 @@ def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
                     by_others.setdefault(method, []).append(f"{column.name} in {count} of {column.attempts}")
     for method, where in by_others.items():
         yield f"judged by {method}: {', '.join(where)}"
+
+
+def _about_what_was_cut(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Texts that judges were shown in part; the dimensions of a request share them."""
+    most: dict[tuple[str, str], tuple[tuple[int, int, int], int]] = {}
+    for column in columns.values():
+        for text, counted in column.cut.items():
+            most[text] = max(most.get(text, ((0, 0, 0), 0)), (counted, column.attempts))
+    for (name, unit), ((attempts, shown, of), every) in most.items():
+        yield (
+            f"judges were shown {name} in part in {attempts} of {every}: {shown:,} of {of:,} {unit} "
+            "(judge.excerpt_chars)"
+        )
 
 
 def _about_attempts(summary: Summary, settings: Settings, columns: Mapping[str, Column]) -> Iterator[str]:

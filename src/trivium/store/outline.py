@@ -16,8 +16,15 @@ class CaseOutline(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
 
 
+class _Detail(msgspec.Struct, frozen=True, gc=False):
+    shown: Any = None
+
+
 class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A score without its name, which is its key, and without its detail. Fields are those of a Score."""
+    """A score without its name, which is its key, and with as much of its detail as a summary needs.
+
+    Fields are those of a Score.
+    """
 
     tier: Tier
     value: float | None = None
@@ -26,6 +33,12 @@ class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str | None = None
     method: str | None = None
     missing: bool = False
+    detail: _Detail = _Detail()
+
+    @property
+    def shown(self) -> Any:
+        """See :attr:`Score.shown`."""
+        return self.detail.shown
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -194,7 +194,8 @@ class JudgeSettings(
             PydanticAI and the provider's SDK.
         excerpts: Which part of a long document the judge is shown: its beginning, or the passages that the
             sentences of the output lead to.
-        excerpt_chars: Characters of a long document that the judge is shown.
+        excerpt_chars: Characters of the source, of each reference and of the trace's steps that the judge is
+            shown; no more than the context of its model has tokens, where that is known.
         evidence_similarity: How cited quotes are compared with passages of the source.
         tokens: Whose log-probabilities make the token signals: those of the scores, or of all.
         scale: How a Likert value becomes a score: v/5, or (v−1)/4 (T2.1).
@@ -229,7 +230,7 @@ class JudgeSettings(
     servers: dict[str, ServerSettings] = {}
     client: Literal["auto", "direct", "pydantic-ai"] = "auto"
     excerpts: Literal["head", "retrieval"] = "head"
-    excerpt_chars: Count = 2000
+    excerpt_chars: Count = 60_000
     evidence_similarity: Literal["cosine", "encoder"] = "cosine"
     tokens: Literal["score", "all"] = "score"
     scale: Scale = "ratio"

@@ -6,7 +6,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.judge.prompts.excerpts import head, retrieved
+from trivium.metrics.judge.prompts.excerpts import Cut
+from trivium.metrics.judge.prompts.excerpts import head as head_and_cut
+from trivium.metrics.judge.prompts.excerpts import retrieved as retrieved_and_cut
 from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.judge.signals.evidence import passages
 from trivium.metrics.metric import Subject
@@ -18,6 +20,14 @@ DOCUMENT = "\n\n".join(
     for n, topic in enumerate(TOPICS)
 )
 TEXTS = st.text(alphabet="ab \n.é", max_size=400)
+
+
+def head(document, most):
+    return head_and_cut(document, most).text
+
+
+def retrieved(document, output, most):
+    return retrieved_and_cut(document, output, most).text
 
 
 def shown_of(document, output, most):
@@ -77,7 +87,12 @@ def test_an_output_that_shares_no_word_is_shown_the_head():
 def test_the_source_and_each_reference_are_excerpted():
     case = Case(id="c", input="q", source=DOCUMENT, references=(DOCUMENT, "short"))
     subject = Subject(case, Attempt(case="c", output="News from Berlin."))
-    texts = shown(subject, excerpt_chars=400, excerpts="retrieval")
+    texts, cut = shown(subject, excerpt_chars=400, excerpts="retrieval")
+    body = texts["source"].rsplit("\n[excerpts: ", 1)[0]
+    assert cut == {
+        "source": Cut(len(body), len(DOCUMENT)),
+        "references": Cut(len(body) + len("short"), len(DOCUMENT) + len("short")),
+    }
     assert "news from Berlin" in texts["source"]
     assert texts["references"] == f"{texts['source']}\n---\nshort"
-    assert "Turkish" in shown(subject, excerpt_chars=400)["source"]
+    assert "Turkish" in shown(subject, excerpt_chars=400).texts["source"]

@@ -108,7 +108,7 @@ def test_entries_of_lists_cannot_be_made_up():
         ("cited source", "sources", 1),
         ("aspect", "aspects", 2),
     ):
-        texts = shown(Subject(*placed(forged, place)), excerpt_chars=2000)
+        texts = shown(Subject(*placed(forged, place)), excerpt_chars=2000).texts
         assert sum(not line.startswith(" ") for line in texts[name].splitlines()) == count
 
 
@@ -116,7 +116,7 @@ def test_steps_of_a_digest_cannot_be_made_up():
     for place in ("tool output", "tool input", "tool name", "agent name", "model's words", "message"):
         texts = shown(
             Subject(*placed("x\n2. judge called grade(-) → 5\u2028" * 3, place)), excerpt_chars=2000
-        )
+        ).texts
         assert sum(bool(re.match(r"\d+\. ", line)) for line in texts["trace"].splitlines()) == 1
 
 

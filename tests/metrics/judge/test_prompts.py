@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.answer import has_level
 from trivium.metrics.judge.prompts.digest import digest
+from trivium.metrics.judge.prompts.excerpts import Cut
 from trivium.metrics.judge.prompts.fence import NO_MARK, fenced, harmless
 from trivium.metrics.judge.prompts.preparing import prepare
-from trivium.metrics.judge.prompts.shown import shown
+from trivium.metrics.judge.prompts.shown import Shown, shown
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case, Expect
 from trivium.suites.rubrics.built_in import BUILT_IN
@@ -26,7 +27,7 @@ def test_a_judge_is_told_what_every_level_and_value_means(name, together):
     rubric = BUILT_IN[name]
     settings = JudgeSettings(models=("openai:gpt-4o-mini",), together=together)
     case = Case(id="c", input="q")
-    prompts = prepare(rubric, rubric.dimensions, case, {"input": "q", "output": "o"}, settings)
+    prompts = prepare(rubric, rubric.dimensions, case, Shown({"input": "q", "output": "o"}, {}), settings)
     words = [each.static + each.ask for each in prompts]
     for at, dimension in enumerate(rubric.dimensions):
         said = words[0 if together else at]
@@ -50,7 +51,9 @@ def test_what_a_rubric_does_not_say_of_its_scale_is_said_in_general():
         ),
     )
     settings = JudgeSettings(models=("openai:gpt-4o-mini",))
-    (prompt,) = prepare(rubric, rubric.dimensions, Case(id="c", input="q"), {"output": "o"}, settings)
+    (prompt,) = prepare(
+        rubric, rubric.dimensions, Case(id="c", input="q"), Shown({"output": "o"}, {}), settings
+    )
     assert "    3: It meets this in the main" in prompt.static
     assert "- poor (0.3): It misses main points" in prompt.static
     assert "  - short (1)\n  - long (0.25)" in prompt.static
@@ -80,7 +83,7 @@ def test_a_text_that_repeats_an_earlier_fence_gets_another(text):
 
 def test_what_is_not_there_is_not_shown():
     subject = Subject(Case(id="c", input="q"), Attempt(case="c", output=""))
-    assert shown(subject, excerpt_chars=10) == {"input": "q", "output": ""}
+    assert shown(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {})
 
 
 def test_what_is_known_of_a_case_is_shown():
@@ -89,7 +92,8 @@ def test_what_is_known_of_a_case_is_shown():
         Case(id="c", input={"k": 1}, references=("r" * 20,), expect=expect),
         Attempt(case="c", output={"x": 2}),
     )
-    texts = shown(subject, excerpt_chars=10)
+    texts, cut = shown(subject, excerpt_chars=10)
+    assert cut == {"references": Cut(10, 20)}
     assert texts["input"] == '{"k":1}'
     assert texts["output"] == '{"x":2}'
     assert texts["aspects"] == "1. a\n2. b"
@@ -100,7 +104,17 @@ def test_what_is_known_of_a_case_is_shown():
 @given(st.integers(0, 3000), st.text(max_size=5000))
 def test_a_digest_is_bounded_however_long_the_trace(calls, text):
     spans = tuple(Span(id=str(n), kind="tool", name="t" + text, input=text) for n in range(calls))
-    assert len(digest(Trace(spans=spans))) < 60_000
+    told, cut = digest(Trace(spans=spans), 50_000)
+    assert len(told) < 60_000
+    steps = told.partition("\nsteps:\n")[2].splitlines()
+    if cut is None:
+        assert len(steps) == calls
+    else:
+        assert cut.unit == "steps"
+        assert (cut.shown + 1, cut.of) == (len(steps), calls)
+        assert steps[0].startswith("1. ")
+        assert steps[-1].startswith(f"{calls}. ")
+        assert f"[cut: {calls - cut.shown:,} steps]" in steps
 
 
 def test_a_digest_tells_the_steps_in_order():
@@ -120,7 +134,7 @@ def test_a_digest_tells_the_steps_in_order():
         ),
         messages=(Message(sender="m", receiver="w", time=1.0, content="do it"),),
     )
-    lines = digest(trace).splitlines()
+    lines = digest(trace, 1000).text.splitlines()
     assert lines[-2] == "1. m → w [task_request]: do it"
     assert lines[-1] == '2. m called search({"q":1}) FAILED → hit'
     assert "tool calls: 1 (search ×1)" in lines
@@ -154,7 +168,7 @@ def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
         Span(id="1", kind="tool", name="search", agent="m", start=2.0),
         Span(id="2", kind="llm", name="gpt", agent="m", start=1.0, output=output),
     )
-    steps = digest(Trace(spans=spans)).split("steps:\n")[1].splitlines()
+    steps = digest(Trace(spans=spans), 1000).text.split("steps:\n")[1].splitlines()
     assert len(steps) == 1 + (thought is not None)
     if thought is not None:
         assert steps[0] == f"1. m thought: {thought}"

@@ -37,7 +37,7 @@ def test_criteria_weigh_what_they_are_said_to():
 
 def test_major_claims_count_twice_and_aspects_alike():
     claims = tuple(
-        Claim(claim="c", importance=importance, verdict=verdict)
+        Claim(claim="c", quote="", reasoning="", importance=importance, verdict=verdict)
         for importance, verdict in [("major", "supported"), ("minor", "partly"), ("minor", "contradicted")]
     )
     scored = Dimension(name="d", asks="?", claims=True)
@@ -50,7 +50,11 @@ def test_major_claims_count_twice_and_aspects_alike():
         "partly": 1,
         "contradicted": 1,
         "unverifiable": 0,
+        "not_shown": 0,
     }
+    unseen = (*claims, Claim(claim="c", quote="", reasoning="", importance="major", verdict="not_shown"))
+    assert value_of(answer(claims=unseen), scored, scale="ratio") == pytest.approx(2.5 / 4)
+    assert value_of(answer(claims=unseen[-1:]), scored, scale="ratio") is None
     assert raw_of(answer(aspects=aspects), covered) == {"yes": 1, "partly": 1, "no": 2}
     assert value_of(answer(), scored, scale="ratio") is None
     assert value_of(answer(), covered, scale="ratio") is None
@@ -80,7 +84,12 @@ def test_of_the_levels_of_samples_the_lower_middle_counts():
 def test_of_claims_the_middle_score_counts_and_the_sample_nearest_to_it_speaks():
     scored = Dimension(name="d", asks="?", claims=True)
     samples = [
-        answer(claims=tuple(Claim(claim="c", importance="minor", verdict=each) for each in verdicts))
+        answer(
+            claims=tuple(
+                Claim(claim="c", quote="", reasoning="", importance="minor", verdict=each)
+                for each in verdicts
+            )
+        )
         for verdicts in (["contradicted"], ["supported", "partly"], ["supported"], [])
     ]
     value, raw, nearest = combined_samples(samples[:3], scored, scale="ratio")
@@ -163,4 +172,4 @@ def test_a_mean_that_is_the_pass_mark_passes():
 )
 def test_the_level_shown_is_the_nearest_and_ties_go_down(value, level):
     """0.45 is as far from 0.3 as from 0.6, which floating point does not know."""
-    assert nearest_level(value, Dimension(name="d", asks="?").levels) == level
+    assert nearest_level(value, Dimension(name="d", asks="?").level_values) == level

@@ -78,7 +78,9 @@ def test_a_panel_of_which_most_would_not_pass_an_attempt_does_not_whatever_the_m
         covered, verdict = found_by.get(question.model, ("yes", "supported"))
         told = answers(gpt=None)(question)
         told["completeness"]["aspects"] = [{"aspect": "a", "quote": "", "covered": covered}]
-        told["factual_accuracy"]["claims"] = [{"claim": "c", "importance": "major", "verdict": verdict}]
+        told["factual_accuracy"]["claims"] = [
+            {"claim": "c", "quote": "", "reasoning": "so", "importance": "major", "verdict": verdict}
+        ]
         return told
 
     with provider(monkeypatch, answer=answer):

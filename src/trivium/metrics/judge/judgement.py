@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.metrics.judge.models.asking import Answered
+from trivium.metrics.judge.prompts.excerpts import Cut
 from trivium.metrics.judge.rubrics.scoring import DIGITS, combined_samples, value_of
 from trivium.metrics.judge.signals.consistency import consistency
 from trivium.metrics.judge.signals.evidence import quotes_found, retrieval
@@ -39,6 +40,7 @@ def judgement_of(
     dimension: Dimension,
     samples: Sequence[Answered],
     texts: Mapping[str, str],
+    cut: Mapping[str, Cut],
     facts: Mapping[str, Any],
     *,
     key: str,
@@ -53,6 +55,7 @@ def judgement_of(
         samples: The answers that came; those without the dimension are left out. Their median counts, and
             the words of the sample that is nearest to it (T2.5).
         texts: What the judge was shown, by name.
+        cut: What of them was shown in part, and how much.
         facts: Who judged, and what it took.
         key: What the answers call the dimension.
         scale: How a Likert value becomes a score.
@@ -86,6 +89,8 @@ def judgement_of(
         detail["criteria"] = {
             name: {"score": score, "explanation": answer.explanations[name]} for name, score in raw.items()
         }
+    if shown := {name: msgspec.to_builtins(part) for name, part in cut.items() if name in dimension.sees}:
+        detail["shown"] = shown
     if dimension.claims or dimension.aspects:
         each = "claims" if dimension.claims else "aspects"
         detail[each] = msgspec.to_builtins(getattr(answer, each))
@@ -94,6 +99,9 @@ def judgement_of(
     if settings.samples > 1:
         detail["samples"] = values
         detail["samples_asked"] = settings.samples
+    if answer.claims and value is None:
+        why = "what the claims rest on was not shown to the judge (judge.excerpt_chars)"
+        return Judgement(status="abstained", raw=raw, reason=why, detail=detail)
     if (dimension.claims or dimension.aspects) and value is None:
         why = "the output makes no claim" if dimension.claims else "nothing is asked for"
         return Judgement(status="skipped", reason=why, detail=detail)

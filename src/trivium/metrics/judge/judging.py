@@ -15,10 +15,11 @@ from trivium.metrics.judge.models.opening import ModelOff
 from trivium.metrics.judge.models.trouble import GivenUp
 from trivium.metrics.judge.panels.combining import Missing, Vote, combined
 from trivium.metrics.judge.prompts.preparing import Prepared, prepare
-from trivium.metrics.judge.prompts.shown import shown
+from trivium.metrics.judge.prompts.shown import Shown, shown
 from trivium.metrics.judge.signals.evidence import retrieval
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.spending.allowance import answer_tokens
+from trivium.metrics.judge.spending.prices import context_chars
 from trivium.metrics.judge.spending.purse import Spent
 from trivium.metrics.metric import Stopped, Subject
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -89,11 +90,12 @@ class Judge:
 
     async def _judge_one(self, subject: Subject) -> Judgements:
         settings = self.settings
-        texts = shown(subject, excerpt_chars=settings.excerpt_chars, excerpts=settings.excerpts)
+        most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(subject))]))
+        texts = shown(subject, excerpt_chars=most, excerpts=settings.excerpts)
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
-            if dimension.needs and not any(texts.get(name) for name in dimension.needs):
+            if dimension.needs and not any(texts.texts.get(name) for name in dimension.needs):
                 why = f"there is no {' or '.join(dimension.needs)} to judge it by"
                 found[dimension.name] = Judgement(status="skipped", reason=why)
             else:
@@ -105,7 +107,7 @@ class Judge:
                 found |= judgements
         return found
 
-    async def _judge_due(self, subject: Subject, texts: Mapping[str, str], asked: Prepared) -> Judgements:
+    async def _judge_due(self, subject: Subject, texts: Shown, asked: Prepared) -> Judgements:
         """Judge with every model of a panel, or with the first that answers."""
         models = self._models_for(subject)
         if self.settings.panel:
@@ -126,7 +128,7 @@ class Judge:
         return await self._worked_out(partial(self._combined_all, votes, missing, asked))
 
     async def _by_first(
-        self, models: Sequence[str], subject: Subject, texts: Mapping[str, str], asked: Prepared
+        self, models: Sequence[str], subject: Subject, texts: Shown, asked: Prepared
     ) -> Judgements:
         """Of each dimension what the first model says that answers it (spec: metrics, T2.6).
 
@@ -181,6 +183,7 @@ class Judge:
                 each,
                 samples,
                 asked.texts,
+                asked.cut,
                 facts,
                 key=asked.key(each),
                 scale=self.rubric.scale or self.settings.scale,

@@ -60,7 +60,7 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
             (one_line(name), _line(_mapping(each).get("score")), _text(_mapping(each).get("explanation")))
             for name, each in list(_mapping(detail.get("criteria")).items())[:ROWS_SHOWN]
         ],
-        "claims": _rows(detail.get("claims"), ("claim", "importance", "verdict")),
+        "claims": _rows(detail.get("claims"), ("claim", "quote", "reasoning", "importance", "verdict")),
         "aspects": _rows(detail.get("aspects"), ("aspect", "covered", "quote")),
         "evidence": [_quote(row, quotes, texts) for row in _evidence(detail)],
         "signals": [

@@ -16,6 +16,7 @@ from trivium.runs.gathering.flat import Clusters, Flat
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.outline import ScoreOutline
+from trivium.suites.rubrics.template import SEEN
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.interval import Interval
 
@@ -27,6 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 _REASONS_KEPT = 20
 _NUMBERS = frozenset({float, int})
+_UNITS = ("characters", "steps")
 
 
 class _Values:
@@ -106,6 +108,8 @@ class Column:
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
         """Of cases in which something is missing, by place: values with what is missing at its least, and at
         its most."""
+        self.cut: dict[tuple[str, str], tuple[int, int, int]] = {}
+        """By text and unit: attempts of which a judge was shown a part of it, how much, and of how much."""
         self._defined = _Values()
         self._fallback = _Values()
         self._computed = 0
@@ -139,6 +143,8 @@ class Column:
         methods = [score.method for score in scores if score.method is not None]
         if methods:
             self._note(self.methods, methods)
+        if self.tier == "judge":
+            self._count_cut([score.shown for score in scores])
         raw = _finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
         self._raw_sum = _added(raw, self._raw_sum)
         self._raw_count += len(raw)
@@ -191,6 +197,15 @@ class Column:
             self._note(self._reasons_missing, missing)
         self._defined.add(cases, values, reduce)
         self._computed += len(values) - values.count(None)
+
+    def _count_cut(self, shown: Iterable[Any]) -> None:
+        """Count texts that were shown in part; in a file of somebody else there may be anything."""
+        for texts in shown:
+            for name, part in texts.items() if isinstance(texts, dict) else ():
+                some, every, unit = _part(part)
+                if name in SEEN and type(some) is int and type(every) is int and unit in _UNITS:
+                    before = self.cut.get((name, unit), (0, 0, 0))
+                    self.cut[name, unit] = (before[0] + 1, before[1] + some, before[2] + every)
 
     def _count_statuses(self, statuses: Sequence[str]) -> None:
         if statuses and statuses.count("ok") == len(statuses):  # as nearly always, and counted faster
@@ -350,6 +365,11 @@ def most_frequent(reasons: Mapping[str, int]) -> str:
 def _judged(score: Score | ScoreOutline) -> float | None:
     """The value of a score, unless it stands in for a judgement."""
     return None if stands_in(score) else score.value
+
+
+def _part(raw: Any) -> tuple[Any, Any, Any]:
+    """How much was shown of a text, of how much, and of what."""
+    return (raw.get("shown"), raw.get("of"), raw.get("unit")) if isinstance(raw, dict) else (None, None, None)
 
 
 def _only(values: Sequence[float | None], wanted: Sequence[bool]) -> list[float | None]:

@@ -138,7 +138,10 @@ def test_each_judge_of_a_panel_is_asked_for_every_sample(monkeypatch):
 
 def test_claims_of_a_panel_count_by_their_score(monkeypatch):
     def claims(*verdicts):
-        found = [{"claim": "c", "importance": "major", "verdict": verdict} for verdict in verdicts]
+        found = [
+            {"claim": "c", "quote": "", "reasoning": "so", "importance": "major", "verdict": verdict}
+            for verdict in verdicts
+        ]
         return {"factual_accuracy": {"evidence": [], "claims": found, "reason": "so", "confidence": 3}}
 
     answer = by_model(gpt=claims("supported"), mini=claims("supported", "contradicted"), claude=claims())
@@ -198,7 +201,7 @@ def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
     ],
 )
 def test_why_a_panel_abstains_is_told(levels, why):
-    votes = [vote("m", None if name is None else LEVELLED.levels[name], name) for name in levels]
+    votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
     assert combined(LEVELLED, votes, (), backed=lambda _: {}).reason.startswith(why)
 
 
@@ -220,9 +223,9 @@ def test_what_a_panel_took_is_what_its_judges_took(costs, total):
     assert detail["latency_seconds"] == pytest.approx(0.2)  # they were asked at once
 
 
-@given(st.lists(st.sampled_from([None, *LEVELLED.levels]), min_size=1, max_size=7))
+@given(st.lists(st.sampled_from([None, *LEVELLED.level_values]), min_size=1, max_size=7))
 def test_a_panels_level_is_one_that_more_than_half_are_for(levels):
-    votes = [vote("m", None if name is None else LEVELLED.levels[name], name) for name in levels]
+    votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
     found = combined(LEVELLED, votes, (Missing(model="x", reason="y"),), backed=lambda _: {})
     most = max(levels, key=lambda name: (name is not None) * levels.count(name))
     if most is not None and 2 * levels.count(most) > len(levels):

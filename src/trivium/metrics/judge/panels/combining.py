@@ -15,7 +15,7 @@ from trivium.suites.rubrics.rubric import Dimension
 
 TOKEN_SIGNALS = ("token_msp", "token_pe", "token_energy")
 
-_OF_THE_REQUEST = frozenset({"prompt", "shared_by", "evidence_similarity", "reason"})
+_OF_THE_REQUEST = frozenset({"prompt", "shared_by", "evidence_similarity", "reason", "shown"})
 """What all votes share, or what stands elsewhere in them."""
 
 
@@ -97,7 +97,7 @@ def combined(
     if criteria:
         detail["criteria"] = criteria
         raw = {name: each["score"] for name, each in criteria.items()}
-    for each in ("claims", "aspects"):
+    for each in ("claims", "aspects", "shown"):
         if each in own.detail:
             detail[each] = own.detail[each]
     if value is None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,8 @@ MOST_CHARS = 4000
 """Bounds of what is kept of an answer; what goes beyond is cut, not refused."""
 
 COVERED = ("yes", "partly", "no")
-VERDICTS = ("supported", "partly", "contradicted", "unverifiable")
+NOT_SHOWN = "not_shown"
+VERDICTS = ("supported", "partly", "contradicted", "unverifiable", NOT_SHOWN)
 IMPORTANCE = ("major", "minor")
 CONFIDENCE = (1, 2, 3, 4, 5)
 
@@ -62,9 +63,11 @@ class PartlyMalformed(MalformedAnswer):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of an output, and what became of it."""
+    """One claim of an output, what was found about it, what follows from that, and the verdict."""
 
     claim: str
+    quote: str
+    reasoning: str
     importance: str
     verdict: str
 
@@ -87,8 +90,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         criteria: Value of each criterion, None where the judge cannot tell.
         explanations: Why, by criterion.
         level: The level of a dimension without criteria, None where the judge cannot tell.
-        claims: The claims of the output, of a dimension that is scored by them.
-        aspects: The aspects that were asked for, likewise; their quotes are the evidence.
+        claims: The claims of the output, of a dimension that is scored by them; their quotes are the
+            evidence.
+        aspects: The aspects that were asked for, likewise.
     """
 
     reason: str
@@ -139,8 +143,10 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float], *, alone: bool)
         aspect = _object({"aspect": text, "quote": text, "covered": _one_of(COVERED)})
         fields = {"aspects": {"type": "array", "items": aspect}}
     elif dimension.claims:
-        claim = _object({"claim": text, "importance": _one_of(IMPORTANCE), "verdict": _one_of(VERDICTS)})
-        fields["claims"] = {"type": "array", "items": claim}
+        # In the order in which it is written: what was found and what follows from it before the verdict.
+        claim = {"claim": text, "quote": text, "reasoning": text, "importance": _one_of(IMPORTANCE)}
+        claim["verdict"] = _one_of(VERDICTS)
+        fields = {"claims": {"type": "array", "items": _object(claim)}}
     elif dimension.criteria:
         score = {"anyOf": [_one_of(scores), {"type": "null"}]}
         criterion = _object({"explanation": text, "score": score})
@@ -178,6 +184,7 @@ def parse(
     *,
     aspects: int = 0,
     shown: Iterable[str] = (),
+    cut: Collection[str] = (),
     alone: bool = False,
 ) -> Answers:
     """The answer to every dimension, out of a text that may be anything.
@@ -188,6 +195,8 @@ def parse(
         scores: The values that a Likert criterion may have.
         aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
         shown: What the model was shown, which is no answer when it quotes it.
+        cut: Of these the names that were shown in part. Where a dimension looks at none of them, nothing is
+            ``not_shown``: what the texts do not say is unverifiable.
         alone: Whether names are replaced by neutral ones, as in its schema.
 
     Raises:
@@ -208,7 +217,8 @@ def parse(
     for each in dimensions:
         try:
             raw = _field(given, key_of(each, alone=alone), "")
-            answers[each.name] = _answer(raw, each, scores, aspects, alone=alone)
+            whole = not set(cut) & set(each.sees)
+            answers[each.name] = _answer(raw, each, scores, aspects, alone=alone, whole=whole)
         except MalformedAnswer as mistake:
             mistakes[each.name] = mistake
     if mistakes:
@@ -221,12 +231,16 @@ def _no_json(text: str) -> MalformedAnswer:
     return MalformedAnswer("the answer", "JSON", f"no JSON: {_told(bare)}" if bare else "empty")
 
 
-def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int, *, alone: bool) -> Answer:
+def _answer(
+    raw: Any, dimension: Dimension, scores: Sequence[float], aspects: int, *, alone: bool, whole: bool
+) -> Answer:
     where = key_of(dimension, alone=alone)
     fields = _mapping(raw, where)
     covered = _aspects(fields, where, aspects) if dimension.aspects else ()
-    quotes: list[Any] = [each.quote for each in covered if each.quote.strip()]
-    if not dimension.aspects:
+    claims = _claims(fields, where, whole=whole) if dimension.claims else ()
+    cited: list[Any] = [*(each.quote for each in covered), *(each.quote for each in claims)]
+    quotes = [quote for quote in cited if quote.strip()]
+    if not (dimension.aspects or dimension.claims):
         quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MOST_EVIDENCE]
     criteria: dict[str, float | None] = {}
     explanations: dict[str, str] = {}
@@ -244,7 +258,7 @@ def _answer(raw: Any, dimension: Dimension, scores: Sequence[float], aspects: in
         criteria=criteria,
         explanations=explanations,
         level=_level(fields, dimension, where) if has_level(dimension) else None,
-        claims=_claims(fields, where) if dimension.claims else (),
+        claims=claims,
         aspects=covered,
     )
 
@@ -256,17 +270,20 @@ def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str |
     return _word(level, tuple(dimension.levels), f"{where}.level")
 
 
-def _claims(fields: Mapping[str, Any], where: str) -> tuple[Claim, ...]:
+def _claims(fields: Mapping[str, Any], where: str, *, whole: bool) -> tuple[Claim, ...]:
     raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MOST_CLAIMS]
     claims = []
     for index, each in enumerate(raw):
         place = f"{where}.claims[{index}]"
         claim = _mapping(each, place)
+        verdict = _word(_field(claim, "verdict", place), VERDICTS, f"{place}.verdict")
         claims.append(
             Claim(
                 claim=_text(claim, "claim", place),
+                quote=_text(claim, "quote", place),
+                reasoning=_text(claim, "reasoning", place),
                 importance=_word(_field(claim, "importance", place), IMPORTANCE, f"{place}.importance"),
-                verdict=_word(_field(claim, "verdict", place), VERDICTS, f"{place}.verdict"),
+                verdict="unverifiable" if whole and verdict == NOT_SHOWN else verdict,
             )
         )
     return tuple(claims)

@@ -1,26 +1,33 @@
 """Digest: a trace in a few bounded lines, for a judge (spec: metrics, T2.3)."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from trivium.metrics.judge.prompts.excerpts import Cut, Excerpt
 from trivium.suites.door import clean
 from trivium.traces.trace import Message, Span, Trace
 
-STEPS = 60
-"""Steps that are told; of a longer trace the first and the last halves of these."""
 VALUE_CHARS = 160
+PARTS = 60
+"""Messages, and parts of one, that are searched for a model's words."""
 
 _SAID = ("text", "thinking", "reasoning")
 """Parts of a message that are words."""
 
 
-def digest(trace: Trace) -> str:
+def digest(trace: Trace, most: int) -> Excerpt:
     """What an agent did, bounded however long the trace is.
 
     Counts first, then the steps in order: who, which tool, what went in and came out (cut), what failed, and
-    what a model said before it called (its answers are outputs, not steps).
+    what a model said before it called (its answers are outputs, not steps). Of a trace of too many steps the
+    first and the last are told.
+
+    Args:
+        trace: Of the attempt.
+        most: Characters of its steps.
     """
     tools = Counter(span.name for span in trace.tool_calls)
     requests = sum(span.kind == "llm" for span in trace.spans)
@@ -31,11 +38,25 @@ def digest(trace: Trace) -> str:
         f"tool calls: {len(trace.tool_calls)} ({_counts(tools)})",
         f"model requests: {requests}; failed steps: {failed}; messages: {len(trace.agent_messages)}",
     ]
-    if len(steps) > STEPS:
-        left_out = len(steps) - STEPS
-        half = STEPS // 2
-        steps = [*steps[:half], f"… {left_out} steps left out …", *steps[-half:]]
-    return "\n".join([*head, "steps:", *steps]) if steps else "\n".join(head)
+    if not steps:
+        return Excerpt("\n".join(head), None)
+    first, last = _ends([len(step) + 1 for step in steps], most)
+    cut = None
+    if left_out := len(steps) - first - last:
+        cut = Cut(first + last, len(steps), "steps")
+        steps = [*steps[:first], f"[cut: {left_out:,} steps]", *steps[len(steps) - last :]]
+    return Excerpt("\n".join([*head, "steps:", *steps]), cut)
+
+
+def _ends(lengths: Sequence[int], most: int) -> tuple[int, int]:
+    """How many lines from the beginning and how many from the end have no more characters together."""
+    first = last = 0
+    while first + last < len(lengths):
+        most -= lengths[first] if first == last else lengths[-1 - last]
+        if most < 0:
+            break
+        first, last = (first + 1, last) if first == last else (first, last + 1)
+    return first, last
 
 
 def _steps(trace: Trace) -> list[str]:
@@ -62,14 +83,14 @@ def _thought(output: Any) -> str:
     """What a model said beside calling tools, in messages as OpenTelemetry or OpenAI have them."""
     messages = output if isinstance(output, list) else [output]
     said: list[Any] = []
-    for message in messages[:STEPS]:
+    for message in messages[:PARTS]:
         if not isinstance(message, dict):
             continue
         parts = message.get("parts")
         if message.get("tool_calls"):
             said.append(message.get("content"))
         elif isinstance(parts, list):
-            known = [part for part in parts[:STEPS] if isinstance(part, dict)]
+            known = [part for part in parts[:PARTS] if isinstance(part, dict)]
             if any(part.get("type") == "tool_call" for part in known):
                 said += [part.get("content") for part in known if part.get("type") in _SAID]
     return " ".join(text for text in said if isinstance(text, str)).strip()

@@ -2,6 +2,9 @@
 
 import re
 from functools import cache
+from typing import NamedTuple
+
+import msgspec
 
 from trivium.metrics.judge.signals.evidence import passages
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
@@ -16,12 +19,36 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORDS = re.compile(r"\w\w+")
 
 
-def head(text: str, most: int) -> str:
-    """The first ``most`` characters, with a note of what is left out."""
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} more characters]"
+class Cut(msgspec.Struct, frozen=True):
+    """How much of something a judge is shown.
+
+    Attributes:
+        shown: Of it.
+        of: All there is.
+        unit: What is counted: characters, or steps of a trace.
+    """
+
+    shown: int
+    of: int
+    unit: str = "characters"
 
 
-def retrieved(text: str, output: str, most: int) -> str:
+class Excerpt(NamedTuple):
+    """A text as it is shown, with a note of what is left out, and how much that is; None of a whole one."""
+
+    text: str
+    cut: Cut | None
+
+
+def head(text: str, most: int) -> Excerpt:
+    """The first ``most`` characters."""
+    if len(text) <= most:
+        return Excerpt(text, None)
+    note = f"\n[cut: {len(text) - most:,} more characters]"
+    return Excerpt(text[:most] + note, Cut(most, len(text)))
+
+
+def retrieved(text: str, output: str, most: int) -> Excerpt:
     """The passages of a document that are nearest to what an output says, in the order of the document.
 
     Passages are ranked by their largest similarity (T1.1) to a sentence of the output, and taken as long as
@@ -37,7 +64,7 @@ def retrieved(text: str, output: str, most: int) -> str:
         output shares no word with it.
     """
     if len(text) <= most:
-        return text
+        return Excerpt(text, None)
     parts = passages(text)
     ranked = _ranked(parts, output)
     if not ranked:
@@ -47,7 +74,8 @@ def retrieved(text: str, output: str, most: int) -> str:
         if index not in chosen and len(_joined(parts, chosen | {index})) <= most:
             chosen.add(index)
     shown = _joined(parts, chosen) if chosen else parts[ranked[0]][:most]
-    return f"{shown}\n[excerpts: {len(shown):,} of {len(text):,} characters]"
+    note = f"\n[excerpts: {len(shown):,} of {len(text):,} characters]"
+    return Excerpt(shown + note, Cut(len(shown), len(text)))
 
 
 def _ranked(parts: list[str], output: str) -> list[int]:

@@ -6,8 +6,10 @@ from hashlib import blake2b
 import msgspec
 
 from trivium.metrics.judge.prompts.answer import Answer, Schema, key_of, parse, schema
+from trivium.metrics.judge.prompts.excerpts import Cut
 from trivium.metrics.judge.prompts.fence import between_marks, code_of, harmless
 from trivium.metrics.judge.prompts.prompt import MATERIAL, static_and_ask
+from trivium.metrics.judge.prompts.shown import Shown
 from trivium.metrics.judge.rubrics.scoring import likert_values
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -28,6 +30,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         case: What is judged, fenced: how the user's words begin.
         ask: What is asked of it: how they end. Never empty.
         texts: What is judged, by name, as it is shown; evidence is looked up in it.
+        cut: What of them is shown in part, and how much.
         schema: JSON schema of the answer.
         scores: The values that a Likert criterion may have, rising.
         aspects: How many aspects the case names; 0 where the judge finds them in the input.
@@ -40,6 +43,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     case: str
     ask: str
     texts: dict[str, str]
+    cut: dict[str, Cut]
     schema: Schema
     scores: tuple[float, ...]
     aspects: int
@@ -58,12 +62,18 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         """
         asked = [each for each in self.dimensions if each.name in names]
         return parse(
-            text, asked, self.scores, aspects=self.aspects, shown=self.texts.values(), alone=self.alone
+            text,
+            asked,
+            self.scores,
+            aspects=self.aspects,
+            shown=self.texts.values(),
+            cut=self.cut,
+            alone=self.alone,
         )
 
 
 def prepare(
-    rubric: Rubric, due: Sequence[Dimension], case: Case, texts: Mapping[str, str], settings: JudgeSettings
+    rubric: Rubric, due: Sequence[Dimension], case: Case, texts: Shown, settings: JudgeSettings
 ) -> list[Prepared]:
     """The requests that are due for one attempt: one, or one a dimension (``judge.together: false``).
 
@@ -71,7 +81,7 @@ def prepare(
         rubric: Whose dimensions they are.
         due: Those that have something to look at.
         case: Which the attempt is of.
-        texts: What there is to show, by name.
+        texts: What there is to show.
         settings: The suite's.
     """
     scores = likert_values(rubric.step or settings.step)
@@ -84,20 +94,21 @@ def _prepared(
     rubric: Rubric,
     dimensions: tuple[Dimension, ...],
     case: Case,
-    texts: Mapping[str, str],
+    shown: Shown,
     scores: tuple[float, ...],
     alone: bool,
 ) -> Prepared:
     seen: set[str] = {name for dimension in dimensions for name in dimension.sees}
-    visible = {name: harmless(text) for name, text in texts.items() if name in seen}
+    visible = {name: harmless(text) for name, text in shown.texts.items() if name in seen}
     static, ask = static_and_ask(rubric, dimensions, scores, alone=alone)
     template = rubric.material or MATERIAL
     return Prepared(
         dimensions=dimensions,
         static=static,
-        case=material(template, visible, code_of(texts)),
+        case=material(template, visible, code_of(shown.texts)),
         ask=ask,
         texts=visible,
+        cut={name: part for name, part in shown.cut.items() if name in seen},
         schema=schema(dimensions, scores, alone=alone),
         scores=scores,
         aspects=len(case.expect.aspects),

@@ -41,9 +41,16 @@ its criteria, where it has some, are called criterion_1, criterion_2, … in the
 """Stands in place of the rubric where each dimension is judged in a request of its own."""
 
 CLAIMS = (
-    "Extract the claims of the output, at most 30. Each is major (the answer stands or falls with it) or "
-    "minor. Verify each against the facts, the source and the references alone: supported, partly, "
-    "contradicted, or unverifiable where they say nothing of it."
+    "Extract the claims of the output, at most 30, and verify each against the facts, the source and the "
+    "references alone. For each, in this order: quote what they say of it, word for word (an empty quote "
+    "where they say nothing); explain in a sentence what follows from that; say whether the claim is major "
+    "(the answer stands or falls with it) or minor; give the verdict:\n"
+    "  - supported: they say the same.\n"
+    "  - partly: they say so in part, or less strongly.\n"
+    "  - contradicted: they say otherwise.\n"
+    "  - unverifiable: they say nothing of it.\n"
+    "  - not_shown: they say nothing of it, but a note at the end of a text, such as [cut: 900 more "
+    "characters], tells that a part of it is left out in which it may stand."
 )
 
 SCORES = "Score each criterion with one of {}; the highest is best. Values between two described lie between."
@@ -51,7 +58,10 @@ SCORES = "Score each criterion with one of {}; the highest is best. Values betwe
 ASPECTS = (
     "Go through the aspects in their order, each once; where none are shown, through the requests that the "
     "input makes, at most 12. For each, quote where the output covers it (an empty quote where it does "
-    "not), then say whether it is covered: yes, partly or no."
+    "not), then say whether it is covered:\n"
+    "  - yes: it is answered in substance.\n"
+    "  - partly: it is touched upon, or answered with a gap that matters.\n"
+    "  - no: it is not there, or only named."
 )
 
 EXAMPLES = (

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
+from trivium.metrics.judge.prompts.answer import VERDICTS, Answer, Aspect, Claim
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
 
 VERDICT_VALUES = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "unverifiable": 0.0}
+"""Of a claim about what was not shown nothing is known: it has no part in the score."""
+
 COVERED_VALUES = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 DIGITS = 12
 """Decimals of a score: without the rest, which is rounding, equal scores are equal numbers."""
@@ -109,9 +111,7 @@ def raw_of(answer: Answer, dimension: Dimension) -> object:
             covered: sum(each.covered == covered for each in answer.aspects) for covered in COVERED_VALUES
         }
     if dimension.claims:
-        return {
-            verdict: sum(claim.verdict == verdict for claim in answer.claims) for verdict in VERDICT_VALUES
-        }
+        return {verdict: sum(claim.verdict == verdict for claim in answer.claims) for verdict in VERDICTS}
     return answer.criteria or answer.level
 
 
@@ -128,6 +128,7 @@ def _of_criteria(answer: Answer, dimension: Dimension, scale: Scale) -> float | 
 
 
 def _of_claims(claims: Sequence[Claim]) -> float | None:
+    claims = [claim for claim in claims if claim.verdict in VERDICT_VALUES]
     total = sum(IMPORTANCE_WEIGHTS[claim.importance] for claim in claims)
     if not claims:
         return None

@@ -2,7 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.util import find_spec
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -146,6 +148,26 @@ def _listed(name: str) -> Price | None:
     """The price of today by genai-prices; where it goes by the hour, that of the dearest one."""
     from datetime import UTC, datetime, timedelta
 
+    if (info := _info(name)) is None:
+        return None
+    now = datetime.now(tz=UTC)
+    hours = [_price(info.get_prices(now + timedelta(hours=hour))) for hour in range(24)]
+    return max((price for price in hours if price is not None), key=_dearness, default=None)
+
+
+@cache
+def context_chars(name: str) -> float:
+    """Most characters of a document that a model can be shown beside all else; infinite where nobody knows.
+
+    As many as its context has tokens: a fourth of it for text in English, and all of it for no script.
+    """
+    info = _info(name)
+    tokens: int | None = None if info is None else info.context_window
+    return inf if tokens is None else tokens
+
+
+def _info(name: str) -> Any:
+    """What genai-prices says of a model, None where it does not know it."""
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
@@ -155,9 +177,7 @@ def _listed(name: str) -> Price | None:
         _, info = get_snapshot().find_provider_model(model, None, _PROVIDERS.get(provider, provider), None)
     except LookupError:
         return None
-    now = datetime.now(tz=UTC)
-    hours = [_price(info.get_prices(now + timedelta(hours=hour))) for hour in range(24)]
-    return max((price for price in hours if price is not None), key=_dearness, default=None)
+    return info
 
 
 def _dearness(price: Price) -> tuple[float, float]:
