@@ -16,7 +16,7 @@ from trivium.metrics.judge.signals.evidence import PASSAGE_CHARS, passages, quot
 from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
 from trivium.metrics.judge.signals.tokens import score_spans
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
-from trivium.suites.rubrics.rubric import LEVELS
+from trivium.suites.rubrics.rubric import Dimension
 
 WHOLE = likert_values(1)
 COSINE = EvidenceSimilarity("cosine")
@@ -124,11 +124,15 @@ def test_any_other_text_is_no_score(text):
     ("value", "level"), [(0.9, "good"), (0.95, "excellent"), (0.15, "failed"), (0.7, "acceptable")]
 )
 def test_the_nearest_level_is_shown_and_ties_go_down(value, level):
-    assert nearest_level(value, LEVELS) == level
+    assert nearest_level(value, Dimension(name="d", asks="?").level_values) == level
 
 
 def test_a_quote_counts_when_it_is_there_but_for_case_and_spaces():
-    assert quotes_found(["A  b", "x", " "], ["a\nB c"]) == [True, False, False]
+    found = quotes_found(["A  b c", "x y z", " "], ["a\nB c d"])
+    assert [(each.text, each.found, each.counts) for each in found] == [
+        ("A  b c", True, True),
+        ("x y z", False, False),
+    ]
 
 
 def test_quotes_are_backed_by_passages_of_the_source():

@@ -20,7 +20,7 @@ def test_a_quote_is_marked_exactly_where_the_judge_is_said_to_have_found_it(text
     found = {quote_parts(each.text) for each in quotes_found(quotes, [text]) if each.found}
     assert numbers == {at for at, quote in enumerate(quotes, 1) if quote_parts(quote) in found}
     for start, stop, number in spans:
-        assert folded(text[start:stop]) in quote_parts(quotes[number - 1])
+        assert any(part in folded(text[start:stop]) for part in quote_parts(quotes[number - 1]))
         assert not text[start].isspace()
         assert not text[stop - 1].isspace()
 
