@@ -107,7 +107,8 @@ def test_a_file_of_something_else_says_what_is_wrong(tmp_path, raw, said):
 
 def test_broken_json_is_placed(tmp_path):
     (tmp_path / "t.json").write_text("[\n1,]")
-    with pytest.raises(SuiteError, match="t.json: line 2, column 3: broken JSON"):
+    # Python 3.13 names the comma, earlier ones what stands behind it.
+    with pytest.raises(SuiteError, match="t.json: line 2, column [23]: broken JSON"):
         Suite.load(f"tau-bench:{tmp_path / 't.json'}")
 
 
