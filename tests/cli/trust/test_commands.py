@@ -94,7 +94,10 @@ def test_a_coverage_far_beyond_the_one_asked_for_is_told(capsys):
     Path("ties.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = answer(capsys, "curve", "ties.jsonl", "--range", "0:1", "--coverage-grid", "0.1,0.2,0.9")
     # 4 of 30 are surest, then 17, then all: 20 % asked for is 56.7 % answered.
-    assert any("of the surest 20 % is that of the surest 56.7 %" in line for line in found["warnings"])
+    assert any(
+        "of the most confident 20 % is that of the most confident 56.7 %" in line
+        for line in found["warnings"]
+    )
     assert "ties make" not in say(capsys, "curve", items(), "--range", "0:1")[1]
 
 

@@ -72,13 +72,13 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
     assert "Is the confidence calibrated?" in said
     assert "ECE" in said
     assert "30 groups" in said
-    assert "a: how wrong are the surest answers?" in said
+    assert "a: how wrong are the most confident answers?" in said
 
 
 def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, two):
     named = dict(one, confidence_variants={"token_msp": one["confidence_variants"]["confidence"]})
-    assert "a: how wrong are the surest answers by token_msp?" in words(draw_curves(named, ".svg"))
-    assert "How wrong are the surest answers?" in words(draw_curves(two, ".svg"))
+    assert "a: how wrong are the most confident answers by token_msp?" in words(draw_curves(named, ".svg"))
+    assert "How wrong are the most confident answers?" in words(draw_curves(two, ".svg"))
 
 
 def test_a_count_stands_on_the_side_of_its_dot_that_the_line_is_not_on(one):

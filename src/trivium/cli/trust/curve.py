@@ -78,7 +78,7 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves (.png or .svg).")
 @option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained HTML page.")
 def curve(items: str | None, **given: Any) -> int:
-    """Risk and coverage of ITEMS: how wrong predictions are, the surest first.
+    """Risk and coverage of ITEMS: how wrong predictions are, the most confident first.
 
     ITEMS is a file of items (JSONL, CSV, Parquet), a run artifact (.json, with --mode), or with --dimension a
     stored run, whose scores are joined with people's labels. Two --input compare the second with the first.

@@ -90,7 +90,7 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
 def _title(artifact: Mapping[str, Any], confidence: str) -> str:
     """The question that a row of the picture answers; how the answers are ranked, where that has a name."""
     ranked = "" if confidence == "confidence" else f" by {confidence}"
-    question = f"ow wrong are the surest answers{ranked}?"
+    question = f"ow wrong are the most confident answers{ranked}?"
     if artifact["comparison"]["enabled"]:
         return f"H{question}"
     return f"{one_line(_source_name(artifact['inputs'][0]), at_most=24)}: h{question}"
@@ -114,7 +114,7 @@ def _risk(
         "coverage:Q",
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(
-            format=".0%", title="share of all items that are answered, the surest first (coverage)"
+            format=".0%", title="share of all items that are answered, the most confident first (coverage)"
         ),
     )
     y_title = f"risk: mean loss of the answered ({loss['name']})"
@@ -178,7 +178,7 @@ def _reading(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     among = counted(groups, "group")
     return [
         "Lower is better. With a good confidence the curve rises:",
-        f"the surest answers are the least wrong. Band: {level}, {among}.",
+        f"the most confident answers are the least wrong. Band: {level}, {among}.",
     ]
 
 

@@ -93,14 +93,16 @@ class CurveTable:
         shares = list(next(iter(entries.values()))["mae_at_coverage"])[:MOST_SHARES] if entries else []
         if not shares:
             return
-        table = _table("risk of the surest", *(f"{100 * float(share):g} %" for share in shares))
+        table = _table("risk (at coverage)", *(f"{100 * float(share):g} %" for share in shares))
         for name, entry in entries.items():
             readings = [entry["mae_at_coverage"][share] for share in shares]
             table.add_row(
                 one_line(name, at_most=NAME_COLUMNS),
                 *(f"{reading['value']:.2f}" if reading else "–" for reading in readings),
             )
-        table.caption = "Mean loss where so much of all items is answered, surest first; –: never so much."
+        table.caption = (
+            "Mean loss where so much of all items is answered, most confident first; –: never so much."
+        )
         yield Text("")
         yield table
 

@@ -64,8 +64,8 @@ def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
     widest = max(readings, key=lambda reading: reading["achieved"] - reading["requested"], default=None)
     if points < predicted and widest and widest["achieved"] - widest["requested"] > WIDEST_JUMP:
         found.append(
-            f"ties make coverage jump: the risk of the surest {100 * widest['requested']:g} % is that of the "
-            f"surest {100 * widest['achieved']:.1f} %"
+            f"ties make coverage jump: the risk of the most confident {100 * widest['requested']:g} % is "
+            f"that of the most confident {100 * widest['achieved']:.1f} %"
         )
     return found
 
