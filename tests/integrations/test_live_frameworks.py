@@ -16,11 +16,13 @@ import pytest
 
 import trivium as tv
 from tests.integrations.live.program import INPUT_TOKENS, METRICS, OUTPUT_TOKENS, TOOLS
+from tests.odd_values import PLAIN
 from trivium.cli.main import run_command
 from trivium.traces.readers import read_path
 
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")
+LEFT_OUT = {"OPENAI_AGENTS_DISABLE_TRACING", "TRIVIUM_TRACES", "OTEL_SDK_DISABLED"}
 NATIVE = {"openai_agents": "openai-agents", "langgraph": "langsmith"}
 
 ASKED = [("manager", "writer", "task_request"), ("writer", "manager", "result_delivery")]
@@ -62,8 +64,7 @@ class Live(NamedTuple):
 @pytest.fixture(scope="module", params=FRAMEWORKS)
 def live(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
-    left_out = {"OPENAI_AGENTS_DISABLE_TRACING", "TRIVIUM_TRACES", "OTEL_SDK_DISABLED"}
-    settings = {key: value for key, value in os.environ.items() if key not in left_out}
+    settings = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
     settings |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "LANGSMITH_TRACING": "false"}
     command = [sys.executable, "-m", f"tests.integrations.live.with_{request.param}"]
     done = subprocess.run(command, cwd=folder, env=settings, capture_output=True)
@@ -212,3 +213,17 @@ def test_the_page_says_what_came_out(live, written):
         ", ".join(message.type for message in written.messages),
     ]
     assert f"| {' | '.join(map(str, cells))} |\n" in PAGE
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_agents_end_as_they_do_without_trivium_whatever_their_tools_return(framework, tmp_path):
+    """How an agent ended: before anything listened, recorded to a file, recorded within a block."""
+    settings = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
+    settings |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "LANGSMITH_TRACING": "false"}
+    command = [sys.executable, "-m", "tests.integrations.live.odd_values", framework]
+    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    for name, (without, to_a_file, in_a_block, calls_recorded) in msgspec.json.decode(done.stdout).items():
+        assert without == to_a_file == in_a_block, name
+        if name in PLAIN:
+            assert calls_recorded == 1, name

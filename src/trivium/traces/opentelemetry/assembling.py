@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from trivium.traces.opentelemetry.resent import without_resent
 from trivium.traces.opentelemetry.spans import spans_of
 from trivium.traces.readers.langsmith.graphs import with_graph_agents
 from trivium.traces.repair import normalise
-from trivium.traces.trace import Trace, TraceProblem
+from trivium.traces.trace import RECORDERS, Trace, TraceProblem
 
 _NODE_MARKS = (wanted.METADATA, wanted.PLACE)
 _LAST = 2**64
@@ -62,7 +63,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         spans_of(ordered, readings, repeated, origin or 0),
         trace_id=trace_id,
         problems=problems,
-        metadata={} if origin is None else {"started": _moment(origin)},
+        metadata=_metadata(ordered, readings, origin),
     )
     messages = stated_messages(trace, ordered, readings, told)
     if graphs:
@@ -71,6 +72,14 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         everything = sorted((*trace.messages, *messages), key=message_time)
         trace = msgspec.structs.replace(trace, messages=tuple(everything))
     return trace
+
+
+def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int | None) -> dict[str, Any]:
+    """When the trace began, and which instrumentations recorded its agents."""
+    pairs = zip(ordered, readings, strict=True)
+    recorders = sorted({span.scope for span, what in pairs if what.kind == "agent" and span.scope})
+    began = {} if origin is None else {"started": _moment(origin)}
+    return {**began, RECORDERS: recorders} if recorders else began
 
 
 def _own(

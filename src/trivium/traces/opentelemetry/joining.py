@@ -9,7 +9,7 @@ from trivium.traces.opentelemetry import wanted
 from trivium.traces.opentelemetry.assembling import traces_of
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
 from trivium.traces.repair import normalise
-from trivium.traces.trace import Message, Span, Trace, TraceProblem
+from trivium.traces.trace import RECORDERS, Message, Span, Trace, TraceProblem
 
 
 def trace_ids(heard: Sequence[RecordedSpan]) -> list[str]:
@@ -55,6 +55,7 @@ def joined(
         problems: What is known to be wrong.
     """
     spans, said, found = list(own), list(messages), list(problems)
+    recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
     ours = {span.id for span in spans}
     links = {span.id: link[1] for span in heard if (link := _link(span)) is not None}
     by_trace: dict[str, list[RecordedSpan]] = {}
@@ -69,10 +70,12 @@ def joined(
             ]
             said += [_later(message, origin) for message in trace.messages]
             found += trace.problems
+            recorders |= set(trace.recorders)
     if heard:
         spans.sort(key=_start)
         spans = _each_once(spans, ours)
-    return normalise(spans, said, trace_id=trace_id, problems=found, nested="unsaid")
+    metadata = {RECORDERS: sorted(recorders)} if recorders else {}
+    return normalise(spans, said, trace_id=trace_id, problems=found, metadata=metadata, nested="unsaid")
 
 
 def _link(span: RecordedSpan) -> tuple[str, str] | None:

@@ -21,6 +21,7 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         failed: Whether its status says so.
         error: What its status says.
         events: Name and attributes of each; None where there are none.
+        scope: The instrumentation that recorded it, where it says its name.
     """
 
     trace_id: str
@@ -33,3 +34,4 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     failed: bool = False
     error: str = ""
     events: list[tuple[str, dict[str, Any]]] | None = None
+    scope: str = ""

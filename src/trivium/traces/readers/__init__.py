@@ -13,9 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from trivium.errors import Problem, TraceError, suggest
 from trivium.traces.readers.documents import documents_of, head_of
-from trivium.traces.trace import Trace
+from trivium.traces.trace import RECORDERS, Trace
 
 FORMATS = {
     "openai-agents": "trivium.traces.readers.openai_agents",
@@ -39,6 +41,9 @@ Native comes after those that hold ``spans`` in a form of their own.
 
 RECORDED = {"recorded": "spans", "otlp": "otlp"}
 """Formats of the files that ``trivium.trace`` writes, and how their names end."""
+
+_SAYING = frozenset({"native", "otlp", "recorded"})
+"""Formats of many tools."""
 
 
 def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
@@ -68,7 +73,7 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
         return _read_folder(path)
     name = format or _opener(path)
     if name is not None and hasattr(_reader(name, source), "read_file"):
-        return name, _reader(name, source).read_file(path)
+        return name, _recorded_by(name, _reader(name, source).read_file(path))
     return read_documents(documents_of(path), source=source, format=name)
 
 
@@ -78,7 +83,7 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
     if not any(files.values()):
-        return "agents-eval", [read_run(path)]
+        return "agents-eval", _recorded_by("agents-eval", [read_run(path)])
     # Where a disk was full, or a process is about to write, a file is empty.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
@@ -86,6 +91,18 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     from trivium.traces.readers.recorded import read_folder
 
     return "recorded", read_folder(files["recorded"], files["otlp"])
+
+
+def _recorded_by(name: str, traces: list[Trace]) -> list[Trace]:
+    """The traces, each with what recorded it: a format of one tool is that tool's, others say it."""
+    if name in _SAYING:
+        return traces
+    return [
+        msgspec.structs.replace(trace, metadata={**trace.metadata, RECORDERS: [name]})
+        if trace.messages
+        else trace
+        for trace in traces
+    ]
 
 
 def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
@@ -104,7 +121,7 @@ def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[
             raise TraceError(str(path), f"is of format {found}, and the first file of format {formats[0]}")
     reader = _reader(formats[0], str(paths[0]))
     if hasattr(reader, "read_files"):
-        return formats[0], reader.read_files([Path(path) for path in paths])
+        return formats[0], _recorded_by(formats[0], reader.read_files([Path(path) for path in paths]))
     return formats[0], [trace for path in paths for trace in read_trace_file(path, formats[0])]
 
 
@@ -151,8 +168,7 @@ def read_documents(
     """The name of the format and every trace of a file's documents."""
     if format is None:
         format = sniff_format(documents, source=source)  # noqa: A001
-    traces: list[Trace] = _reader(format, source).read(documents, source)
-    return format, traces
+    return format, _recorded_by(format, _reader(format, source).read(documents, source))
 
 
 def sniff_format(documents: Sequence[Any], *, source: str) -> str:

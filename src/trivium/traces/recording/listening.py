@@ -254,7 +254,13 @@ def request(spans: Iterable[HeardSpan], content: Content | None) -> dict[str, An
         spans: Ended or open.
         content: Masks what was said; None leaves it out.
     """
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [_span(heard, content) for heard in spans]}]}]}
+    return {"resourceSpans": [{"scopeSpans": [_scope_spans(heard, content) for heard in spans]}]}
+
+
+def _scope_spans(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
+    scope = heard.span.instrumentation_scope
+    name = "" if scope is None else plain_text(scope.name)
+    return {"scope": {"name": name}, "spans": [_span(heard, content)]}
 
 
 def _span(heard: HeardSpan, content: Content | None) -> dict[str, Any]:

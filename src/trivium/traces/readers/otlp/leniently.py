@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,20 +43,22 @@ def spans_leniently(documents: Sequence[Any], *, source: str) -> list[RecordedSp
             where = f"document {number}: " if len(requests) > 1 else ""
             raise TraceError(source, f'{where}expected an export request with "resourceSpans"')
     found = [span for request in requests for span in _spans(request)]
-    read = [span for span in map(_recorded, found) if span is not None]
+    read = [span for span in itertools.starmap(_recorded, found) if span is not None]
     if not read:
         what = f"none of its {len(found):,} spans has a spanId" if found else "it holds no span"
         raise TraceError(source, what)
     return read
 
 
-def _spans(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for resource in dicts(either(request, "resourceSpans", "resource_spans")):
         for scope in dicts(either(resource, *_SCOPES)):
-            yield from dicts(scope.get("spans"))
+            name = dict_(either(scope, "scope", "instrumentationLibrary")).get("name")
+            for span in dicts(scope.get("spans")):
+                yield span, name if isinstance(name, str) else ""
 
 
-def _recorded(span: dict[str, Any]) -> RecordedSpan | None:
+def _recorded(span: dict[str, Any], scope: str) -> RecordedSpan | None:
     span_id = _id(either(span, "spanId", "span_id"), _SPAN_BYTES)
     if span_id is None:
         return None
@@ -78,6 +81,7 @@ def _recorded(span: dict[str, Any]) -> RecordedSpan | None:
             (str(event.get("name", "")), attributes_of(event.get("attributes")))
             for event in dicts(span.get("events"))
         ],
+        scope=scope,
     )
 
 

@@ -57,7 +57,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
         if number > MAX_MESSAGES:
             raise TraceError(source, f"holds more than {MAX_MESSAGES:,} spans, the most that are read")
         spans += [
-            _recorded(span)
+            _recorded(span, scope.scope.name)
             for resource in data.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
@@ -131,7 +131,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
     return LATEST, at
 
 
-def _recorded(span: Any) -> RecordedSpan:
+def _recorded(span: Any, scope: str) -> RecordedSpan:
     failed = span.status.code == _FAILED
     return RecordedSpan(
         trace_id=span.trace_id.hex(),
@@ -148,6 +148,7 @@ def _recorded(span: Any) -> RecordedSpan:
         events=[
             (event.name, {pair.key: _value(pair.value) for pair in event.attributes}) for event in span.events
         ],
+        scope=scope,
     )
 
 

@@ -59,8 +59,13 @@ class _Span(msgspec.Struct, rename="camel", gc=False):
     status: _Status | None = None
 
 
+class _Scope(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
 class _ScopeSpans(msgspec.Struct, gc=False):
     spans: list[_Span]
+    scope: _Scope = _Scope()
 
 
 class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
@@ -100,7 +105,7 @@ def _quickly(content: bytes) -> list[RecordedSpan]:
     except msgspec.DecodeError:
         requests = _DECODER.decode_lines(content)
     spans = [
-        _recorded(span)
+        _recorded(span, scope.scope.name)
         for request in requests
         for resource in request.resource_spans
         for scope in resource.scope_spans
@@ -111,7 +116,7 @@ def _quickly(content: bytes) -> list[RecordedSpan]:
     return spans
 
 
-def _recorded(span: _Span) -> RecordedSpan:
+def _recorded(span: _Span, scope: str) -> RecordedSpan:
     parent = span.parent_span_id
     if (
         len(span.trace_id) != _TRACE_DIGITS
@@ -143,6 +148,7 @@ def _recorded(span: _Span) -> RecordedSpan:
         failed=status is not None and status.code == _FAILED,
         error=status.message if status is not None and status.code == _FAILED else "",
         events=[(event.name, _all(event.attributes)) for event in span.events] if span.events else None,
+        scope=scope,
     )
 
 
