@@ -151,8 +151,17 @@ class TraceMetric(Metric):
             return self.error(f"the trace of the attempt cannot be read: {why}")
         if trace is None:
             raise Skip("the attempt has no trace")
-        return self.measure(trace, subject.case)
+        made = self.measure(trace, subject.case)
+        if trace.missing_part is not None and made.status == "ok":
+            made = msgspec.structs.replace(made, reason=f"{INCOMPLETE_TRACE}{trace.missing_part}")
+        return made
 
+
+INCOMPLETE_TRACE = "the trace is incomplete: "
+"""How the reason of a score begins that was computed all the same."""
+
+RECORDED_BY = "recorded by "
+"""How the method of a figure says what recorded the trace, where the figure depends on it."""
 
 M = TypeVar("M", bound=Metric)
 

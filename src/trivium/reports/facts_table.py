@@ -35,7 +35,9 @@ class FactsTable:
         yield Text(f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}")
         yield Text(f"tool calls that failed: {facts.failed_tool_spans:,}\n")
         yield from _counts("agent", "runs", facts.agent_runs)
-        yield from _counts("tool", "calls", facts.tools)
+        calls = Counter(facts.tools) - Counter(facts.handoffs_as_tools)
+        yield from _counts("tool", "calls", calls)
+        yield from _counts("hand-off that is recorded as a tool", "times", facts.handoffs_as_tools)
         between = {f"{sender} → {receiver}": n for sender, receiver, n in facts.agent_to_agent}
         yield from _counts("from → to", "messages", between)
         for kind, number in Counter(problem.kind for problem in facts.problems).most_common():

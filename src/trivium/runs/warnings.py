@@ -1,9 +1,11 @@
 """Warnings: what a reader of a run must know before reading its numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.graph.path_convergence import WITHOUT_EXPECTATION
+from trivium.metrics.metric import RECORDED_BY
 from trivium.metrics.names import ACCEPTED
 from trivium.metrics.registry import STAND_IN
 from trivium.runs.gathering.columns import NO_JUDGE, Column, most_frequent
@@ -53,13 +55,49 @@ def _warnings(
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
-    for column in columns.values():
-        if column.status["error"]:
-            yield f"{column.name} failed on {column.status['error']} attempts: {_reason(column, 'error')}"
+    yield from _about_errors(columns)
+    yield from _about_traces(columns)
     yield from _about_groups(summary, settings)
     yield from _about_parts(summary)
-    yield from (f"{name} has no score: {why}" for name, why in lacking)
+    for why, names in _by_cause(lacking).items():
+        yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no score: {why}"
     yield from _about_what_is_left_out(settings, columns, shown)
+
+
+def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names by what is said of them; a text of many lines is told by its first, and once."""
+    found: dict[str, list[str]] = {}
+    for name, why in named:
+        first, _, rest = why.strip().partition("\n")
+        found.setdefault(f"{first} …" if rest else first, []).append(name)
+    return found
+
+
+def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Metrics that failed; those that failed alike are told of together."""
+    failed = [
+        (column.name, f"on {column.status['error']} attempts: {_reason(column, 'error')}")
+        for column in columns.values()
+        if column.status["error"]
+    ]
+    for how, names in _by_cause(failed).items():
+        yield f"{', '.join(names)} failed {how}"
+
+
+def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Traces that lack what is known to have happened, and figures that mix unlike recorders."""
+    lacking: Counter[str] = Counter()
+    for column in columns.values():
+        lacking |= column.caveats  # the same traces, seen by each metric
+    for why, count in lacking.most_common():
+        yield f"{why} ({count} {'attempt' if count == 1 else 'attempts'})"
+    for column in columns.values():
+        recorders = sorted({how.rpartition(RECORDED_BY)[2] for how in column.methods if RECORDED_BY in how})
+        if len(recorders) > 1:
+            yield (
+                f"{column.name} mixes traces recorded by {'; by '.join(recorders)}, which tell hand-offs"
+                " differently: compare it within one of them"
+            )
 
 
 def _about_judgements(column: Column) -> Iterator[str]:

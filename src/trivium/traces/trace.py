@@ -11,6 +11,10 @@ RECORDERS = "recorders"
 """Key of a trace's metadata."""
 
 
+INCOMPLETE = "incomplete"
+"""Kind of a problem: something that is known to have happened is not in the trace."""
+
+
 class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Tokens and money that one llm span used; None where the format does not say."""
 
@@ -78,7 +82,7 @@ class TraceProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something in a trace that was repaired or flagged.
 
     Attributes:
-        kind: orphan, cycle, duplicate_id, clock_skew, negative_duration, unfinished, …
+        kind: orphan, cycle, duplicate_id, clock_skew, negative_duration, unfinished, incomplete, …
         span: Id of the span concerned, or None.
         what: One sentence.
     """
@@ -119,6 +123,11 @@ class Trace(
         """Senders and receivers who are no agents."""
         named = self.metadata.get("people")
         return frozenset(name for name in named if isinstance(name, str)) if named else frozenset()
+
+    @cached_property
+    def missing_part(self) -> str | None:
+        """What is known to have happened and is not in the trace, in words; None where nothing is."""
+        return next((problem.what for problem in self.problems if problem.kind == INCOMPLETE), None)
 
     @cached_property
     def recorders(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from trivium.agents.attempt import Usage
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
 from trivium.traces.repair import normalise
-from trivium.traces.trace import Trace, TraceProblem
+from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _whole(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) ->
         f"PydanticAI's instrumentation of {name} could not be listened to: its calls are those of its "
         "message history, and agents that it asks are not seen"
     )
-    problem = TraceProblem(kind="incomplete", what=what)
+    problem = TraceProblem(kind=INCOMPLETE, what=what)
     return normalise([*spans, *found.spans], found.messages, problems=[*found.problems, problem])
 
 

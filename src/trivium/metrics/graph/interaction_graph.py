@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trivium.metrics.graph.measures import Shape
 from trivium.metrics.graph.memo import once
+from trivium.metrics.metric import RECORDED_BY
 from trivium.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Interactions:
 
 def recorded_by(trace: Trace) -> str | None:
     """Who recorded the trace, as the method of a figure that depends on it; None where it is not known."""
-    return f"recorded by {' and '.join(trace.recorders)}" if trace.recorders else None
+    return f"{RECORDED_BY}{' and '.join(trace.recorders)}" if trace.recorders else None
 
 
 def interactions(trace: Trace) -> Interactions:

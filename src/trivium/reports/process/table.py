@@ -61,9 +61,11 @@ class ProcessTable:
         timed = self._totals.timed
         if self._traces == 1:
             return ""
-        return f" of {counted(timed, 'trace')}" + (
-            f" ({self._traces - timed:,} without times)" if timed < self._traces else ""
-        )
+        lacking = f" ({self._traces - timed:,} without times)" if timed < self._traces else ""
+        whole = self._totals.elapsed
+        # Traces one after the other take as long as they take together; those at once do not.
+        apart = "" if whole is None else f"; {seconds(whole)} from the first start to the last end"
+        return f" of {counted(timed, 'trace')}{lacking}, added up{apart}"
 
 
 def _shares(title: str, shares: Sequence[TimeShare]) -> Table:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from trivium.metrics.metric import INCOMPLETE_TRACE
 from trivium.metrics.registry import STAND_IN
 from trivium.metrics.score import Score, Status, Tier, is_missing, is_unavailable, stands_in
 from trivium.runs.gathering.flat import Clusters, Flat
@@ -100,6 +101,8 @@ class Column:
         self._absent = {} if absent is None else absent
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
+        self.caveats: Counter[str] = Counter()
+        """Reasons of scores that were computed from less than was there."""
         self.methods: Counter[str] = Counter()
         self._reasons_missing: Counter[str] = Counter()
         self._missing = 0
@@ -140,6 +143,7 @@ class Column:
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
         if reasons:
             self._note(self.reasons, [(status, reason) for status, reason in reasons if status != "ok"])
+            self._note(self.caveats, [why for _, why in reasons if why.startswith(INCOMPLETE_TRACE)])
         methods = [score.method for score in scores if score.method is not None]
         if methods:
             self._note(self.methods, methods)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -90,6 +91,7 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         timed: Traces that have times.
         seconds: Their wall times, added up; None where there are none.
+        elapsed: From the first start of any to the last end; None unless all tell their times by one clock.
         waiting: Of these the seconds in which no span was at work.
         overlapped: Of these the seconds in which at least two were.
         concurrency: Mean number of spans at work while any was.
@@ -106,6 +108,7 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     timed: int
     seconds: float | None
+    elapsed: float | None
     waiting: float | None
     overlapped: float | None
     concurrency: float | None
@@ -118,6 +121,10 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
     hand_offs: HandOffFacts
     unfinished: tuple[tuple[str, str, int], ...]
     slowest: SlowestTrace | None
+
+
+_FIRST_MOMENT = 1e8
+"""Seconds since 1970 from which a time is a moment, of 1973 or later, and no time since a trace began."""
 
 
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
@@ -136,6 +143,7 @@ def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
     return ProcessTotals(
         timed=len(timed),
         seconds=whole if timed else None,
+        elapsed=_elapsed(timed),
         waiting=max(0.0, whole - busy) if timed else None,
         overlapped=sum([process.concurrency.overlapped for process in timed]) if timed else None,
         concurrency=work / busy if busy else None,
@@ -149,6 +157,28 @@ def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
         unfinished=tuple((*which, number) for which, number in unfinished.most_common()),
         slowest=None if slowest is None else _slowest(slowest, processes[slowest]),
     )
+
+
+def _elapsed(timed: Sequence[Process]) -> float | None:
+    """From the first start to the last end, where every trace says when it was."""
+    begun: list[float] = []
+    ended: list[float] = []
+    for process in timed:
+        begins, zero = process.work.whole[0] if process.work.whole else 0.0, _zero(process.trace)
+        if zero is None and begins < _FIRST_MOMENT:
+            return None
+        begun.append(begins + (zero or 0.0))
+        ended.append(begun[-1] + (process.seconds or 0.0))
+    return max(ended) - min(begun) if begun else None
+
+
+def _zero(trace: Trace) -> float | None:
+    """When a trace's clock showed 0, in seconds since 1970, where the trace says so."""
+    started = trace.metadata.get("started")
+    try:
+        return datetime.fromisoformat(started).timestamp() if isinstance(started, str) else None
+    except ValueError:
+        return None
 
 
 def _together(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:

@@ -83,6 +83,9 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
     if not any(files.values()):
+        exports = _exports(path)
+        if exports:
+            return read_paths(exports, "otlp")
         return "agents-eval", _recorded_by("agents-eval", [read_run(path)])
     # Where a disk was full, or a process is about to write, a file is empty.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
@@ -91,6 +94,14 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     from trivium.traces.readers.recorded import read_folder
 
     return "recorded", read_folder(files["recorded"], files["otlp"])
+
+
+def _exports(folder: Path) -> list[Path]:
+    """Files of a folder as OpenTelemetry's exporters write them; none where it is the folder of a run."""
+    if (folder / "trace.json").exists():
+        return []
+    files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stat().st_size]
+    return [each for each in files if _opener(each) == "otlp"]
 
 
 def _recorded_by(name: str, traces: list[Trace]) -> list[Trace]:

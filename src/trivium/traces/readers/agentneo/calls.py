@@ -124,7 +124,12 @@ def _lost(span: Span) -> bool:
 
 
 def _listed(tables: Tables) -> dict[tuple[SpanKind, str], str]:
-    """The agent that lists a call among its own, for forms in which calls do not say theirs."""
+    """The agent that lists a call among its own, for forms in which calls do not say theirs.
+
+    Where some calls say it, one that does not was made outside of any agent.
+    """
+    if any(text(row, "agent_id") for row in (*tables.tool_call, *tables.llm_call)):
+        return {}
     kinds: tuple[tuple[SpanKind, str], ...] = (("llm", "llm_call_ids"), ("tool", "tool_call_ids"))
     agents: dict[tuple[SpanKind, str], str] = {}
     for row in tables.agent_call:

@@ -15,7 +15,8 @@ from trivium.traces.readers.agentneo.calls import Tables, agentneo_trace
 from trivium.traces.readers.documents import MAX_BYTES, content_of, head_of
 from trivium.traces.readers.fields import text
 from trivium.traces.readers.records import Record
-from trivium.traces.trace import Trace
+from trivium.traces.readers.torn import with_problems
+from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
 
 MAGIC = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
@@ -71,7 +72,21 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # its own messages may be no UTF-8
         what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
         raise TraceError(str(path), f"the SQLite database {what}") from error
-    return _traces(tables)
+    return with_problems(_traces(tables), _left_beside(path))
+
+
+def _left_beside(path: Path) -> list[TraceProblem]:
+    """A problem for each file of changes beside the database, which SQLite would apply; it is not read."""
+    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    return [
+        TraceProblem(
+            kind=INCOMPLETE,
+            what=f"{each.name} beside the database holds {each.stat().st_size:,} bytes of changes that are"
+            " not read; end the program that writes it, or open and close it once with sqlite3",
+        )
+        for each in beside
+        if each.is_file() and each.stat().st_size
+    ]
 
 
 @contextmanager
