@@ -3,7 +3,7 @@
 import msgspec
 
 from tests.traces.samples import agent, tool
-from trivium.traces.facts import trace_facts
+from trivium.traces.facts import handoffs_as_tools, trace_facts
 from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, SpanUsage
 
@@ -50,3 +50,8 @@ def test_tokens_that_nobody_counted_are_unknown():
     facts = trace_facts([normalise([Span(id="l", kind="llm", name="x")])])
     assert facts.llm_input_tokens is None
     assert facts.llm_output_tokens is None
+
+
+def test_hand_offs_recorded_as_tools_are_counted_apart():
+    spans = [tool("t1", "search"), tool("t2", "handoff to editor", attributes={"handoff": True})]
+    assert handoffs_as_tools([normalise(spans)]) == {"handoff to editor": 1}

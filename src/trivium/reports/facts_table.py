@@ -21,10 +21,12 @@ class FactsTable:
 
     Args:
         facts: As ``trace_facts`` counts them.
+        handoffs: Tool spans that are hand-offs and no calls, by name.
     """
 
-    def __init__(self, facts: TraceFacts) -> None:
+    def __init__(self, facts: TraceFacts, *, handoffs: Mapping[str, int]) -> None:
         self._facts = facts
+        self._handoffs = handoffs
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         facts = self._facts
@@ -35,9 +37,8 @@ class FactsTable:
         yield Text(f"tokens: {_tokens(facts.llm_input_tokens, facts.llm_output_tokens)}")
         yield Text(f"tool calls that failed: {facts.failed_tool_spans:,}\n")
         yield from _counts("agent", "runs", facts.agent_runs)
-        calls = Counter(facts.tools) - Counter(facts.handoffs_as_tools)
-        yield from _counts("tool", "calls", calls)
-        yield from _counts("hand-off that is recorded as a tool", "times", facts.handoffs_as_tools)
+        yield from _counts("tool", "calls", Counter(facts.tools) - Counter(self._handoffs))
+        yield from _counts("hand-off recorded as a tool", "times", self._handoffs)
         between = {f"{sender} → {receiver}": n for sender, receiver, n in facts.agent_to_agent}
         yield from _counts("from → to", "messages", between)
         for kind, number in Counter(problem.kind for problem in facts.problems).most_common():

@@ -20,7 +20,6 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
         kinds: Spans by kind.
         agent_runs: Agent spans by agent.
         tools: Tool spans by tool, hand-offs dressed as tools included.
-        handoffs_as_tools: Those hand-offs by the name of the tool; they are no calls.
         failed_tool_spans: Tool spans that failed; those that never finished did not.
         llm_input_tokens: Summed over llm spans; None when none of them says.
         llm_output_tokens: Likewise.
@@ -37,7 +36,6 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int]
     agent_runs: dict[str, int]
     tools: dict[str, int]
-    handoffs_as_tools: dict[str, int]
     failed_tool_spans: int
     llm_input_tokens: int | None
     llm_output_tokens: int | None
@@ -68,7 +66,6 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
         kinds=dict(Counter(span.kind for span in spans)),
         agent_runs=dict(Counter(span.agent or span.name for span in spans if span.kind == "agent")),
         tools=dict(Counter(span.name for span in tools)),
-        handoffs_as_tools=dict(Counter(span.name for span in tools if span.attributes.get("handoff"))),
         failed_tool_spans=sum(span.ok is False for span in tools),
         llm_input_tokens=_sum(usage.input_tokens for usage in usages),
         llm_output_tokens=_sum(usage.output_tokens for usage in usages),
@@ -77,6 +74,12 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
         max_depth=max((max_depth(trace.spans) for trace in traces), default=0),
         problems=problems,
     )
+
+
+def handoffs_as_tools(traces: Sequence[Trace]) -> dict[str, int]:
+    """Tool spans that are hand-offs and no calls, by the name of the tool."""
+    spans = [span for trace in traces for span in trace.spans if span.kind == "tool"]
+    return dict(Counter(span.name for span in spans if span.attributes.get("handoff")))
 
 
 def _sum(tokens: Iterable[int | None]) -> int | None:

@@ -172,3 +172,41 @@ class TestUnlikeRuns:
         head.record = msgspec.structs.replace(head.record, kind="human")
         with pytest.raises(ComparisonError, match="people's own outputs"):
             tv.compare(base, head)
+
+
+class TestRecorders:
+    """One job, recorded by two frameworks: one tells a request and an answer, the other a hand-off."""
+
+    @staticmethod
+    def run(tmp_path, *recorders):
+        def agent(question, repeat):
+            recorder = recorders[int(question) % len(recorders)]
+            kind = "handoff" if recorder == "langgraph" else "task_request"
+            message = {"sender": "a", "receiver": "b", "type": kind}
+            trace = {"spans": [], "messages": [message], "metadata": {"recorders": [recorder]}}
+            return {"output": "x", "trace": trace}
+
+        suite = tv.Suite(cases=[tv.Case(id=f"q{n}", input=str(n)) for n in range(4)], name="team")
+        metrics = ["coordination_quality", "communication_overhead"]
+        return tv.evaluate(suite, agent=agent, metrics=metrics, store=f"sqlite:///{tmp_path}/runs.db")
+
+    def test_figures_of_hand_offs_are_not_compared_across_them_unless_told_to(self, tmp_path):
+        base, head = self.run(tmp_path, "pydantic-ai"), self.run(tmp_path, "langgraph")
+        with pytest.raises(ComparisonError) as refused:
+            tv.compare(base, head)
+        assert (
+            "coordination_quality: global_efficiency, recorded by pydantic-ai in base, global_efficiency, "
+            "recorded by langgraph in head (4 pairs)"
+        ) in str(refused.value)
+        forced = tv.compare(base, head, force=True)
+        assert any("unlike: communication_overhead: recorded by" in line for line in forced.warnings)
+        assert forced.metrics["coordination_quality"].delta == pytest.approx(-1.0)
+        assert tv.compare(base, self.run(tmp_path, "pydantic-ai")).answer == "pass"
+
+    def test_a_run_that_mixes_them_is_warned_of(self, tmp_path):
+        warnings = self.run(tmp_path, "pydantic-ai", "langgraph").summary().warnings
+        assert (
+            "coordination_quality mixes traces recorded by langgraph; by pydantic-ai, which tell hand-offs "
+            "differently: compare it within one of them"
+        ) in warnings
+        assert not any("mixes" in line for line in self.run(tmp_path, "langgraph").summary().warnings)

@@ -3,11 +3,13 @@ import json
 import pytest
 
 from tests.goldens import data
+from trivium.agents.recorded.sources import open_recorded
 from trivium.errors import SuiteError
 from trivium.suites.settings import SuccessRule
 from trivium.suites.sources.agents_eval import run_folders
 from trivium.suites.sources.tau_bench import reads
 from trivium.suites.suite import Suite
+from trivium.traces.readers import read_path
 
 
 def trajectory(task_id, trial, *, tools=(), called=(), **task):
@@ -143,6 +145,21 @@ def test_each_run_with_a_trace_is_a_case(runs):
     assert run_folders(runs)["mas/a"] == runs / "mas" / "a"
 
 
+def test_runs_with_claude_code_beside_them_are_read_too(runs):
+    """Their events are all of their trace; one that could not start left an empty file."""
+    stream = next(data("traces/agents-eval/cc").glob("*165254*/stream.jsonl")).read_bytes()
+    for name, content in (("team", stream), ("empty", b"")):
+        (runs / "cc" / name).mkdir(parents=True)
+        (runs / "cc" / name / "stream.jsonl").write_bytes(content)
+    suite = Suite.load(f"agents-eval:{runs}")
+    assert [case.id for case in suite] == ["c", "cc/team", "mas/a", "mas/b"]
+    alone = runs / "cc" / "team"
+    ((case, attempt),) = open_recorded(f"agents-eval:{alone}", Suite.load(f"agents-eval:{alone}"))
+    found, (trace,) = read_path(alone)
+    assert (case.id, found) == ("team", "claude-code")
+    assert attempt.trace.tool_calls == trace.tool_calls != ()
+
+
 def test_broken_metadata_is_named(runs):
     (runs / "c" / "metadata.json").write_text("{")
     with pytest.raises(SuiteError, match=r"c/metadata\.json: line 1, column 2: broken JSON"):
@@ -161,4 +178,6 @@ def test_a_folder_without_runs_is_an_error(runs, below, said):
 def test_the_sample_has_the_runs_that_are_expected_of_it():
     expected = json.loads(data("traces/agents-eval/expected.json").read_text())
     suite = Suite.load(f"agents-eval:{data('traces/agents-eval')}")
-    assert [case.id for case in suite] == [name for name in expected if name.startswith("mas/")]
+    assert [case.id for case in suite] == [
+        name for name in sorted(expected) if name.startswith("mas/") or expected[name]["events"]
+    ]

@@ -6,7 +6,7 @@ from tests.traces.opentelemetry.reading import asked, one, read, seen
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
 from trivium.traces.facts import trace_facts
-from trivium.traces.readers import read_documents
+from trivium.traces.readers import read_documents, read_trace
 from trivium.traces.trace import SpanUsage
 
 
@@ -329,3 +329,36 @@ def test_a_chain_of_16_667_agents_is_read_without_recursion():
     facts = trace_facts([trace])
     assert (facts.max_depth, facts.problems) == (33_334, [])
     assert sum(n for _, _, n in facts.agent_to_agent) == 16_666
+
+
+def test_the_instrumentation_that_records_the_agents_is_named():
+    made = request(span("a", {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}))
+    made["resourceSpans"][0]["scopeSpans"][0]["scope"] = {"name": "pydantic-ai", "version": "2"}
+    http = request(span("h", {}, parent="a"))["resourceSpans"][0]["scopeSpans"][0] | {
+        "scope": {"name": "httpx"}
+    }
+    made["resourceSpans"][0]["scopeSpans"].append(http)
+    assert read_trace(made, "otlp").recorders == ("pydantic-ai",)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        (
+            {"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": 2},
+            "its input tokens are 'many'",
+        ),
+        ({"gen_ai.usage.input_tokens": -3}, "its input tokens are -3, which is no count"),
+        (
+            {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 20},
+            "say different numbers of tokens; taken are 20 in",
+        ),
+    ],
+)
+def test_token_counts_that_are_none_or_contradict_each_other_are_told(attributes, told):
+    trace = read(span("a", {"gen_ai.operation.name": "chat", **attributes}))
+    (problem,) = trace.problems
+    assert problem.kind == "bad_tokens"
+    assert told in problem.what
+    same = {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 10}
+    assert read(span("a", {"gen_ai.operation.name": "chat", **same})).problems == ()

@@ -229,3 +229,16 @@ def test_a_database_that_is_too_large_is_not_opened(tmp_path):
         file.truncate(600 * 2**20)  # sparse: it takes no room
     with pytest.raises(TraceError, match="at most 536,870,912 are read"):
         read_trace_file(path)
+
+
+def test_changes_beside_the_database_that_are_not_read_are_told(tmp_path):
+    """As while the program that is traced still runs: SQLite has its last changes in a file beside."""
+    path = database(tmp_path / "trace_data.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("INSERT INTO agent_call VALUES (9, 'late', NULL, NULL, 2, NULL, NULL, NULL)")
+        connection.commit()
+        traces = read_file(path)
+    assert not any(span.name == "late" for trace in traces for span in trace.spans)
+    (problem,) = (each for trace in traces for each in trace.problems if each.kind == "incomplete")
+    assert "trace_data.db-wal beside the database holds" in problem.what

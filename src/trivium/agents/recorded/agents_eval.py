@@ -9,9 +9,11 @@ from trivium.agents.recorded.entering import attempt_of
 from trivium.errors import OutputsError, Problem, TraceError
 from trivium.suites.case import Case
 from trivium.suites.files.reading import Malformed, read_mapping
-from trivium.suites.sources.agents_eval import run_folders
+from trivium.suites.sources.agents_eval import STREAM_FILE, TRACE_FILE, run_folders
 from trivium.suites.suite import Suite
+from trivium.traces.readers import read_trace_file
 from trivium.traces.readers.agents_eval import read_run
+from trivium.traces.trace import Trace
 
 REVIEW_FILE = "review.json"
 
@@ -57,7 +59,7 @@ class AgentsEvalRuns:
 def _attempt(case: str, folder: Path, limit: int) -> Attempt:
     trace = output = unreadable = failure = None
     try:
-        trace = read_run(folder)
+        trace = read_run(folder) if (folder / TRACE_FILE).exists() else _of_claude_code(folder / STREAM_FILE)
     except TraceError as error:
         unreadable = str(error)
     try:
@@ -74,6 +76,18 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         trace_error=unreadable,
         error=failure,
     )
+
+
+def _of_claude_code(path: Path) -> Trace:
+    """The trace of a run's one session.
+
+    Raises:
+        TraceError: If there is none, or several.
+    """
+    traces = read_trace_file(path, "claude-code")
+    if len(traces) != 1:
+        raise TraceError(str(path), f"expected one session, found {len(traces):,}")
+    return traces[0]
 
 
 def _review(path: Path) -> Any:

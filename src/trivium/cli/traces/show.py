@@ -23,7 +23,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
     from trivium.cli.screen import show as print_
     from trivium.reports.facts_table import FactsTable
     from trivium.reports.process.table import ProcessTable
-    from trivium.traces.facts import trace_facts
+    from trivium.traces.facts import handoffs_as_tools, trace_facts
     from trivium.traces.process.totals import process_totals
     from trivium.traces.readers import read_paths
 
@@ -32,5 +32,5 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(facts) | {"process": msgspec.to_builtins(totals)})
     else:
-        print_(FactsTable(facts))
+        print_(FactsTable(facts, handoffs=handoffs_as_tools(traces)))
         print_(ProcessTable(totals, traces=len(traces)))

@@ -1,7 +1,8 @@
 """Agents-eval: runs of a multi-agent paper reviewer, a folder each (github.com/qte77/Agents-eval).
 
-A run folder is one that holds a ``trace.json``; a run that kept only its scores has nothing to score. The
-traces themselves are read where attempts are; here the folder tells what was asked.
+A run folder is one that holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; a run that
+kept only its scores has nothing to score. The traces themselves are read where attempts are; here the folder
+tells what was asked.
 """
 
 from pathlib import Path
@@ -13,6 +14,8 @@ from trivium.suites.files.reading import Malformed, read_mapping
 from trivium.suites.sources.registry import Found
 
 TRACE_FILE = "trace.json"
+STREAM_FILE = "stream.jsonl"
+"""The events of a run with Claude Code, which are all of its trace."""
 METRICS = (
     "path_convergence",
     "tool_efficiency",
@@ -41,13 +44,20 @@ def run_folders(folder: str | Path) -> dict[str, Path]:
     root = Path(folder)
     if not root.is_dir():
         raise SuiteError(str(root), "is no folder" if root.exists() else "there is no such folder")
-    if (root / TRACE_FILE).is_file():
+    names = (TRACE_FILE, STREAM_FILE)
+    if any(_is_trace(root / name) for name in names):
         return {root.resolve().name: root}
-    patterns = ["/".join(["*"] * depth) + f"/{TRACE_FILE}" for depth in range(1, DEEPEST + 1)]
-    found = sorted(path.parent for pattern in patterns for path in root.glob(pattern))
+    patterns = ["/".join(["*"] * depth) + f"/{name}" for depth in range(1, DEEPEST + 1) for name in names]
+    found = sorted({path.parent for pattern in patterns for path in root.glob(pattern) if _is_trace(path)})
     if not found:
-        raise SuiteError(str(root), f"holds no run: expected folders with a {TRACE_FILE}")
+        what = f"holds no run: expected folders with a {TRACE_FILE}, or a {STREAM_FILE} of Claude Code"
+        raise SuiteError(str(root), what)
     return {path.relative_to(root).as_posix(): path for path in found}
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a file may hold a trace; Claude Code leaves an empty one where it could not start."""
+    return path.is_file() and (path.name == TRACE_FILE or path.stat().st_size > 0)
 
 
 def read(folder: Path) -> Found:

@@ -8,6 +8,7 @@ import msgspec
 
 from trivium.traces.nesting import message_time
 from trivium.traces.opentelemetry import wanted
+from trivium.traces.opentelemetry.contents import wrong_counts
 from trivium.traces.opentelemetry.handoffs import stated_messages
 from trivium.traces.opentelemetry.kinds import Reading, reading
 from trivium.traces.opentelemetry.langgraph import graph_runs
@@ -58,6 +59,11 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
     name_agents(ordered, readings, by_run=wanted.RUN in told)
     repeated = settle_repeats(ordered, readings)
+    problems += [
+        TraceProblem(kind="bad_tokens", span=span.id, what=why)
+        for span, what in zip(ordered, readings, strict=True)
+        if what.kind == "llm" and (why := wrong_counts(span.attributes)) is not None
+    ]
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
         spans_of(ordered, readings, repeated, origin or 0),

@@ -46,6 +46,23 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     return SpanUsage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
 
 
+def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
+    """What is wrong with the token counts of a model request, in words; None where nothing is."""
+    named = (("input", wanted.TOKENS_IN), ("output", wanted.TOKENS_OUT))
+    wrong = [
+        f"{what} tokens are {attributes[key]!r:.40}"
+        for what, key in named
+        if attributes.get(key) is not None and _tokens(attributes[key]) is None
+    ]
+    if wrong:
+        return f"its {' and its '.join(wrong)}, which is no count; they are left out of all sums"
+    if wanted.CONTRADICTS in attributes:
+        usage = usage_of(attributes)
+        taken = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+        return f"its attributes say different numbers of tokens; taken are {taken[0]} in, {taken[1]} out"
+    return None
+
+
 def said(span: RecordedSpan) -> Any:
     """What a model answered: an attribute, or in old conventions an event."""
     found = span.attributes.get(wanted.SAID)

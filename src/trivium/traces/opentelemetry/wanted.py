@@ -59,6 +59,11 @@ OWN_ABOVE: Final = "own span above"
 ABOVE: Final = "trivium.above"
 """Attribute that recording adds: the trace and the id of one of our own spans, below which a span began."""
 
+CONTRADICTS: Final = "contradicts"
+"""Two attributes say different numbers of the same tokens. It is no attribute of any convention."""
+
+_COUNTS: Final = frozenset({TOKENS_IN, TOKENS_OUT})
+
 MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
     "gen_ai.agent.name": AGENT,
@@ -128,4 +133,15 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def meaning(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What of some attributes means something, by its meaning."""
-    return {MEANINGS[key]: value for key, value in attributes.items() if key in MEANINGS}
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if key in MEANINGS:
+            add(found, MEANINGS[key], value)
+    return found
+
+
+def add(found: dict[str, Any], meant: str, value: Any) -> None:
+    """One more attribute by its meaning; of two counts of the same tokens that differ, it is noted."""
+    if meant in _COUNTS and found.get(meant, value) != value:
+        found[CONTRADICTS] = True
+    found[meant] = value

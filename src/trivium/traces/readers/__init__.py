@@ -80,9 +80,12 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
 def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     """What ``trivium.trace`` recorded in a folder, or the folder of an Agents-eval run."""
     from trivium.traces.readers.agents_eval import read_run
+    from trivium.traces.readers.claude_code.reader import STREAM_NAME
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
     if not any(files.values()):
+        if (path / STREAM_NAME).is_file() and not (path / "trace.json").exists():
+            return read_path(path / STREAM_NAME, "claude-code")  # a run of Agents-eval with Claude Code
         exports = _exports(path)
         if exports:
             return read_paths(exports, "otlp")

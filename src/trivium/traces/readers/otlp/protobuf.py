@@ -5,7 +5,7 @@ from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import MEANINGS
+from trivium.traces.opentelemetry.wanted import MEANINGS, add
 from trivium.traces.readers.otlp.values import LATEST
 
 _RESOURCE_SPANS = 0x0A
@@ -140,9 +140,7 @@ def _recorded(span: Any, scope: str) -> RecordedSpan:
         name=span.name,
         start=_moment(span.start_time_unix_nano),
         end=_moment(span.end_time_unix_nano),
-        attributes={
-            MEANINGS[pair.key]: _value(pair.value) for pair in span.attributes if pair.key in MEANINGS
-        },
+        attributes=_meant(span.attributes),
         failed=failed,
         error=span.status.message if failed else "",
         events=[
@@ -150,6 +148,14 @@ def _recorded(span: Any, scope: str) -> RecordedSpan:
         ],
         scope=scope,
     )
+
+
+def _meant(pairs: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        if pair.key in MEANINGS:
+            add(found, MEANINGS[pair.key], _value(pair.value))
+    return found
 
 
 def _moment(nanoseconds: int) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import MEANINGS
+from trivium.traces.opentelemetry.wanted import MEANINGS, add
 from trivium.traces.readers.documents import check_values, parse_documents
 from trivium.traces.readers.otlp.leniently import spans_leniently
 from trivium.traces.readers.otlp.values import LATEST, any_value
@@ -134,7 +134,11 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
         meaning = meant(attribute.key)
         if meaning is not None:
             text = attribute.value.string_value
-            attributes[meaning] = _value(attribute.value) if text is None else text
+            value = _value(attribute.value) if text is None else text
+            if meaning in attributes:
+                add(attributes, meaning, value)
+            else:
+                attributes[meaning] = value
     status = span.status
     end = span.end_time_unix_nano
     return RecordedSpan(
