@@ -177,7 +177,7 @@ def test_the_real_runs_last_as_long_as_was_worked_out_by_hand():
     folder = data("traces/agents-eval")
     source = f"agents-eval:{folder}"
     expected = json.loads((folder / "expected.json").read_text())
-    pairs = list(open_recorded(source, Suite.load(source)))
+    pairs = [pair for pair in open_recorded(source, Suite.load(source)) if pair[0].id.startswith("mas/")]
     assert len(pairs) == 24
     for case, attempt in pairs:
         assert attempt.seconds == pytest.approx(expected[case.id]["true_duration"], abs=1e-6)

@@ -12,6 +12,7 @@ from trivium.traces.opentelemetry.contents import wrong_counts
 from trivium.traces.opentelemetry.handoffs import stated_messages
 from trivium.traces.opentelemetry.kinds import Reading, reading
 from trivium.traces.opentelemetry.langgraph import graph_runs
+from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
 from trivium.traces.opentelemetry.naming import name_agents
 from trivium.traces.opentelemetry.own import OwnTrace, own_messages, own_spans, own_trace
 from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
@@ -56,6 +57,8 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     readings = [reading(span) for span in ordered]
     if wanted.OWN_TRACE in told and (own := own_trace(ordered)) is not None:
         return _own(own, ordered, readings, problems)
+    if any(span.scope in SCOPES for span in ordered):
+        name_workflow_agents(ordered, readings)
     graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
     name_agents(ordered, readings, by_run=wanted.RUN in told)
     repeated = settle_repeats(ordered, readings)

@@ -94,6 +94,8 @@ def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
     attributes = span.attributes
     if kind == "agent":
         name = named(attributes.get(wanted.AGENT)) or named(attributes.get(wanted.NODE))
+        if name is None and span.scope.endswith(".smolagents"):
+            name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
         return Reading("agent", name or "")
     if kind == "tool":
         name = named(attributes.get(wanted.TOOL)) or span.name
