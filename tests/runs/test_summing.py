@@ -112,6 +112,29 @@ def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it
     assert second == "without semantic"
 
 
+def test_one_cause_of_several_metrics_is_told_once_and_by_its_first_line(store):
+    def agent(question):
+        return {"output": "x", "trace": {"spans": "none\nof them\nis a list"}}
+
+    suite = tv.Suite(name="s", cases=[tv.Case(id="a", input="?")])
+    metrics = ["tool_success", "task_balance", "complexity"]
+    warnings = tv.evaluate(suite, agent=agent, metrics=metrics, store=store).summary().warnings
+    (told,) = (each for each in warnings if "the trace of the attempt cannot be read" in each)
+    assert all(name in told for name in metrics)
+    assert "\n" not in told
+
+
+def test_an_incomplete_trace_is_warned_of(store):
+    problem = {"kind": "incomplete", "span": None, "what": "half of it was elsewhere"}
+
+    def agent(question):
+        return {"output": "x", "trace": {"spans": [], "problems": [problem]}}
+
+    suite = tv.Suite(name="s", cases=[tv.Case(id=name, input="?") for name in "ab"])
+    run = tv.evaluate(suite, agent=agent, metrics=["task_balance", "path_agreement"], store=store)
+    assert "the trace is incomplete: half of it was elsewhere (2 attempts)" in run.summary().warnings
+
+
 def test_skipped_scores_leave_the_mean_and_show_in_coverage_and_bounds(store):
     figure = summary_of(store, [0.4, "skip", 0.8, "skip"]).metrics["told"]
     assert figure.mean == pytest.approx(0.6)

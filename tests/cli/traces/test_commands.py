@@ -6,6 +6,8 @@ import json
 import pytest
 
 from tests.traces.opentelemetry.spans import agent, chat, content, tool
+from tests.traces.opentelemetry.spans import span as one_span
+from tests.traces.readers.otlp.test_encodings import protobuf
 from trivium.cli.main import run_command
 from trivium.traces.readers import read_path
 
@@ -140,3 +142,28 @@ def test_a_line_of_outputs_may_name_a_file_of_spans(capsys, tmp_path):
         assert run_command(["score", "suite.json", "--outputs", "outputs.jsonl", "--json"]) == 0
         metrics = json.loads(capsys.readouterr().out)["metrics"]
         assert (metrics["tool_selection"]["mean"], metrics["tool_success"]["mean"]) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("ending", ["json", "pb"])
+def test_a_folder_of_exports_is_shown_as_their_files_are(tmp_path, capsys, ending):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    for number, half in enumerate((SPANS[:2], SPANS[2:])):
+        made = content(*half) if ending == "json" else protobuf(*half).SerializeToString()
+        (folder / f"{number}.{ending}").write_bytes(made)
+    (folder / "README.md").write_text("where these are from")
+    _, whole, _ = outcome(capsys, "show", "spans.json")
+    assert outcome(capsys, "show", str(folder)) == (0, whole, "")
+
+
+def test_a_hand_off_that_is_recorded_as_a_tool_is_no_call(tmp_path, capsys):
+    attributes = {"openinference.span.kind": "TOOL", "tool.name": "handoff to editor"}
+    (tmp_path / "handed.json").write_bytes(
+        content(*SPANS, one_span("h", attributes, parent="boss", at=(6, 7)))
+    )
+    _, text, _ = outcome(capsys, "show", "handed.json")
+    calls, _, rest = text.partition("hand-off recorded as a tool")
+    assert "handoff to editor" not in calls
+    assert "handoff to editor" in rest
+    _, text, _ = outcome(capsys, "show", "handed.json", "--json")
+    assert json.loads(text)["tools"]["handoff to editor"] == 1

@@ -72,9 +72,20 @@ def test_the_terminal_adds_traces_up_and_names_the_slowest():
     quick = normalise([tool("t", "search", start=0.0, end=1.0)])
     untimed = normalise([tool("t", "search")])
     text = " ".join(printed([quick, msgspec.structs.replace(BUSY, trace_id="long"), untimed]).split())
-    assert "wall time 13.0 s of 2 traces (1 without times)" in text
+    assert "wall time 13.0 s of 2 traces (1 without times), added up" in text
+    assert "from the first start" not in text  # their clocks may have nothing to do with each other
     assert "critical path of the slowest trace, long: 12.0 s" in text
     assert printed([untimed]).strip() == ""
+
+
+def test_traces_at_once_last_from_the_first_start_to_the_last_end():
+    moments = [(1.7e9, 1.7e9 + 3.0), (1.7e9 + 1.0, 1.7e9 + 3.5)]
+    traces = [normalise([tool("t", "search", start=start, end=end)]) for start, end in moments]
+    told = "wall time 5.5 s of 2 traces, added up; 3.5 s from the first start to the last end"
+    assert told in " ".join(printed(traces).split())
+    started = [{"started": f"2026-01-02T10:00:0{second}Z"} for second in (0, 2)]
+    counted = [normalise([tool("t", "x", start=0.0, end=3.0)], metadata=each) for each in started]
+    assert "added up; 5.0 s from the first start" in " ".join(printed(counted).split())
 
 
 def test_long_lists_are_cut_and_counted():
