@@ -245,14 +245,12 @@ def test_papers_without_reviews_are_not_missing(folder, tmp_path):
 def test_broken_papers_are_left_out_on_wish_and_named(folder, tmp_path):
     write(folder / "dev/reviews/7.json", "{")
     write(folder / "train/parsed_pdfs/9.pdf.json", {"metadata": []})
-    with pytest.raises(
-        SuiteError, match=r"to go on without broken papers: peerread:.*conf_2020\?skip_broken"
-    ):
+    with pytest.raises(SuiteError, match=r'go on without broken papers: "peerread:.*conf_2020\?skip_broken"'):
         Suite.load(f"peerread:{folder}")
     suite = Suite.load(f"peerread:{folder}?skip_broken")
     assert (suite.name, [case.id for case in suite]) == ("conf_2020", ["dev/9", "x", "10"])
     (note,) = suite.notes
-    assert note.startswith("2 papers were left out, their files being broken: ")
+    assert note.startswith("2 papers with broken files were left out: ")
     assert "7.json: line 1, column 2: broken JSON" in note
     assert '9.pdf.json: has no mapping "metadata"' in note
     source = f"peerread:{folder}?skip_broken"

@@ -202,7 +202,7 @@ def _folder_of(path: Path) -> tuple[Path, bool]:
 
 def _raise_broken(problems: list[Problem], folder: Path) -> None:
     if problems:
-        remedy = Problem("", f"to go on without broken papers: peerread:{folder}?skip_broken")
+        remedy = Problem("", f'to go on without broken papers: "peerread:{folder}?skip_broken"')
         shown = problems[:MOST_PROBLEMS]
         raise SuiteError(str(folder), [*shown, remedy], left_out=len(problems) - len(shown))
 
@@ -222,8 +222,8 @@ def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator
     if broken:
         named = "; ".join(str(problem) for problem in broken[:PAPERS_NAMED])
         more = f"; and {len(broken) - PAPERS_NAMED:,} more" if len(broken) > PAPERS_NAMED else ""
-        papers = "paper was" if len(broken) == 1 else "papers were"
-        yield f"{len(broken):,} {papers} left out, their files being broken: {named}{more}"
+        papers = "paper with a broken file was" if len(broken) == 1 else "papers with broken files were"
+        yield f"{len(broken):,} {papers} left out: {named}{more}"
 
 
 def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
