@@ -2,11 +2,13 @@
 
 import re
 
+import msgspec
 import pytest
 
 from tests.reports import samples
 from trivium.metrics.judge.spending.ledger import Spending
 from trivium.reports.as_text import as_text
+from trivium.reports.pairs import phrases
 from trivium.reports.pairs.markdown import render_markdown
 from trivium.reports.pairs.table import PairTable
 from trivium.runs.judging.spent import spent_in
@@ -97,3 +99,13 @@ def test_hostile_texts_are_shown_and_never_obeyed(attack):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     marked = re.sub(r"`[^`]*`", "", render_markdown(comparison(attack)))
     assert set(re.findall(r"<(\w+)", marked)) <= {"sub", "code", "details", "summary", "br"}
+
+
+def test_the_groups_of_most_figures_are_told_and_those_that_differ():
+    found = comparison()
+    few = msgspec.structs.replace(found.figures["clear"], groups=7)
+    many = msgspec.structs.replace(few, groups=50)
+    none = msgspec.structs.replace(few, groups=0)
+    figures = {"clarity": few, "technical_accuracy": none, "overall": many}
+    text = phrases.note(msgspec.structs.replace(found, figures=figures))
+    assert "by 50 groups (clarity: 7); p:" in text

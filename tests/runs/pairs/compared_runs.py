@@ -22,6 +22,7 @@ def stored_run(
     *,
     suite: str = "digest",
     groups: Mapping[str, str] | None = None,
+    source: str | None = "A source.",
     **settings: Any,
 ) -> tv.Run:
     """A run of one case an entry, an attempt each output; None is an attempt that failed."""
@@ -35,7 +36,7 @@ def stored_run(
         due=sum(map(len, outputs.values())),
     )
     cases = [
-        Case(id=case, input=f"Question {case}?", source="A source.", group=(groups or {}).get(case))
+        Case(id=case, input=f"Question {case}?", source=source, group=(groups or {}).get(case))
         for case in outputs
     ]
     store.keep_cases(suite, cases)

@@ -7,6 +7,7 @@ from tests.judge_server import ANSWER, MALFORMED, REFUSAL, RESET, JudgeServer, a
 from tests.metrics.judge.asked import served
 from tests.runs.pairs.compared_runs import CLAUDE, GPT, MINI, by_length, saying, shown, stored_run
 from trivium.errors import ComparisonError, SuiteError
+from trivium.reports.pairs import phrases
 from trivium.store.store import Store
 
 JUDGE = {"models": [GPT], "rubric": ["review"]}
@@ -229,3 +230,15 @@ def test_a_comparison_has_a_budget_of_its_own(store, monkeypatch):
     assert "the budget of 30,000 tokens is used up" in found.notes[0]
     again = tv.judge_pairs(tv.Run.load("b", store=store), tv.Run.load("h", store=store), judge=judge)
     assert again.spent.from_cache == spent.answered
+
+
+def test_what_a_case_gives_no_ground_to_judge_is_not_judged_by_equal_or_failed_outputs(store, monkeypatch):
+    """Five pairs need no judge; without a source nobody could look at the technical accuracy of any."""
+    base = one(a="x", b="same", c="same", d=None, e="fine", f="yy")
+    head = one(a="yy", b="same", c="same", d="fine", e=None, f="x")
+    found = compared(store, monkeypatch, JudgeServer(answer=saying(by_length)), base, head, source=None)
+    accuracy, overall = found.figures["technical_accuracy"], found.figures["overall"]
+    assert (accuracy.win_rate, accuracy.ci95, accuracy.unjudged, accuracy.groups) == (None, None, 6, 0)
+    assert (overall.wins, overall.losses, overall.ties, overall.groups) == (2, 2, 2, 6)
+    line = " ".join(phrases.note(found).split())
+    assert "intervals by 6 groups; p:" in line

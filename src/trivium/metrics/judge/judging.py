@@ -95,7 +95,7 @@ class Judge:
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
-            if dimension.needs and not any(texts.texts.get(name) for name in dimension.needs):
+            if not dimension.applies_to(texts.texts):
                 why = f"there is no {' or '.join(dimension.needs)} to judge it by"
                 found[dimension.name] = Judgement(status="skipped", reason=why)
             else:

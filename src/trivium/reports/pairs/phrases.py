@@ -1,5 +1,7 @@
 """How a comparison by pairs is put into words, the same in every report."""
 
+from collections.abc import Mapping
+
 from trivium.reports import wording
 from trivium.reports.spent import spent_sentence
 from trivium.reports.untrusted import one_line
@@ -49,15 +51,23 @@ def left_out(found: PairComparison) -> str:
 
 def note(found: PairComparison) -> str:
     """What the figures mean."""
-    fewest = min((figure.groups for figure in found.figures.values()), default=0)
+    groups = {name: figure.groups for name, figure in found.figures.items() if figure.groups}
+    fewest = min(groups.values(), default=0)
     level = f"{wording.share(found.level)} intervals"
     if fewest < FEW_GROUPS:
         level = f"Nominal {wording.share(found.level)} intervals"
     return (
         f"win rate: (wins + ties / 2) / pairs, of head. Orders that contradict each other make a tie. "
-        f"{level} by {wording.counted(fewest, 'group')}; p: sign test over groups. "
+        f"{level} by {_groups(groups, main_dimension(found))}; p: sign test over groups. "
         f"Bias: the share of pairs in which one place won in both orders (the first/the second)."
     )
+
+
+def _groups(groups: Mapping[str, int], main: str) -> str:
+    """The number of groups that most figures rest on, and those that rest on another."""
+    usual = groups.get(main, max(groups.values(), default=0))
+    others = [f"{one_line(name)}: {count:,}" for name, count in groups.items() if count != usual]
+    return wording.counted(usual, "group") + (f" ({', '.join(others)})" if others else "")
 
 
 def contradictions(found: PairComparison) -> list[JudgedPair]:

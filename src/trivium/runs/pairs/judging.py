@@ -18,6 +18,7 @@ from trivium.metrics.judge.judging import Judge, Judgements
 from trivium.metrics.judge.models.bench import Bench
 from trivium.metrics.judge.pairs.pair import Pair
 from trivium.metrics.judge.pairs.rubric import comparing
+from trivium.metrics.judge.prompts.shown import shown
 from trivium.metrics.judge.spending.ledger import RememberedBooks
 from trivium.metrics.judge.spending.prices import price_problems
 from trivium.metrics.judge.spending.purse import run_purse
@@ -115,8 +116,8 @@ def _judge_all(seat: Judge, meeting: "_Meeting") -> list[JudgedPair]:
     pairs: list[JudgedPair] = []
     met = iter(meeting)
     while batch := list(islice(met, AT_ONCE)):
-        shown = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
-        found = iter(seat.judge(shown))
+        asked = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
+        found = iter(seat.judge(asked))
         for one in batch:
             how = _outcome(one)
             if how is not None:
@@ -186,13 +187,20 @@ def _both_orders(met: Met) -> tuple[Pair, Pair]:
     return Pair(case, base, second=head), Pair(case, head, second=base)
 
 
+_NOT_JUDGED = DimensionVerdict(verdict=None, consistent=None)
+
+
 def _unasked(met: Met, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
     group, case, base, head = met
     verdict: Verdict = "tie"
     if base.failed != head.failed:
         verdict = "win" if base.failed else "loss"
     same = DimensionVerdict(verdict=verdict, consistent=True)
-    verdicts = {dimension.name: same for dimension in dimensions}
+    # A dimension that needs what the case does not have is not judged, whatever the outputs are.
+    there = shown(Pair(case, base, second=head), excerpt_chars=1).texts
+    verdicts = {
+        dimension.name: same if dimension.applies_to(there) else _NOT_JUDGED for dimension in dimensions
+    }
     return JudgedPair(case=case.id, repeat=head.repeat, group=group, how=how, verdicts=verdicts)
 
 

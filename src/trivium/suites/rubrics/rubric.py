@@ -1,5 +1,6 @@
 """Rubric: the dimensions that a judge scores, and their scales (spec: metrics, T2.1)."""
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -110,6 +111,10 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sees: Annotated[Names, Meta(min_length=1)] = ("input", "output")
     needs: Names = ()
     weight: Weight = 1.0
+
+    def applies_to(self, texts: Mapping[str, str]) -> bool:
+        """Whether there is something of what it needs, among texts by the names of what dimensions see."""
+        return not self.needs or any(texts.get(name) for name in self.needs)
 
     @property
     def level_values(self) -> dict[str, float]:
