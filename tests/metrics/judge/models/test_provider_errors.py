@@ -98,12 +98,12 @@ def waited(told, *, refusals, time_limit=86_400, prompts=1):
     refused = {}
 
     class Busy(Provider):
-        async def send(self, each, left=lambda: None):
+        async def send(self, each, left=lambda: None, heard=lambda _: None):
             text = each.turns[0]
             if refused.setdefault(text, 0) < refusals and int(text) < prompts:
                 refused[text] += 1
                 raise Trouble("m: HTTP 429: come back later", kind="limited", retry_after=told)
-            return await super().send(each, left)
+            return await super().send(each, left, heard)
 
     async def ask():
         purse = run_purse(JudgeSettings())

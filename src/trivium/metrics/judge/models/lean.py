@@ -13,7 +13,7 @@ from trivium.metrics.judge.models.opening import open_model
 from trivium.metrics.judge.models.provider_errors import error_within
 from trivium.metrics.judge.models.shape import Shape, Shaping, Tap, address_of
 from trivium.metrics.judge.models.trouble import Trouble
-from trivium.metrics.judge.models.usual import Left, UsualClient, unheard
+from trivium.metrics.judge.models.usual import Heard, Left, UsualClient, passed_over, unheard
 from trivium.metrics.judge.models.wire import chat_reply, message_reply
 from trivium.suites.settings import ServerSettings
 
@@ -126,11 +126,11 @@ class LeanClient:
         self._screened: dict[str, bool] = {}
         self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
 
-    async def send(self, call: Call, left: Left = unheard) -> Reply:
+    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
         """See :meth:`~trivium.metrics.judge.models.usual.Client.send`."""
         if self._screens and any(self._changes(text) for text in (call.instructions, call.case, *call.turns)):
             self._usual = self._usual or self._open_usual()
-            return await self._usual.send(call, left)
+            return await self._usual.send(call, left, heard)
         shape = await self._shaping.shape(call)
         try:
             body = shape.body(call)
@@ -138,6 +138,7 @@ class LeanClient:
             why = f"{call.model}: what it would be sent is no text: {error.reason}"
             raise Trouble(why, kind="final") from None
         status, headers, answer = await self._exchange(call, shape, body, left)
+        heard(headers)
         if status == 200:
             kind = headers.get("content-type", "json")
             if "json" not in kind.lower():

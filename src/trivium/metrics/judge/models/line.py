@@ -223,11 +223,12 @@ class Line:
             hold = await self._purse.hold(call, about=flight.about)
             flight.requests += 1
             reply, billed, went = None, True, True
+            headers: dict[str, str] = {}
             try:
                 if flight.began is None:
                     flight.began = loop.time()
                 async with asyncio.timeout_at(flight.began + self._timeout):
-                    reply = await self.client.send(call, lambda: self._left(sent))
+                    reply = await self.client.send(call, lambda: self._left(sent), headers.update)
                 ended = "answered"
             except TimeoutError:
                 ended = "late"
@@ -242,6 +243,9 @@ class Line:
                 raise
             finally:
                 cost = self._purse.pay(hold, reply, billed=billed, sent=went)
+                if headers:
+                    tokens = 0 if reply is None else reply.input_tokens + reply.output_tokens
+                    self.limiter.heard(headers, sent, loop.time(), tokens=tokens)
         finally:
             self._over(sent, ended, refused)
         reply = msgspec.structs.replace(reply, cost_usd=cost)

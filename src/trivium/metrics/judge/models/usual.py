@@ -24,19 +24,27 @@ REQUEST_TIMEOUT = 24 * 3600.0
 Left = Callable[[], None]
 
 
+Heard = Callable[[Mapping[str, str]], None]
+
+
 def unheard() -> None:
     """Nobody wants to know when a request goes out."""
+
+
+def passed_over(_headers: Mapping[str, str]) -> None:
+    """Nobody wants to know the headers of an answer."""
 
 
 class Client(Protocol):
     """Sends one request and says what came of it."""
 
-    async def send(self, call: Call, left: Left = unheard) -> Reply:
+    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
         """The reply.
 
         Args:
             call: What is asked.
             left: Called when the request goes out, as far as can be told.
+            heard: Called with the headers of the answer, names in small letters, where they can be had.
 
         Raises:
             Trouble: If none came.
@@ -60,7 +68,7 @@ class UsualClient:
         self._stack = AsyncExitStack()
         self._entered = False
 
-    async def send(self, call: Call, left: Left = unheard) -> Reply:
+    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
         """See :meth:`Client.send`."""
         if not self._entered:
             await self._stack.enter_async_context(self._model)  # which counts: once more does no harm

@@ -51,8 +51,8 @@ class Weather(NamedTuple):
     """From when to when nothing is answered."""
     outage_kind: str = "failing"
     """What is heard then: ``failing``, ``limited`` or ``lost``."""
-    headers: bool = False
-    """Whether answers tell what is left."""
+    headers: float | None = None
+    """Whether answers tell what is left: 1 for the truth, another number for so many times as much."""
     change_at: int = 0
     then: "Weather | None" = None
 
@@ -82,7 +82,7 @@ class Provider:
         self.in_flight = self.peak = self.working = self.asked = 0
         self.sent: list[float] = []
 
-    async def send(self, asked, left=lambda: None):
+    async def send(self, asked, left=lambda: None, heard=lambda _: None):
         loop, weather = asyncio.get_running_loop(), self.weather
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -97,6 +97,7 @@ class Provider:
             now = loop.time()
             self.sent.append(now)
             took, trouble = self.take(now, asked.turns[0])
+            headers = self.headers(now)
             if len(self.sent) <= 20:
                 took += weather.cold * 2 * self.random.random()
             self.working += trouble is None
@@ -106,6 +107,7 @@ class Provider:
                 self.working -= trouble is None
             if weather.trip:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
+            heard(headers)
             if trouble is not None:
                 raise trouble
             return reply(10, 10)
@@ -141,6 +143,29 @@ class Provider:
             heapq.heappush(self.free, max(free, now) + took)
             took += max(free, now) - now
         return took, None
+
+    def headers(self, now: float) -> dict[str, str]:
+        """What is left of the limit and when all is there again, as OpenAI writes it."""
+        weather = self.weather
+        if weather.headers is None or weather.rate is None:
+            return {}
+        limit = weather.burst if weather.window is None else weather.rate * weather.window
+        if weather.window is None:
+            left, reset = int(self.tokens), (limit - self.tokens) / weather.rate
+        else:
+            begun = (now + self.phase * weather.window) % weather.window if weather.fixed else 0.0
+            left = int(limit) - len(self.passed)
+            reset = (
+                weather.window - begun
+                if weather.fixed or not self.passed
+                else self.passed[-1] + weather.window - now
+            )
+        told = max(0, int(left * weather.headers))
+        return {
+            "x-ratelimit-limit-requests": f"{int(limit)}",
+            "x-ratelimit-remaining-requests": f"{told}",
+            "x-ratelimit-reset-requests": f"{1000 * max(reset, 0):.0f}ms",
+        }
 
     def wait(self, weather: Weather, now: float) -> float:
         assert weather.rate is not None
