@@ -21,6 +21,11 @@ TABLES = ("jsonl", "csv", "parquet")
 )
 @options.certificate
 @options.option(
+    "--confidence",
+    metavar="NAME",
+    help="Which confidence judgements and items carry (verbalized, token_msp, …).",
+)
+@options.option(
     "--format",
     "format_",
     type=options.Words([*TABLES, *exporting.TRACE_FORMATS]),
@@ -47,6 +52,7 @@ def export(
     what: str,
     labels: Path | None,
     certificate: tuple[str, ...],
+    confidence: str | None,
     format_: str,
     graph: str,
     to: str | None,
@@ -57,7 +63,7 @@ def export(
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
     if to is None and format_ in TABLES:
-        _write_table(run, what, labels, certificate, format_, output, stable=stable, store=store)
+        _write_table(run, what, labels, certificate, confidence, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
     from trivium.store.export.told import told_of_run
@@ -83,6 +89,7 @@ def _write_table(
     what: str,
     labels: Path | None,
     certificates: tuple[str, ...],
+    confidence: str | None,
     format_: str,
     output: str | None,
     *,
@@ -94,7 +101,7 @@ def _write_table(
     from trivium.store.export.writing import WRITERS
     from trivium.store.store import Store
 
-    make, columns = kind(what, labels, certificates)
+    make, columns = kind(what, labels, certificates, confidence)
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, read_only=True) as opened:

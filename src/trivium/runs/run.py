@@ -123,7 +123,7 @@ class Run(Drawn):
         """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
 
         Args:
-            what: ``scores``, ``attempts``, ``summary``, ``judgements``, ``items`` or ``labels``.
+            what: ``scores``, ``attempts``, ``summary``, ``judgements``, ``items``, ``labels`` or ``review``.
             labels: A file of people's labels, for ``items`` and ``labels``.
 
         Raises:

@@ -187,6 +187,23 @@ def test_the_exported_confidence_is_that_of_the_certificate_where_none_is_stated
     assert [json.loads(line)["confidence"] for line in items.splitlines()] == words
 
 
+def test_the_exported_confidence_may_be_named(capsys, judged):
+    _, rows, _ = judged
+    for what, more in (("judgements", ()), ("items", ("--labels", "labels.jsonl"))):
+        text = told(capsys, "export", "--what", what, "--confidence", "verbalized", *more)
+        words = [(row["signals"]["verbalized_confidence"] - 1) / 4 for row in rows]
+        assert [json.loads(line)["confidence"] for line in text.splitlines()] == words
+        lacking = told(capsys, "export", "--what", what, "--confidence", "token_msp", *more)
+        assert {json.loads(line)["confidence"] for line in lacking.splitlines()} == {None}
+    for arguments, why in (
+        (("--what", "judgements", "--confidence", "verbalised"), 'Did you mean "verbalized"'),
+        (("--what", "judgements", "--confidence", "calibrated"), "needs a calibrator"),
+        (("--confidence", "verbalized"), "goes with --what judgements and items alone"),
+    ):
+        assert run_command(["export", *arguments]) == 2
+        assert why in capsys.readouterr().err
+
+
 def test_a_suite_names_it_and_gates_ask_for_a_share(capsys, judged):
     run, _, _ = judged
     Path("suite.yaml").write_text(

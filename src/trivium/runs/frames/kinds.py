@@ -27,7 +27,7 @@ _OWN: dict[str, tuple[Make, tuple[str, ...]]] = {
 
 
 def kind(
-    what: str, labels: Path | None, certificates: Sequence[str | Path] = ()
+    what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
 ) -> tuple[Make, tuple[str, ...]]:
     """Who makes the rows, and their columns.
 
@@ -35,6 +35,7 @@ def kind(
         what: One of ``What``.
         labels: People's labels, for items and labels.
         certificates: For review, in place of those that the run applied.
+        confidence: For judgements and items, in place of what they state.
 
     Raises:
         InputError: If there is no such kind, or labels are needed and none are given.
@@ -43,4 +44,6 @@ def kind(
         raise InputError(
             "", f'a run has no "{what}": {", ".join(get_args(What))}.{suggest(what, get_args(What))}'
         )
-    return _OWN[what] if what in _OWN else rows_and_columns(what, labels, certificates)
+    if confidence is not None and what in _OWN:
+        raise InputError("--confidence", "goes with --what judgements and items alone")
+    return _OWN[what] if what in _OWN else rows_and_columns(what, labels, certificates, confidence)

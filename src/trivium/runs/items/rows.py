@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import InputError
+from trivium.errors import InputError, TrustError
 from trivium.runs.items.importing import judgement_rows
 from trivium.runs.items.item import Item, Judgement, Label
 from trivium.runs.items.joining import judged, labelled_items
@@ -27,7 +27,7 @@ REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why",
 
 
 def rows_and_columns(
-    what: str, labels: Path | None, certificates: Sequence[str | Path] = ()
+    what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
 ) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
     """Who makes the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
 
@@ -35,10 +35,16 @@ def rows_and_columns(
         what: Which.
         labels: People's labels, for items and labels.
         certificates: For review, in place of those that the run applied.
+        confidence: For judgements and items, in place of what they state.
 
     Raises:
-        InputError: If labels are needed and none are given.
+        InputError: If labels are needed and none are given, or no confidence is called like that.
     """
+    if confidence is not None:
+        if what not in {"judgements", "items"}:
+            raise InputError("--confidence", "goes with --what judgements and items alone")
+        make, columns = rows_and_columns(what, labels)
+        return partial(_with_confidence, make, _computing(confidence)), columns
     if what == "review":
         read = loaded(map(str, certificates))
         return partial(_review, certificates=read), REVIEW_COLUMNS
@@ -71,6 +77,35 @@ def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_option
     for judgement in judgement_rows(store, run):
         row = msgspec.structs.asdict(judgement)
         yield {name: value for name, value in row.items() if name not in left_out}
+
+
+def _with_confidence(
+    make: Callable[..., Iterator[Row]],
+    computed: Callable[[Row], float | None],
+    store: Store,
+    run: RunRecord,
+    **options: Any,
+) -> Iterator[Row]:
+    return (row | {"confidence": computed(row)} for row in make(store, run, **options))
+
+
+def _computing(name: str) -> Callable[[Row], float | None]:
+    """What computes a confidence of a row; it gives None where the row lacks the signals for it.
+
+    Raises:
+        TrustError: If no confidence is called like that, or it takes a calibrator.
+    """
+    from trivium.trust.confidence.variants import confidence
+
+    confidence(name, [])
+
+    def computed(row: Row) -> float | None:
+        try:
+            return float(confidence(name, [row["signals"] or {}]).values[0])
+        except TrustError:
+            return None
+
+    return computed
 
 
 def _review(
