@@ -2,12 +2,15 @@
 
     python benchmarks/coverage.py [data sets a row, default 1000 [start of a figure's name …]]
 
-Groups are drawn with 1 to 8 values each, "uneven" ones with 1 to 60 (log-normal). Rates are beta-binomial
-with the intra-group correlation given; means are of scores in [0, 1] (a beta distribution by the same rule,
-in twentieths, so with ties); composites are half a rate, half a score; deltas are paired. The truth is known
-for all but AURC and the like, where it is that of a very large sample. The Monte Carlo error is printed
-(with 1,000 groups a fourth of the data sets are drawn, and it doubles); an interval keeps its promise where
-the column says 95. "width" is how wide ours are, beside mean ± 1.96 errors.
+Groups are drawn with 1 to 8 values each, "uneven" ones with 1 to 60 (log-normal, 12 on average). Rates are
+beta-binomial with the intra-group correlation given; means are of scores in [0, 1] (a beta distribution by
+the same rule, in twentieths, so with ties); composites are half a rate, half a score. Deltas are paired
+differences of outcomes: "lost 1 in 20" means that one case of twenty is lost and none won, "1 in 10 either
+way" that one of ten is lost and one won, both in bunches by the same correlation; "1 in 2 drawn anew" that
+half of the outcomes are drawn once more, with a rate 0.05 higher. The truth is known for all but AURC and the
+like, where it is that of a very large sample. The Monte Carlo error is printed (with 1,000 groups a fourth of
+the data sets are drawn, and it doubles); an interval keeps its promise where the column says 95. "width" is
+how wide ours are, beside mean ± 1.96 errors.
 
 Beside ours stand the plain ways (mean ± 1.96 cluster-robust errors, the percentile bootstrap over groups,
 Jeffreys) and, where they are installed, what statsmodels and Inspect AI give: a regression on a constant
@@ -26,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from trivium.trust.intervals import jeffreys, mean_interval, rate_interval
+from trivium.trust.intervals import difference_interval, jeffreys, mean_interval, rate_interval
 from trivium.trust.selective.items import Items
 from trivium.trust.selective.resampled import Plan, bootstrap_figures, figures
 
@@ -38,12 +41,14 @@ Way = Callable[[Floats, Ints, str], Ends | None]
 GROUPS = (5, 10, 20, 50, 200, 1_000)
 MANY = 1_000
 CORRELATIONS = (0.0, 0.1, 0.5)
-RATES = (0.02, 0.1, 0.5, 0.98)
+RATES = (0.02, 0.5, 0.9, 0.98)
 MEANS = (0.7, 0.9, 0.97)
 LARGEST_GROUP = 8
 LARGEST_UNEVEN = 60
 AURC_GROUPS = (5, 10, 20, 50, 200)
 RESAMPLES = 1_000
+LARGE = 60_000
+"""Groups of the sample that stands for the truth of AURC and the like."""
 Z = float(ndtri(0.975))
 
 
@@ -94,8 +99,10 @@ def ours(values: Floats, codes: Ints, kind: str) -> Ends:
     """As summaries and comparisons have it."""
     if kind == "rate":
         found = rate_interval(values, codes)
+    elif kind == "delta":
+        found = difference_interval(values, codes)
     else:
-        found = mean_interval(values, codes, low=-1.0 if kind == "delta" else 0.0)
+        found = mean_interval(values, codes)
     return found.low, found.high
 
 
@@ -199,10 +206,28 @@ def of_delta(rate: float, share_changed: float) -> Draw:
     return draw
 
 
+def of_changes(lost: float, won: float) -> Draw:
+    """Differences of outcomes of which a share is lost and a share won, in bunches (Dirichlet)."""
+
+    def draw(rng: np.random.Generator, codes: Ints, correlation: float) -> tuple[Floats, float, str]:
+        shares, count = np.array([lost, won, 1 - lost - won]), int(codes.max()) + 1
+        if correlation:
+            weights = rng.gamma(np.maximum(shares, 1e-12) * (1 - correlation) / correlation, size=(count, 3))
+            of_group = weights / weights.sum(axis=1, keepdims=True)
+        else:
+            of_group = np.tile(shares, (count, 1))
+        place = rng.uniform(size=codes.size)
+        losses, wins = of_group[codes, 0], of_group[codes, 0] + of_group[codes, 1]
+        values = np.where(place < losses, -1.0, np.where(place < wins, 1.0, 0.0))
+        return values, won - lost, "delta"
+
+    return draw
+
+
 def sizes(rng: np.random.Generator, groups: int, *, uneven: bool) -> Ints:
     if not uneven:
         return rng.integers(1, LARGEST_GROUP + 1, size=groups)
-    return np.minimum(np.ceil(rng.lognormal(0.8, 1.0, size=groups)), LARGEST_UNEVEN).astype(np.int64)
+    return np.minimum(np.ceil(rng.lognormal(2.0, 1.0, size=groups)), LARGEST_UNEVEN).astype(np.int64)
 
 
 def coverage(
@@ -224,21 +249,27 @@ def coverage(
     return {name: 100 * hit / rounds for name, hit in hits.items()}, float(widths[0] / widths[1])
 
 
-def aurc_items(rng: np.random.Generator, groups: int) -> Items:
-    """Verdicts of a judge that is wrong more often in some groups, and only somewhat knows it."""
-    codes = np.repeat(np.arange(groups), 8)
-    hardness = rng.normal(size=groups)[codes] + rng.normal(size=codes.size)
+def aurc_items(rng: np.random.Generator, groups: int, correlation: float, *, uneven: bool) -> Items:
+    """Verdicts of a judge that is wrong more often in some groups, and only somewhat knows it.
+
+    The correlation is that of how hard items of one group are.
+    """
+    codes = np.repeat(np.arange(groups), sizes(rng, groups, uneven=uneven))
+    own, shared = np.sqrt(2 * (1 - correlation)), np.sqrt(2 * correlation)
+    hardness = shared * rng.normal(size=groups)[codes] + own * rng.normal(size=codes.size)
     wrong = (hardness + rng.normal(size=codes.size) > 1).astype(np.float64)
     sure = np.round(-hardness + 1.5 * rng.normal(size=codes.size), 1)
     return Items.of([str(code) for code in codes], wrong, sure, predicted=rng.uniform(size=codes.size) < 0.8)
 
 
-def aurc_coverage(groups: int, rounds: int, truths: dict[str, float]) -> dict[str, float]:
+def aurc_coverage(
+    groups: int, rounds: int, truths: dict[str, float], correlation: float, *, uneven: bool
+) -> dict[str, float]:
     rng = np.random.default_rng(groups)
     methods = ("expanded percentile", "percentile", "bca")
     hits = dict.fromkeys([f"{name} {method}" for name in truths for method in methods], 0)
     for _ in range(rounds):
-        items = aurc_items(rng, groups)
+        items = aurc_items(rng, groups, correlation, uneven=uneven)
         for method in methods:
             plan = Plan(resamples=RESAMPLES, seed=int(rng.integers(2**31)), method=method)
             for name, estimate in bootstrap_figures(items, list(truths), plan).items():
@@ -259,12 +290,17 @@ def table(title: str, draw: Draw, rounds: int) -> None:
 
 FIGURES: dict[str, Draw] = {
     **{f"rate {rate}": of_rate(rate) for rate in RATES},
-    "rate 0.1, uneven": of_rate(0.1),
+    **{f"rate {rate}, uneven": of_rate(rate) for rate in RATES},
     **{f"mean {mean}": of_mean(mean) for mean in MEANS},
     "mean 0.7, uneven": of_mean(0.7),
+    "mean 0.9, uneven": of_mean(0.9),
     "composite 0.75": of_composite,
+    "delta, lost 1 in 20": of_changes(0.05, 0.0),
+    "delta, lost 1 in 20, uneven": of_changes(0.05, 0.0),
+    "delta, lost 1 in 5": of_changes(0.2, 0.0),
+    "delta, lost 1 in 5, uneven": of_changes(0.2, 0.0),
+    "delta, 1 in 10 either way": of_changes(0.1, 0.1),
     "delta, 1 in 2 drawn anew": of_delta(0.7, 0.5),
-    "delta, 1 in 20 drawn anew": of_delta(0.7, 0.05),
     "delta, 1 in 2 anew, uneven": of_delta(0.7, 0.5),
 }
 
@@ -293,19 +329,21 @@ def main() -> None:
 
 def areas(rounds: int) -> None:
     """The table of AURC and the like."""
-    fewer = max(50, rounds // 4)
+    fewer = max(1, rounds // 4)
     names = ("aurc", "augrc", "mae_at_0.5")
-    truths = {
-        name: float(value or 0)
-        for name, value in figures(aurc_items(np.random.default_rng(0), 200_000), names).items()
-    }
-    print(f"\n{fewer:,} data sets a row, {noise(fewer)}; groups of 8, tied confidence, 1 in 5 abstained")
-    print(f"{'figure':14}{'groups':>8}{'expanded':>12}{'percentile':>12}{'BCa':>12}")
-    for groups in AURC_GROUPS:
-        found = aurc_coverage(groups, fewer, truths)
-        for name in names:
-            cells = "".join(f"{value:12.1f}" for key, value in found.items() if key.startswith(name + " "))
-            print(f"{name:14}{groups:8,}{cells}", flush=True)
+    print(f"\n{fewer:,} data sets a row, {noise(fewer)}; tied confidence, 1 in 5 abstained")
+    print(f"{'figure':14}{'sizes':>8}{'corr':>6}{'groups':>8}{'expanded':>12}{'percentile':>12}{'BCa':>12}")
+    for uneven in (False, True):
+        for correlation in CORRELATIONS:
+            large = aurc_items(np.random.default_rng(0), LARGE, correlation, uneven=uneven)
+            truths = {name: float(value or 0) for name, value in figures(large, names).items()}
+            for groups in AURC_GROUPS:
+                found = aurc_coverage(groups, fewer, truths, correlation, uneven=uneven)
+                for name in names:
+                    mine = [value for key, value in found.items() if key.startswith(name + " ")]
+                    cells = "".join(f"{value:12.1f}" for value in mine)
+                    size = "1 to 60" if uneven else "1 to 8"
+                    print(f"{name:14}{size:>8}{correlation:6.1f}{groups:8,}{cells}", flush=True)
 
 
 if __name__ == "__main__":

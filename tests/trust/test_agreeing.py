@@ -96,6 +96,7 @@ def test_alpha_without_pairs_is_unknown():
 def test_one_step_is_the_scales_own():
     assert values([0.2, 0.6], [0.4, 1.0], step=0.2)["within_one"] == 0.5
     assert values([0.1 + 0.2], [0.3])["exact"] == 1.0
+    assert values([0.8, 0.3], [0.7, 0.1], step=0.1)["within_one"] == 0.5  # 0.8 - 0.7 is a little over 0.1
 
 
 def test_intervals_go_by_groups():

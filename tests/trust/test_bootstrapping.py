@@ -138,3 +138,33 @@ def test_bca_leaves_out_whole_groups_whatever_the_statistic_is_given():
             VALUES.mean(), found.replicates, groups=25, n=CODES.size, method="bca", left_out=left_out
         ).interval
         assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "bc"}, "method must be one of .*bca.*; found 'bc'; did you mean 'bca'"),
+        ({"rng": "mt"}, "rng must be one of pcg64, legacy; found 'mt'"),
+        ({"resamples": -1}, "found -1"),
+        ({"seed": -1}, "found 10000 and -1"),
+        ({"level": 2}, "level must lie between 0 and 1; found 2"),
+        ({"level": float("nan")}, "level must lie between 0 and 1; found nan"),
+        ({"given": "rows"}, "found 'rows'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(mean_of_weights, CODES.tolist(), **options)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "message"),
+    [
+        (lambda weights: weights, r"one figure a resample, shape \(50,\); found \(50, 25\)"),
+        (lambda weights: 0.5, r"one figure a resample, shape \(50,\); found \(\)"),
+        (lambda weights: np.full(len(weights), np.inf), "infinite in a resample"),
+    ],
+)
+def test_a_statistic_of_another_shape_or_without_end_is_refused(statistic, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap(statistic, CODES.tolist(), resamples=50)

@@ -162,3 +162,15 @@ def test_what_makes_no_sense_is_refused(correct, changes, says):
     plan |= changes
     with pytest.raises(TrustError, match=says):
         correct(plan.pop("people"), plan.pop("judge"), plan.pop("judge_only"), **plan)
+
+
+@pytest.mark.parametrize("size", [10, 37])
+def test_labels_that_only_repeat_their_document_count_once(size):
+    """A judge that is right on all labels of four documents was met four times, however many they are."""
+    people, rest = np.array([1, 1, 0, 0]), np.tile([1, 1, 0], 20)
+    once = corrected_rate(people, people, rest, groups=alone(4), groups_only=alone(60, 4))
+    repeated = np.repeat(people, size)
+    documents = np.repeat(alone(4), size).tolist()
+    often = corrected_rate(repeated, repeated, rest, groups=documents, groups_only=alone(60, 4))
+    assert (often.sensitivity, often.specificity) == (1.0, 1.0)
+    assert (often.interval.low, often.interval.high) == pytest.approx((once.interval.low, once.interval.high))

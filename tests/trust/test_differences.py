@@ -50,3 +50,21 @@ def test_the_sign_test_is_the_binomial_test(wins, losses):
         assert sign_test(wins, losses) == pytest.approx(binomtest(wins, wins + losses).pvalue)
     else:
         assert sign_test(0, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: holm([float("nan"), 0.5]), "found nan"),
+        (lambda: holm([-1, 2]), "found -1"),
+        (lambda: holm([0.5, 2]), "found 2"),
+        (lambda: sign_test(-1, 3), "found -1 and 3"),
+        (lambda: minimum_detectable_effect(-1), "std_error .* found -1"),
+        (lambda: minimum_detectable_effect(float("nan")), "std_error .* found nan"),
+        (lambda: minimum_detectable_effect(1, level=95), "level .* found 95"),
+        (lambda: minimum_detectable_effect(1, power=1), "power .* found 1"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

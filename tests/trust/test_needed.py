@@ -53,7 +53,7 @@ def test_a_gate_on_a_mean_of_few_groups_is_settled_in_four_cases_of_five(groups,
     assert 0.7 <= settled / 400 <= 0.9
 
 
-@pytest.mark.parametrize(("wins", "losses"), [(1, 3), (4, 8), (3, 3)])
+@pytest.mark.parametrize(("wins", "losses"), [(3, 7), (4, 8), (3, 3)])
 def test_a_comparison_by_documents_is_settled_in_four_cases_of_five(wins, losses):
     rng, codes = np.random.default_rng(5), np.repeat(np.arange(30), 5)
     differences = np.zeros(150)
@@ -67,7 +67,7 @@ def test_a_comparison_by_documents_is_settled_in_four_cases_of_five(wins, losses
         every = np.concatenate([documents, documents[rng.integers(30, size=further)]])
         found = difference_interval(every.ravel(), np.repeat(np.arange(len(every)), 5))
         settled += found.low > -0.02 or found.high < 0
-    assert 0.68 <= settled / 200 <= 0.92
+    assert 0.7 <= settled / 200 <= 0.93
 
 
 def test_a_settled_gate_needs_none_and_one_without_interval_cannot_tell():

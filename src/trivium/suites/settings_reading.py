@@ -14,7 +14,7 @@ from trivium.suites.files.reading import read_document
 from trivium.suites.judge_checking import judge_problems
 from trivium.suites.legacy import OLD_KEYS, modern
 from trivium.suites.rubrics.reading import chosen
-from trivium.suites.settings import Settings, SuccessRule
+from trivium.suites.settings import Gate, Settings, SuccessRule
 from trivium.suites.validation import at, convert, describe, unknown_key
 
 MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
@@ -95,12 +95,7 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
 def _nonsense(settings: Settings) -> list[Problem]:
     """What has the right types and still cannot be meant."""
     problems = _wrong_success(settings.success)
-    for name, gate in settings.gates.items():
-        where = at("gates", name)
-        if gate.at_least is None and gate.at_most is None:
-            problems.append(Problem(where, "names no bar: expected at_least or at_most"))
-        elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
-            problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
+    problems += _wrong_gates(settings.gates)
     for where, weights in (
         ("similarity", settings.similarity),
         ("composite.weights", settings.composite.weights),
@@ -120,6 +115,20 @@ def _nonsense(settings: Settings) -> list[Problem]:
         problems.append(Problem("metrics", "names no metric; leave it out for all that apply"))
     if settings.encoder is not None and not settings.encoder.strip():
         problems.append(Problem("encoder", "is empty, expected the name of an encoder or a folder"))
+    return problems
+
+
+def _wrong_gates(gates: Mapping[str, Gate]) -> list[Problem]:
+    problems = []
+    for name, gate in gates.items():
+        where = at("gates", name)
+        if gate.at_least is None and gate.at_most is None:
+            problems.append(Problem(where, "names no bar: expected at_least or at_most"))
+        elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
+            problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
+        for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most)):
+            if limit is not None and not 0 <= limit <= 1:
+                problems.append(Problem(f"{where}.{side}", f"found {limit:g}, expected a score from 0 to 1"))
     return problems
 
 

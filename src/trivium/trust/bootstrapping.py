@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from trivium.trust.estimates import Estimate, Method, estimate
+from trivium.trust.estimates import Estimate, Method, check_method, estimate
 from trivium.trust.groups import Groups
 from trivium.trust.resampling import Counts, Rng, chunk_size, over_resamples
 
@@ -43,11 +43,20 @@ def bootstrap(
         level: Nominal coverage, in (0, 1).
         method: How the interval is made; see :func:`trivium.trust.estimates.estimate`.
 
+    Raises:
+        ValueError: If an option is out of its range, or the statistic's figures are of another shape or
+            infinite.
+
     Example:
         >>> sums, sizes = np.array([1.0, 3.0, 2.0]), np.array([2.0, 4.0, 2.0])
         >>> round(bootstrap(lambda w: (w @ sums) / (w @ sizes), ["a", "b", "c"]).point, 3)
         0.75
     """
+    check_method(method, level)
+    if resamples < 0 or seed < 0:
+        raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
+    if given not in {"weights", "items"}:
+        raise ValueError(f"given must be weights or items; found {given!r}")
     known = groups if isinstance(groups, Groups) else Groups.of(groups)
     count, n = known.count, known.codes.size
     if not count:
@@ -60,7 +69,12 @@ def bootstrap(
             found = statistic(weights.T.astype(np.float64))
         else:
             found = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
-        return np.asarray(found, np.float64)[None, :]
+        told, wanted = np.asarray(found, np.float64), weights.shape[1:]
+        if told.shape != wanted:
+            raise ValueError(
+                f"the statistic must give one figure a resample, shape {wanted}; found {told.shape}"
+            )
+        return told[None, :]
 
     at_once = max(1, _WEIGHTS_AT_ONCE // count)
     replicates = over_resamples(

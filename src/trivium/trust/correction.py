@@ -187,7 +187,7 @@ def corrected_rate(
         low=min(ends[0], value),
         high=max(ends[1], value),
         level=level,
-        method="Rogan–Gladen (Lee et al. 2025) on n_eff",
+        method="Rogan–Gladen (Lee et al. 2025), effective sample sizes",
         n=y.size + rest.size,
         groups=np.union1d(codes, codes_only).size,
         std_error=ends[2],

@@ -1,6 +1,7 @@
 """What a difference of two runs amounts to (spec: metrics, B.4)."""
 
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 import numpy as np
@@ -57,7 +58,12 @@ def sign_test(wins: int, losses: int) -> float | None:
 
     Returns:
         Twice the binomial tail at ½, at most 1; None without a win or a loss.
+
+    Raises:
+        ValueError: If a count is below 0.
     """
+    if wins < 0 or losses < 0:
+        raise ValueError(f"wins and losses must be at least 0; found {wins} and {losses}")
     if not wins + losses:
         return None
     return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
@@ -71,8 +77,14 @@ def holm(p: Sequence[float]) -> list[float]:
 
     Returns:
         Adjusted p-values in the same order, each in [0, 1].
+
+    Raises:
+        ValueError: If one is not in [0, 1].
     """
     values = np.asarray(p, np.float64)
+    wrong = values[~((values >= 0) & (values <= 1))]
+    if wrong.size:
+        raise ValueError(f"p-values must lie in [0, 1]; found {wrong[0]:g}")
     order = np.argsort(values)
     stepped = values[order] * np.arange(values.size, 0, -1)
     adjusted = np.empty_like(values)
@@ -87,5 +99,13 @@ def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: f
         std_error: Of the difference, in its unit.
         level: Of the interval that decides, in (0, 1).
         power: In (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range.
     """
+    for name, value in (("level", level), ("power", power)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must lie between 0 and 1; found {value:g}")
+    if not 0 <= std_error < inf:
+        raise ValueError(f"std_error must be a number of at least 0; found {std_error:g}")
     return float(ndtri((1 + level) / 2) + ndtri(power)) * std_error

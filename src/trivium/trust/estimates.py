@@ -1,7 +1,8 @@
 """From replicates of a figure to its standard error and interval (spec: metrics, B.0, B.1)."""
 
+from difflib import get_close_matches
 from math import sqrt
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -59,8 +60,14 @@ def estimate(
             reproduced: an interval even from one group or with most resamples undefined, and the point itself
             from fewer than two.
         left_out: For ``bca``: the figure with each group left out once, shape (groups,).
+
+    Raises:
+        ValueError: If ``method`` or ``level`` is none, or a replicate is infinite.
     """
+    check_method(method, level)
     known = replicates[~np.isnan(replicates)]
+    if not np.isfinite(known).all():
+        raise ValueError("the figure is infinite in a resample: say NaN where it is undefined")
     drop_rate = 1 - known.size / replicates.size if replicates.size else 0.0
     error = float(np.std(known, ddof=1)) if known.size > 1 else None
     why, ends = None, None
@@ -88,6 +95,20 @@ def estimate(
         replicates=replicates,
         why_none=why,
     )
+
+
+def check_method(method: str, level: float) -> None:
+    """Refuse what no interval can be made with.
+
+    Raises:
+        ValueError: If ``method`` is unknown, or ``level`` does not lie between 0 and 1.
+    """
+    if method not in get_args(Method):
+        near = get_close_matches(method, get_args(Method), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"method must be one of {', '.join(get_args(Method))}; found {method!r}{hint}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1; found {level:g}")
 
 
 def _why_none(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from trivium.trust.clustered import ClusteredMean, score_ends
 from trivium.trust.interval import Interval
-from trivium.trust.needed import POWER, needed_groups
+from trivium.trust.needed import PLANNED, needed_groups
 from trivium.trust.quantiles import normal_reach
 
 
@@ -199,7 +199,7 @@ def gate_answer(
 
 
 def needs_groups(
-    found: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = POWER
+    found: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = PLANNED
 ) -> int | None:
     """Further groups that would settle a gate; see :func:`trivium.trust.needed.needed_groups`.
 

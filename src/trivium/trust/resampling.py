@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import cpu_count
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,12 @@ def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Drawn]:
 
     ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
     one call a resample.
+
+    Raises:
+        ValueError: If ``rng`` is neither.
     """
+    if rng not in get_args(Rng):
+        raise ValueError(f"rng must be one of {', '.join(get_args(Rng))}; found {rng!r}")
     if rng == "legacy":
         old = np.random.RandomState(seed)
         return lambda resamples: old.randint(0, groups, size=(resamples, groups), dtype=np.int32)

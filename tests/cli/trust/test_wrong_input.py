@@ -152,3 +152,12 @@ def test_schemas_take_what_the_files_take(capsys, what, line, wrong):
     schema = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
     assert schema.is_valid(line)
     assert not schema.is_valid(wrong)
+
+
+@pytest.mark.parametrize("command", ["curve", "agree", "calibrate", "certify"])
+@pytest.mark.parametrize("name", ["empty.jsonl", "empty.csv"])
+def test_a_file_without_items_is_refused(capsys, command, name):
+    Path(name).write_text("group,item,pred,gt\n" if name.endswith("csv") else "\n")
+    code, _, err = say(capsys, command, name)
+    assert code == 2
+    assert f"{name}: holds no items" in err

@@ -37,5 +37,7 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
     builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
     for number, item in read_records(place, Item, builder.problem):
         builder.add(item, number)
+    if builder.is_empty:
+        raise ItemsError(str(path), "holds no items, expected one a line (or row)")
     repeated = builder.repeated()
     return builder.table(notes=(repeated,) if repeated else ())

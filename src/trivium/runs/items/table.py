@@ -174,6 +174,11 @@ class TableBuilder:
         self._problems: list[Problem] = []
         self._left_out = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was put down: no item, no group, no mistake."""
+        return not (self._codes or self._failed or self._problems)
+
     def problem(self, number: int, what: str, *, group: str | None = None, item: str | None = None) -> None:
         """Put down a mistake at a line or row."""
         if len(self._problems) < LISTED:
