@@ -84,7 +84,9 @@ def test_one_group_gives_no_interval_and_says_so(store):
     assert any("one group gives no interval" in warning for warning in summary.warnings)
 
 
-@pytest.mark.parametrize(("count", "words"), [(5, "too few to call them 95 %"), (12, "somewhat too narrow")])
+@pytest.mark.parametrize(
+    ("count", "words"), [(5, "too few to call them 95 %"), (12, "fewer than 20 they are wide")]
+)
 def test_few_groups_are_warned_of(store, count, words):
     summary = summary_of(store, [0.1 * (i % 10) for i in range(count)])
     assert any(words in warning for warning in summary.warnings)

@@ -218,7 +218,7 @@ def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
     elif 1 < groups < TOO_FEW_GROUPS:
         yield f"intervals rest on {groups} groups: too few to call them {100 * settings.level:g} % intervals"
     elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:
-        yield f"intervals rest on {groups} groups: they may be somewhat too narrow"
+        yield f"intervals rest on {groups} groups: with fewer than 20 they are wide"
 
 
 def _reason(column: Column, status: str, *, beginning: str = "") -> str:

@@ -217,7 +217,7 @@ class TestOptions:
             tv.compare(run, run, **options)
 
     @pytest.mark.parametrize(
-        ("count", "words"), [(5, "too few to call"), (12, "somewhat too narrow"), (25, None)]
+        ("count", "words"), [(5, "too few to call"), (12, "fewer than 20 they are wide"), (25, None)]
     )
     def test_few_groups_are_warned_of(self, store, count, words):
         warnings = compared(store, *drawn(count)).warnings

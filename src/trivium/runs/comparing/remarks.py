@@ -65,4 +65,4 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
     elif 0 < fewest < TOO_FEW_GROUPS:
         yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
     elif 0 < fewest < FEW_GROUPS:
-        yield f"intervals rest on {fewest} groups: they may be somewhat too narrow"
+        yield f"intervals rest on {fewest} groups: with fewer than 20 they are wide"
