@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import os
 import socket
 import sqlite3
 import subprocess
@@ -16,6 +17,8 @@ from tests.agents.asked import asked
 from trivium.agents.adapter import AgentFailure
 from trivium.agents.asking import NoRoom, ask
 from trivium.agents.loading import load_agent
+from trivium.errors import AgentError
+from trivium.store.ownership import is_surely_gone, this_process
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -84,6 +87,42 @@ def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(
     summary = json.loads(done.stdout)
     assert (summary["attempts"], summary["passed"], summary["failures"]) == (2 * CASES, 2 * CASES, [])
     assert done.stderr.count("Too many open files; fewer attempts are in flight from now on") == 1
+
+
+def test_a_store_that_is_deleted_meanwhile_is_said_to_be_lost(tmp_path):
+    _write_suite(tmp_path)
+    (tmp_path / "deleting.py").write_text(
+        "from pathlib import Path\n"
+        "def ask(question):\n"
+        "    if question == 'question 20':\n"
+        "        Path('s.db').unlink(missing_ok=True)\n"
+        "    return question\n"
+    )
+    lost = _trivium(
+        tmp_path, "run", "suite.json", "--agent", "deleting.py:ask", "--at-once", "1", "--store", "s.db"
+    )
+    assert lost.returncode == 2
+    assert (
+        "s.db: the file was deleted or replaced while it was written: what was in it is lost" in lost.stderr
+    )
+    assert "kept" not in lost.stderr
+    assert "--resume" not in lost.stderr
+
+
+def test_where_there_are_no_process_groups_a_command_is_refused(monkeypatch):
+    monkeypatch.delattr("os.killpg")
+    with pytest.raises(AgentError, match="commands as agents need a POSIX system"):
+        load_agent("cmd:cat")
+
+
+def test_where_a_signal_ends_a_process_none_is_sent_to_find_out_whether_it_lives(monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    owner = this_process().replace(f":{os.getpid()}:", f":{ended.pid}:")
+    ended.wait()
+    assert is_surely_gone(owner)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "name", "nt")
+        assert not is_surely_gone(owner)
 
 
 def _no_handles() -> OSError:

@@ -70,9 +70,11 @@ def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -
                 progress=bar,
                 **whose,
             )
-    except (KeyboardInterrupt, TriviumError) as error:
+    except (KeyboardInterrupt, TriviumError, OSError, MemoryError) as error:
         if not isinstance(error, StoreLost):
             interrupted(own_command_line(), bar.run, bar.done)
+        if isinstance(error, OSError):  # such as no file handle left
+            raise InputError(str(error.filename or ""), error.strerror or str(error)) from error
         raise
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -140,7 +140,7 @@ async def evaluate_async(
                     await _ask(adapter, loaded, settings, opened, run, pipeline)
                 elif recorded is not None:
                     await _read(recorded, loaded, opened, run, pipeline)
-    except (asyncio.CancelledError, TriviumError, OSError):
+    except (asyncio.CancelledError, TriviumError, OSError, MemoryError):
         with suppress(TriviumError):
             opened.finish(run, "interrupted", summary=None)
         raise

@@ -255,5 +255,7 @@ def plain_words(engine: Engine) -> Iterator[None]:
         raise StoreError(f"{name}: {error}") from error
     except (UnicodeDecodeError, OverflowError) as error:  # texts and numbers that no store holds
         raise StoreError(f"{name}: {_KNOWN['malformed']}") from error
+    except OSError as error:
+        raise StoreError(f"{name}: {error.strerror or error}") from error
     except MemoryError as error:
         raise StoreError(f"{name}: there is not enough memory for what it holds") from error

@@ -39,13 +39,16 @@ class CommandAgent:
         name: How reports call it; the command itself by default.
 
     Raises:
-        AgentError: When the command is empty, not quoted properly, or its program is not there.
+        AgentError: When the command is empty, not quoted properly, its program is not there, or the system
+            has no process groups.
     """
 
     blocks_no_loop = True
 
     def __init__(self, command: str | Sequence[str], *, name: str | None = None) -> None:
         self.name = name or mask(command if isinstance(command, str) else shlex.join(command))
+        if not hasattr(os, "killpg"):
+            raise AgentError(self.name, "commands as agents need a POSIX system such as Linux or macOS")
         try:
             self._arguments = shlex.split(command) if isinstance(command, str) else list(command)
         except ValueError as error:
