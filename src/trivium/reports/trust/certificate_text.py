@@ -65,7 +65,7 @@ def confidence_sentence(names: Sequence[str], answer: Mapping[str, Any]) -> str:
         return (
             f"{best}. Delta is divided by {choice['among']} for choosing; --confidence names one beforehand."
         )
-    return f"{best}. The best of {choice['among']} flatters a little; --confidence names one beforehand."
+    return f"{best}. Chosen on these labels, its figures are too good; --confidence names one beforehand."
 
 
 def _wrong(errors: int) -> str:
