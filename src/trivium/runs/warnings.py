@@ -12,6 +12,10 @@ from trivium.runs.gathering.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.settings import Settings
+from trivium.traces.readers import FORMATS
+
+_ONE_WAY = frozenset({"trivium", *FORMATS})
+"""Recorders that are no framework's instrumentation: decorators, and files of one tool."""
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
@@ -56,7 +60,7 @@ def _warnings(
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
     yield from _about_errors(columns)
-    yield from _about_traces(columns)
+    yield from _about_traces(columns, shown)
     yield from _about_groups(summary, settings)
     yield from _about_parts(summary)
     for why, names in _by_cause(lacking).items():
@@ -84,13 +88,14 @@ def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
         yield f"{', '.join(names)} failed {how}"
 
 
-def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
+def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
     """Traces that lack what is known to have happened, and figures that mix unlike recorders."""
     lacking: Counter[str] = Counter()
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
     for why, count in lacking.most_common():
         yield f"{why} ({count} {'attempt' if count == 1 else 'attempts'})"
+    recorded: dict[str, list[str]] = {}
     for column in columns.values():
         recorders = sorted({how.rpartition(RECORDED_BY)[2] for how in column.methods if RECORDED_BY in how})
         if len(recorders) > 1:
@@ -98,6 +103,13 @@ def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
                 f"{column.name} mixes traces recorded by {'; by '.join(recorders)}, which tell hand-offs"
                 " differently: compare it within one of them"
             )
+        elif recorders and column.name in shown and recorders[0] not in _ONE_WAY:
+            recorded.setdefault(recorders[0], []).append(column.name)
+    for recorder, names in recorded.items():
+        yield (
+            f"{' and '.join(names)} {'counts' if len(names) == 1 else 'count'} hand-offs as {recorder}"
+            " records them, and other frameworks record them differently: compare within one"
+        )
 
 
 def _about_judgements(column: Column) -> Iterator[str]:

@@ -209,4 +209,12 @@ class TestRecorders:
             "coordination_quality mixes traces recorded by langgraph; by pydantic-ai, which tell hand-offs "
             "differently: compare it within one of them"
         ) in warnings
-        assert not any("mixes" in line for line in self.run(tmp_path, "langgraph").summary().warnings)
+
+    def test_a_run_of_one_framework_says_what_its_figures_may_be_compared_with(self, tmp_path):
+        warnings = self.run(tmp_path, "langgraph").summary().warnings
+        assert not any("mixes" in line for line in warnings)
+        assert (
+            "coordination_quality and communication_overhead count hand-offs as langgraph records them, and "
+            "other frameworks record them differently: compare within one"
+        ) in warnings
+        assert not any("hand-offs" in line for line in self.run(tmp_path, "trivium").summary().warnings)
