@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
+import msgspec
+
 from trivium.metrics.judge.prompts.fence import fenced
-from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Example, Level, Rubric
+from trivium.suites.rubrics.rubric import ANCHORS, LEVELS, Criterion, Dimension, Example, Level, Rubric
 from trivium.suites.rubrics.template import filled
 
 FENCE = """\
@@ -70,10 +72,11 @@ EXAMPLES = (
 )
 
 WORDING = blake2b(
-    "\0".join((FENCE, RULES, INSTRUCTIONS, MATERIAL, ASK, ALONE, SCORES, CLAIMS, ASPECTS, EXAMPLES)).encode(),
+    "\0".join([FENCE, RULES, INSTRUCTIONS, MATERIAL, ASK, ALONE, SCORES, CLAIMS, ASPECTS, EXAMPLES]).encode()
+    + msgspec.json.encode([ANCHORS, LEVELS]),
     digest_size=4,
 ).hexdigest()
-"""Digest of the words that stand around a rubric."""
+"""Digest of the words that stand around a rubric, and of those that it has where it says nothing itself."""
 
 
 def static_and_ask(
