@@ -36,6 +36,8 @@ CHANGES: list[dict[str, Any]] = [
     {"success": {"metric": "jaccard", "at_least": 0.8}},
     {"success": {"metric": "similarity", "at_least": 0.1}},
     {"success": {"exact": True}},
+    {"success": {"contains": "any"}},
+    {"success": {"contains": "all", "ignore_case": False}},
     {"success": {"regex": "sound"}},
     {"success": {"predicate": "tests.runs.test_every_setting:never"}},
     {"success": {"reward": 0.5}},

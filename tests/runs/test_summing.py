@@ -1,6 +1,7 @@
 """Summaries against figures worked out by hand, with NumPy, or by counting."""
 
 import io
+import json
 from math import comb
 
 import msgspec
@@ -10,10 +11,10 @@ from rich.console import Console
 from scipy import stats
 
 import trivium as tv
-from tests.runs.suites import Says, told_suite, tv_composite
+from tests.runs.suites import TOLD, Says, told_suite, tv_composite
 from trivium.runs.summary import Summary
 from trivium.store.store import Store
-from trivium.suites.settings import CompositeSettings, Gate, PassRule, Settings, Thresholds
+from trivium.suites.settings import CompositeSettings, Gate, PassRule, Settings, SuccessRule, Thresholds
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it
     assert "\n".join(warnings).count("no..such is no name") == 1
     assert any(w.startswith("semantic has no score: no..such is no name") for w in warnings)
     assert any(w.startswith("similarity is a fallback in 1 of 1:") for w in warnings)
-    whatever = Settings(encoder="no..such")
+    whatever = Settings(encoder="no..such", success=SuccessRule(metric="similarity", at_least=0.8))
     suite = tv.Suite(name="s", cases=list(suite), settings=whatever)
     warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
     first, second = (w.partition(". ")[2] for w in warnings if " is a fallback in " in w)
@@ -277,3 +278,82 @@ def test_a_summary_shows_itself_as_a_table_at_a_prompt_and_in_a_notebook(store):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(summary)
     assert "1 of 2 passed" in console.export_text()
+
+
+def recorded(tmp_path, store, **settings):
+    """Three questions, two of them answered rightly, in words around the reference."""
+    answers = {"Peru": ("Lima", "Lima is the capital."), "Laos": ("Vientiane", "It is Pakse.")}
+    answers["France"] = ("Paris", "Paris, of course")
+    cases = [{"id": name, "input": f"{name}?", "references": [right]} for name, (right, _) in answers.items()]
+    lines = [json.dumps({"case": name, "output": output}) for name, (_, output) in answers.items()]
+    (tmp_path / "outputs.jsonl").write_text("\n".join(lines))
+    suite = tv.Suite.from_dict({"name": "capitals", "cases": cases} | settings)
+    return tv.evaluate(suite, outputs=tmp_path / "outputs.jsonl", store=store).summary()
+
+
+def test_short_answers_succeed_by_what_they_contain_and_the_report_says_so(tmp_path, store):
+    summary = recorded(tmp_path, store, metrics=["success"])
+    assert summary.pass_rate.value == pytest.approx(2 / 3)
+    assert any("success is 1 where an output contains a reference" in line for line in summary.warnings)
+    assert summary.failures[0].why == '"Vientiane" is not in the output "It is Pakse."'
+    said = recorded(tmp_path, store, metrics=["success"], success={"contains": "any"})
+    assert not any("the suite does not say" in line for line in said.warnings)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"success": {"metric": "jaccard", "at_least": 0.2}},
+        {"gates": {"pass_rate": {"at_least": 0.1}}},
+        {"pass": {"metric": "cosine", "at_least": 0.1}},
+    ],
+    ids=lambda rules: next(iter(rules)),
+)
+def test_what_decides_is_measured_though_the_suite_does_not_name_it(tmp_path, store, rules):
+    summary = recorded(tmp_path, store, metrics=["jaccard"], **rules)
+    assert summary.passed + summary.failed == 3
+    assert not any("no verdict" in line for line in summary.warnings)
+
+
+def test_without_a_rule_nothing_is_measured_beside_what_is_named_and_it_says_what_lacks(tmp_path, store):
+    summary = recorded(tmp_path, store, metrics=["jaccard"])
+    assert list(summary.metrics) == ["jaccard"]
+    assert any(
+        "success, which decides it, was not measured; add it to metrics" in w for w in summary.warnings
+    )
+
+
+def at_least_half(case, attempt):
+    return float(attempt.text) >= 0.5
+
+
+def test_a_part_of_the_composite_is_the_figure_of_its_metric(store):
+    """With failed attempts and repeats too, and a run's coverage is that of its attempts."""
+    weights = {"told": 1.0, "success": 1.0, "semantic": 2.0}
+    summary = summary_of(
+        store,
+        [[0.2, 0.9], [ValueError("x"), 1.0], [0.4, 0.6]],
+        repeats=2,
+        metrics=(TOLD, "success"),
+        success=SuccessRule(predicate="tests.runs.test_summing:at_least_half"),
+        composite=tv_composite(weights),
+    )
+    parts = summary.composite.parts
+    assert parts["success"] == summary.metrics["success"].mean == pytest.approx(0.5)
+    assert parts["told"] == summary.metrics["told"].mean
+    assert parts["semantic"] is None
+    assert summary.composite.coverage == pytest.approx(0.5)
+
+
+def test_being_fast_is_no_merit_of_a_wrong_answer(tmp_path, store):
+    summary = recorded(tmp_path, store, metrics=["success", "time"], success={"exact": True})
+    assert summary.pass_rate.value == 0.0
+    assert summary.composite.recommendation is None
+    assert summary.composite.coverage == pytest.approx(1 / 6), "no time was recorded"
+    assert "no recommendation: too little was measured, 17 % of the weight" in " ".join(str(summary).split())
+
+
+def test_a_recommendation_says_on_which_side_of_which_threshold_it_is(store):
+    text = " ".join(summary_of(store, [0.44, 0.46] * 15).__str__().split())
+    assert "weak reject · 0.050 above the 0.40 threshold ·" in text
+    assert "chance that other cases would change the recommendation" in text

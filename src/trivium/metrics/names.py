@@ -7,7 +7,7 @@ from trivium.metrics.registry import (
     CASE_FIGURES,
     FOLDED,
     SURELY_KNOWN,
-    default_metrics,
+    asked_metrics,
     known_metrics,
     metric_class,
     no_metric,
@@ -36,7 +36,7 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
 
 def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Problem]:
     """Every name that no metric has, with its place and the nearest that one has; see :func:`check_names`."""
-    named = default_metrics(settings)
+    named = asked_metrics(settings)
     if not named:
         return [Problem("metrics", "names no metric (all: trivium show metrics)")]
     problems: list[Problem] = []
@@ -78,8 +78,8 @@ def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -
 
 def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(place, name, names that will do there beside those of metrics)."""
-    if settings.success.metric is not None:
-        yield "success.metric", settings.success.metric, ()
+    if settings.success_rule.metric is not None:
+        yield "success.metric", settings.success_rule.metric, ()
     if settings.passed is not None:
         yield "pass.metric", settings.passed.metric, FOLDED[:1]
     for name in settings.similarity:

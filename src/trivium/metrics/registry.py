@@ -168,6 +168,16 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
 
 
 def default_metrics(settings: Settings) -> tuple[str, ...]:
+    """The metrics that are measured: those of :func:`asked_metrics`, and what decides on success and passing.
+
+    What the suite's rules need is measured whether it names it or not (spec: metrics, "What passed means").
+    """
+    asked = asked_metrics(settings)
+    own = {metric_class(name, settings).name for name in asked if ":" in name}
+    return tuple(dict.fromkeys([*asked, *(name for name in _decisive(settings) if name not in own)]))
+
+
+def asked_metrics(settings: Settings) -> tuple[str, ...]:
     """The metrics that a suite names, or else every one that is not off by default, and its rubrics.
 
     The name of a rubric stands for its dimensions.
@@ -184,6 +194,19 @@ def default_metrics(settings: Settings) -> tuple[str, ...]:
     computed = [name for name in usable_metrics(settings) if name not in off]
     whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
     return tuple(dict.fromkeys([*computed, PLANNING, *whole]))
+
+
+def _decisive(settings: Settings) -> list[str]:
+    """What a suite's rules of success and of passing need, whether ``metrics`` names it or not."""
+    found = []
+    by_rubric = settings.judge is not None and {"agent", "agent.overall"} & set(settings.metrics or ())
+    if settings.success is not None or (
+        settings.passed is None and "pass_rate" in settings.gates and not by_rubric
+    ):
+        found.append("success")
+    if settings.passed is not None and settings.passed.metric not in FOLDED:
+        found.append(renamed(settings.passed.metric))
+    return found
 
 
 def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from trivium.agents.attempt import Attempt
@@ -10,8 +11,10 @@ from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.outside import admitted, is_from_outside
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.score import Score
+from trivium.metrics.text.success import with_default_success
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
+from trivium.suites.settings_reading import changed
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +113,11 @@ def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **
         output: What the agent gave back.
         references: Texts to compare it with.
         fields: Further fields of the Attempt (``seconds``, ``trace``, …), of the Case (``expect``,
-            ``source``, …) or keys of the suite settings (``encoder``, ``tools``, …).
+            ``source``, …) or keys of the suite settings (``encoder``, ``success``, ``judge``, …), as a suite
+            file has them or as their classes.
+
+    Raises:
+        SuiteError: If a setting is wrong.
 
     Examples:
         >>> score("jaccard", output="a b c", references=["a b d"]).value
@@ -120,9 +127,12 @@ def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **
     case = {key: fields.pop(key) for key in list(fields) if key in Case.__struct_fields__}
     case = {"id": "1", "input": None, "references": tuple(references)} | case
     attempt = {"case": case["id"], "output": output} | attempt
-    metrics = build_metrics([metric], Settings(**fields))
+    plain = {key: str(value) if isinstance(value, PurePath) else value for key, value in fields.items()}
+    asked = Case(**case)
+    settings = with_default_success(changed(Settings(), plain, source=""), [asked])
+    metrics = build_metrics([metric], settings)
     try:
-        (scores,) = score_attempts(metrics, [(Case(**case), Attempt(**attempt))])
+        (scores,) = score_attempts(metrics, [(asked, Attempt(**attempt))])
     finally:
         for each in metrics:
             each.close()

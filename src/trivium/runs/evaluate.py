@@ -20,6 +20,7 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.names import check_names
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
+from trivium.metrics.text.success import with_default_success
 from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
 from trivium.runs.engines.local import ask_and_score
 from trivium.runs.gathering.following import Following
@@ -102,7 +103,9 @@ async def evaluate_async(
     source = loaded.source if metrics is None and loaded.source else f'suite "{loaded.name}"'
     check_names(settings, source=source, also=loaded.settings.metrics or ())
     check_gates(settings, source=f'suite "{loaded.name}"')
-    built = build_metrics(default_metrics(settings), settings)
+    named = default_metrics(settings)
+    settings = with_default_success(settings, loaded)
+    built = build_metrics(named, settings)
     _check_encoder(loaded, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None
@@ -116,8 +119,8 @@ async def evaluate_async(
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
     begin = _Beginning(opened, loaded, settings, built, kind, scored_before, recorded)
     asked = _asked(adapter, outputs, scored_before)
-    named = asked if isinstance(agent, str) else None
-    run = begin.resumed(resume, named) if resume is not None else begin.new(asked)
+    called = asked if isinstance(agent, str) else None
+    run = begin.resumed(resume, called) if resume is not None else begin.new(asked)
     watch = progress or Quiet()
     more = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
@@ -213,10 +216,19 @@ class _Beginning:
             settings=msgspec.to_builtins(self._settings),
             provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked)
             | judge_provenance(self._metrics, self._settings)
-            | ({"notes": list(self._suite.notes)} if self._suite.notes else {}),
+            | ({"notes": notes} if (notes := [*self._suite.notes, *self._about_success()]) else {}),
             due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
+
+    def _about_success(self) -> Iterator[str]:
+        """That success is what the references suggest, where the suite does not say."""
+        said = self._suite.settings.success is not None or self._settings.success is None
+        if not said and any(metric.name == "success" for metric in self._metrics):
+            yield (
+                "success is 1 where an output contains a reference: all of them are short, and the suite "
+                "does not say what success is (success: …)"
+            )
 
     def resumed(self, id: str, named: str | None) -> RunRecord:  # noqa: A002
         """A run that was cut short, now owned by this process."""

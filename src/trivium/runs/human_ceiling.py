@@ -118,7 +118,7 @@ def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored
 def _left_out(name: str, score: ScoreOutline, outline: Outline, settings: Settings) -> float | None:
     """The mean value of a score over leaving each reference out."""
     if name == SUCCESS and outline.failed is None:
-        rule = settings.success
+        rule = settings.success_rule
         if rule.metric is None:
             return None
         decides = outline.scores.get(metric_class(rule.metric, settings).name)
@@ -175,8 +175,8 @@ def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int
 def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:
     """In which other way people's figure was made, or nothing."""
     needed = [name]
-    if name == SUCCESS and settings.success.metric is not None:
-        needed.append(metric_class(settings.success.metric, settings).name)
+    if name == SUCCESS and (metric := settings.success_rule.metric) is not None:
+        needed.append(metric_class(metric, settings).name)
     for each in needed:
         how = sorted(_how(each, theirs.methods))
         if sorted(_how(each, ours.methods)) != how:

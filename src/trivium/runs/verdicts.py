@@ -11,7 +11,10 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
         return evaluation.failed
     rule = pass_rule(evaluation.scores, settings)
     if rule.metric == "success":
-        condition = settings.success
+        condition = settings.success_rule
+        score = evaluation.scores.get(rule.metric)
+        if condition.metric is None and score is not None and score.reason:
+            return score.reason
         if condition.metric is not None and condition.at_least is not None:
             return _under(evaluation, condition.metric, condition.at_least)
         if condition.reward is not None:

@@ -21,6 +21,8 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         metric: Metric whose value is compared with ``at_least``.
         at_least: The bar, in [0, 1].
         exact: Whether the output must equal ``expect.output`` (or a reference) after ``strip()``.
+        contains: Whether ``any`` or ``all`` of the references must stand in the output, as whole words.
+        ignore_case: Whether ``contains`` takes upper and lower case as the same (default: true).
         regex: Pattern (as Python's ``re`` has them, of the package ``regex``) to be found in the output.
         predicate: ``pkg.mod:function`` called with (case, attempt); what it returns is the verdict.
         reward: The recorded reward must be at least this, in [0, 1].
@@ -29,6 +31,8 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     metric: str | None = None
     at_least: Share | None = None
     exact: bool | None = None
+    contains: Literal["any", "all"] | None = None
+    ignore_case: bool | None = None
     regex: str | None = None
     predicate: str | None = None
     reward: Share | None = None
@@ -245,6 +249,9 @@ class JudgeSettings(
     certificate: Certificates = ()
 
 
+DEFAULT_SUCCESS = SuccessRule(metric="similarity", at_least=0.8)
+"""What counts as success where a suite does not say, and its references are longer than a few words."""
+
 DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}
 
 
@@ -267,7 +274,7 @@ class Settings(
         failed_attempts: Whether failed attempts count as 0 or leave the averages.
         encoder: Name or folder of the encoder for ``semantic``.
         similarity: Weights of the parts of ``similarity``.
-        success: When an attempt is a success.
+        success: When an attempt is a success; None says nothing, and ``success_rule`` has what counts then.
         passed: ``pass`` in files: when an evaluation counts as passed (spec: metrics, "What passed means").
         tools: How tool calls are read.
         messages: Which messages coordinate and which produce.
@@ -289,7 +296,7 @@ class Settings(
     failed_attempts: Literal["zero", "skip"] = "zero"
     encoder: str | None = None
     similarity: dict[str, Weight] = msgspec.field(default_factory=lambda: dict(DEFAULT_SIMILARITY))
-    success: SuccessRule = SuccessRule(metric="similarity", at_least=0.8)
+    success: SuccessRule | None = None
     passed: PassRule | None = None
     tools: ToolSettings = ToolSettings()
     messages: MessageSettings = MessageSettings()
@@ -301,3 +308,8 @@ class Settings(
     level: Annotated[float, Meta(gt=0, lt=1)] = 0.95
     resamples: Annotated[int, Meta(ge=1, le=10_000_000)] = 10_000
     seed: Annotated[int, Meta(ge=0)] = 42
+
+    @property
+    def success_rule(self) -> SuccessRule:
+        """When an attempt is a success, where the suite does not say either (spec: metrics, T1.6)."""
+        return self.success or DEFAULT_SUCCESS

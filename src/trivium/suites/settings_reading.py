@@ -94,7 +94,7 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
 
 def _nonsense(settings: Settings) -> list[Problem]:
     """What has the right types and still cannot be meant."""
-    problems = _wrong_success(settings.success)
+    problems = _wrong_success(settings.success_rule)
     problems += _wrong_gates(settings.gates)
     for where, weights in (
         ("similarity", settings.similarity),
@@ -135,10 +135,10 @@ def _wrong_gates(gates: Mapping[str, Gate]) -> list[Problem]:
 def _wrong_success(rule: SuccessRule) -> list[Problem]:
     ways = [
         way
-        for way in ("metric", "exact", "regex", "predicate", "reward")
+        for way in ("metric", "exact", "contains", "regex", "predicate", "reward")
         if getattr(rule, way) not in (None, False)
     ]
-    expected = "expected one of metric, exact, regex, predicate, reward"
+    expected = "expected one of metric, exact, contains, regex, predicate, reward"
     problems = []
     if len(ways) != 1:
         found = f"says {' and '.join(ways)}" if ways else "says no way"
@@ -147,6 +147,8 @@ def _wrong_success(rule: SuccessRule) -> list[Problem]:
         problems.append(Problem("success", '"at_least" is missing, the bar that the metric must reach'))
     if rule.metric is None and rule.at_least is not None:
         problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
+    if rule.ignore_case is not None and rule.contains is None:
+        problems.append(Problem("success.ignore_case", "goes with success.contains only"))
     if rule.regex is not None:
         import regex
 

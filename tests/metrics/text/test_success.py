@@ -188,3 +188,59 @@ def test_a_rule_that_cannot_be_used_is_refused_before_anything_is_scored(rule: S
 def test_a_failed_attempt_has_success_zero():
     score = tv.score("success", error="timed out", references=["x"])
     assert (score.value, score.status) == (0.0, "ok")
+
+
+@pytest.mark.parametrize(
+    ("output", "references", "how", "expected"),
+    [
+        ("Lima is the capital of Peru.", ["Lima"], "any", 1.0),
+        ("LIMA", ["lima"], "any", 1.0),
+        ("It is\n  New   York.", ["new york"], "any", 1.0),
+        ("I do not know", ["no"], "any", 0.0),
+        ("42", ["4"], "any", 0.0),
+        ("Was 4, now 42", ["4"], "any", 1.0),
+        ("Straße", ["STRASSE"], "any", 1.0),
+        ("\u6771\u4eac\u3067\u3059", ["\u6771\u4eac"], "any", 1.0),
+        ("red and green", ["green", "blue"], "any", 1.0),
+        ("red and green", ["green", "blue"], "all", 0.0),
+        ("red, blue and green", ["green", "blue"], "all", 1.0),
+        ("", ["x"], "any", 0.0),
+    ],
+)
+def test_an_output_may_contain_its_references_as_whole_words(output, references, how, expected):
+    score = tv.score("success", output=output, references=references, success={"contains": how})
+    assert (score.value, score.method) == (expected, f"contains {how}")
+
+
+def test_case_counts_where_the_rule_says_so():
+    rule = {"contains": "any", "ignore_case": False}
+    assert tv.score("success", output="LIMA", references=["Lima"], success=rule).value == 0.0
+    assert tv.score("success", output="In Lima", references=["Lima"], success=rule).value == 1.0
+    with pytest.raises(SuiteError, match="goes with success.contains only"):
+        tv.score("success", output="x", references=["x"], success={"exact": True, "ignore_case": True})
+
+
+def test_short_references_are_contained_where_nothing_is_said_and_long_ones_are_compared():
+    short = tv.score("success", output="Lima is the capital of Peru.", references=["Lima", "lima, Peru"])
+    assert (short.value, short.method) == (1.0, "contains any")
+    words = {"similarity": {"jaccard": 1}}
+    long = tv.score("success", output="Lima", references=["Lima", "word " * 21], **words)
+    assert long.method == "similarity ≥ 0.8"
+    twenty = tv.score("success", output="Lima", references=["Lima", "word " * 20], **words)
+    assert twenty.method == "contains any"
+
+
+def test_a_mapping_says_what_a_rule_and_a_judge_are_as_a_suite_file_does():
+    by = {"metric": "jaccard", "at_least": 0.5}
+    assert tv.score("success", output="a b", references=["a b c"], success=by).value == 1.0
+    unjudged = tv.score("clarity", output="a b", judge={"models": [], "on_failure": "skip"})
+    assert unjudged.status == "skipped"
+    with pytest.raises(SuiteError, match="at_least"):
+        tv.score("success", output="a", references=["a"], success={"metric": "jaccard", "atleast": 0.5})
+
+
+def test_a_miss_says_what_was_expected_and_what_was_found():
+    exact = tv.score("success", output="Quito", references=["Lima"], success={"exact": True})
+    assert exact.reason == 'the output is "Quito", expected "Lima"'
+    contained = tv.score("success", output="Quito", references=["Lima"])
+    assert contained.reason == '"Lima" is not in the output "Quito"'

@@ -1,9 +1,11 @@
 """Success: whether an attempt did what it should (spec: metrics, T1.6)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import isawaitable
 from numbers import Real
 from typing import Any, Self
+
+import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.importing import import_here
@@ -14,10 +16,16 @@ from trivium.metrics.score import Score, is_missing
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
-WAYS = ("metric", "exact", "regex", "predicate", "reward")
+WAYS = ("metric", "exact", "contains", "regex", "predicate", "reward")
 
 DEFAULT_BAR = 0.8
-"""Bar of ``similarity`` when the rule names none (spec: metrics, T1.6)."""
+"""Threshold of ``similarity`` when the rule names none (spec: metrics, T1.6)."""
+
+SHORT_WORDS = 20
+"""Words of the longest reference for which ``contains`` is what counts where a suite does not say."""
+
+QUOTED = 80
+"""Characters of an output or a reference that a reason quotes."""
 
 SEARCHED = 100_000
 """Characters of an output that a regex is tried on."""
@@ -54,7 +62,7 @@ class Success(Metric):
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """The metric with the suite's rule."""
-        return cls(rule=settings.success, settings=settings)
+        return cls(rule=settings.success_rule, settings=settings)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -68,7 +76,9 @@ class Success(Metric):
         if rule.metric is not None:
             return self._by_metric(subject.scores[self.needs[0]])
         if rule.exact:
-            return self._said(_equals(attempt.text, subject.case), "exact match")
+            return self._exact(attempt.text, subject.case)
+        if rule.contains is not None:
+            return self._contains(attempt.text, subject.case)
         if rule.regex is not None:
             return self._said(_matches(rule.regex, attempt.text), f"regex {rule.regex}")
         if rule.predicate is not None:
@@ -78,6 +88,24 @@ class Success(Metric):
             raise Skip("no reward was recorded")
         bar = rule.reward or 0.0
         return self._said(attempt.reward >= bar, f"reward ≥ {bar:g}", raw=attempt.reward)
+
+    def _exact(self, text: str, case: Case) -> Score:
+        expected = case.references if case.expect.output is None else (case.expect.output,)
+        if not expected:
+            raise Skip("the case has neither expect.output nor a reference")
+        equal = text.strip() in {each.strip() for each in expected}
+        why = None if equal else f"the output is {_quoted(text)}, expected {_either(expected)}"
+        return self._said(equal, "exact match", reason=why)
+
+    def _contains(self, text: str, case: Case) -> Score:
+        expected = case.references or (() if case.expect.output is None else (case.expect.output,))
+        if not expected:
+            raise Skip("the case has neither a reference nor expect.output")
+        fold = self.rule.ignore_case is not False
+        lacking = [each for each in expected if not contains(text, each, ignore_case=fold)]
+        whole = not lacking if self.rule.contains == "all" else len(lacking) < len(expected)
+        why = None if whole else f"{_either(lacking)} is not in the output {_quoted(text)}"
+        return self._said(whole, f"contains {self.rule.contains}", reason=why)
 
     def _said(self, success: bool, method: str, **fields: Any) -> Score:
         return self.ok(float(success), method=method, **fields)
@@ -106,6 +134,8 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
         raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(WAYS)}"))
     if rule.at_least is not None and rule.metric is None:
         raise SuiteError("", Problem("success.at_least", "goes with success.metric only"))
+    if rule.ignore_case is not None and rule.contains is None:
+        raise SuiteError("", Problem("success.ignore_case", "goes with success.contains only"))
     if rule.metric is not None:
         name = metric_class(rule.metric, settings).name
         if rule.at_least is None and name != "similarity":
@@ -125,11 +155,59 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
         _predicate(rule.predicate)
 
 
-def _equals(text: str, case: Case) -> bool:
-    expected = case.references if case.expect.output is None else (case.expect.output,)
-    if not expected:
-        raise Skip("the case has neither expect.output nor a reference")
-    return text.strip() in {each.strip() for each in expected}
+def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
+    """Settings that say what success is: ``contains`` where every reference is short (spec: metrics, T1.6).
+
+    Similarity suits outputs that repeat a reference; "Lima is the capital of Peru" is right where "Lima" is
+    expected.
+
+    Args:
+        settings: The suite's; they come back as they are where they say it, or a reference is long.
+        cases: The suite's.
+    """
+    if settings.success is not None:
+        return settings
+    short = False
+    for case in cases:
+        for reference in case.references:
+            if len(reference.split()) > SHORT_WORDS:
+                return settings
+            short = True
+    return msgspec.structs.replace(settings, success=SuccessRule(contains="any")) if short else settings
+
+
+def contains(text: str, wanted: str, *, ignore_case: bool = True) -> bool:
+    """Whether a text stands in another as whole words, whatever the white space.
+
+    ``no`` is not in ``I know``, nor ``4`` in ``42``. In scripts without capitals (Chinese, Thai, Arabic, …),
+    in which words are not always set apart, it may stand anywhere.
+    """
+    folded, needle = (" ".join((each.casefold() if ignore_case else each).split()) for each in (text, wanted))
+    if not needle:
+        return not folded
+    at = folded.find(needle)
+    while at >= 0:
+        end = at + len(needle)
+        before = at > 0 and _one_word(folded[at - 1], needle[0])
+        if not before and not (end < len(folded) and _one_word(needle[-1], folded[end])):
+            return True
+        at = folded.find(needle, at + 1)
+    return False
+
+
+def _one_word(left: str, right: str) -> bool:
+    """Whether two neighbouring characters belong to one word."""
+    return all(each.isdigit() or each.lower() != each.upper() for each in (left, right))
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    return f'"{line}"' if len(line) <= QUOTED else f'"{line[:QUOTED]}…"'
+
+
+def _either(texts: Sequence[str]) -> str:
+    first = _quoted(texts[0])
+    return first if len(texts) == 1 else f"{first} (or {len(texts) - 1} other references)"
 
 
 def _matches(pattern: str, text: str) -> bool:
