@@ -52,7 +52,7 @@ CHANGES: list[dict[str, Any]] = [
     {"composite": {"weights": {"cosine": 1}}},
     {"composite": {"missing": "zero"}},
     {"composite": {"min_coverage": 0.99}},
-    {"composite": {"thresholds": {"accept": 0.6}}},
+    {"composite": {"thresholds": {"accept": 0.59, "weak_accept": 0.59}}},
     {"composite": {"thresholds": {"weak_accept": 0.41}}},
     {"composite": {"thresholds": {"weak_reject": 0.01}}},
     {"gates": {"cosine": {"at_least": 0.2}}},

@@ -38,7 +38,7 @@ BAD = {
                       'c.json: cases[1]: duplicate id "1" (first in cases[0])'),
     # settings
     "two ways": ("s.json", f'{{{CASES}, "success": {{"exact": true, "reward": 1}}}}',
-                 "success: says exact and reward: expected one of metric, exact, regex, predicate, reward"),
+                 "success: says exact and reward: expected one of metric, exact, contains, regex,"),
     "no way": ("s.json", f'{{{CASES}, "success": {{}}}}', "success: says no way"),
     "no bar": ("s.json", f'{{{CASES}, "success": {{"metric": "cosine"}}}}', 'success: "at_least" is missing'),
     "bar of nothing": ("s.json", f'{{{CASES}, "success": {{"exact": true, "at_least": 1}}}}',

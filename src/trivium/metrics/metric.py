@@ -65,6 +65,13 @@ class Metric:
         """Metrics whose scores must be there first. Override where the settings decide."""
         return self.fixed_needs
 
+    def check(self) -> None:
+        """Refuse to be measured where what the metric needs is not installed.
+
+        Raises:
+            TriviumError: Saying what to install.
+        """
+
     def score(self, subject: Subject) -> Score:
         """The score of one attempt; raises Skip where the metric does not apply."""
         raise NotImplementedError

@@ -173,8 +173,12 @@ def default_metrics(settings: Settings) -> tuple[str, ...]:
     What the suite's rules need is measured whether it names it or not (spec: metrics, "What passed means").
     """
     asked = asked_metrics(settings)
+    decisive = [name for name in _decisive(settings) if name not in asked]
+    if not decisive:
+        return asked
     own = {metric_class(name, settings).name for name in asked if ":" in name}
-    return tuple(dict.fromkeys([*asked, *(name for name in _decisive(settings) if name not in own)]))
+    known = {*known_metrics(settings)}  # a class named by its path has a name of its own, which finds it not
+    return (*asked, *(name for name in decisive if name not in own and (name in known or ":" in name)))
 
 
 def asked_metrics(settings: Settings) -> tuple[str, ...]:

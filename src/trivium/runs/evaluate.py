@@ -37,6 +37,7 @@ from trivium.store.opening import DEFAULT_URL
 from trivium.store.records import RunKind, RunRecord, StoredAttempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
+from trivium.suites.legacy import renamed
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
 
@@ -107,6 +108,7 @@ async def evaluate_async(
     settings = with_default_success(settings, loaded)
     built = build_metrics(named, settings)
     _check_encoder(loaded, settings, built)
+    _check_installed(source, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_own_thread():
@@ -173,6 +175,21 @@ def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> N
         load(settings.encoder, tell=False)
     except EncoderUnavailable as error:
         raise SuiteError(f'suite "{suite.name}"', Problem("encoder", str(error))) from None
+
+
+def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -> None:
+    """Refuse metrics that the suite names and that cannot be measured here; others are skipped, with why."""
+    rules = (settings.passed and settings.passed.metric, settings.success and settings.success.metric)
+    named = {renamed(name) for name in (*(settings.metrics or ()), *settings.gates, *rules) if name}
+    problems = []
+    for metric in built:
+        if metric.name in named or metric.tier == "judge":
+            try:
+                metric.check()
+            except TriviumError as error:
+                problems.append(Problem("metrics", f"{metric.name} cannot be measured: {error}"))
+    if problems:
+        raise SuiteError(source, problems)
 
 
 class _Beginning:

@@ -3,18 +3,20 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError
+from trivium.errors import MissingExtra, Problem, SuiteError
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.judging import Judge
 from trivium.metrics.judge.models.bench import Bench
+from trivium.metrics.judge.models.opening import no_such_provider
 from trivium.metrics.judge.panels.majority import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.judge.rubrics.scoring import DIGITS
-from trivium.metrics.judge.spending.prices import price_problems
+from trivium.metrics.judge.spending.prices import models_of, price_problems
 from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.registry import STAND_IN
 from trivium.metrics.score import Score, Tier, is_unavailable, stands_in
@@ -22,7 +24,7 @@ from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.checking import OVERALL
 from trivium.suites.rubrics.reading import no_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
-from trivium.suites.settings import Settings
+from trivium.suites.settings import JudgeSettings, Settings
 
 NO_JUDGE = "the judge is off: the suite names no model (judge.models)"
 
@@ -54,6 +56,11 @@ class JudgedDimension(Metric):
     def needs(self) -> tuple[str, ...]:
         """The metric that stands in for a judgement."""
         return (STAND_IN,) if self.on_failure == "tier1" else ()
+
+    def check(self) -> None:
+        """Refuse to be judged where a model is named and what asks models is not installed."""
+        if self.judge is not None and models_of(self.judge.settings) and not find_spec("pydantic_ai"):
+            raise MissingExtra("judge", self.name)
 
     def begin(self, subjects: Sequence[Subject]) -> None:
         """Has attempts judged, without waiting for it."""
@@ -270,6 +277,13 @@ def bench_of(metrics: Sequence[Metric]) -> Bench | None:
     return judges[0].bench if judges else None
 
 
+def _unknown_models(judge: JudgeSettings) -> Iterator[Problem]:
+    """Models of providers that nobody knows; without the extra that is not known, and said elsewhere."""
+    for name in models_of(judge):
+        if wrong := no_such_provider(name):
+            yield Problem("judge.models", wrong)
+
+
 def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     """The metrics, the judged dimensions of each rubric with one judge between them.
 
@@ -278,11 +292,11 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
         settings: The suite's.
 
     Raises:
-        SuiteError: If the suite has a budget in USD and a model of it has no price.
+        SuiteError: If a model's provider is unknown, or the suite has a budget in USD and a model no price.
     """
     if settings.judge is None:
         return list(metrics)
-    if problems := price_problems(settings.judge):
+    if problems := [*_unknown_models(settings.judge), *price_problems(settings.judge)]:
         raise SuiteError("", problems)
     wanted: dict[str, list[JudgedDimension]] = {}
     for each in metrics:

@@ -1,11 +1,12 @@
 """Well-known text metrics from well-kept libraries (spec: metrics, T1.7), off by default.
 
-They need the extra ``text`` and are skipped, with the line to install it, where it is missing.
+They need the extra ``text``. A suite that names one of them is refused where it is missing, with the line to
+install it.
 """
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from trivium.errors import MissingExtra
 from trivium.metrics.metric import Skip, TextMetric, metric
@@ -29,9 +30,22 @@ def _bounded(*texts: str) -> None:
         raise Skip(f"a text has {longest:,} characters; at most {LONGEST:,} are compared")
 
 
+class LibraryMetric(TextMetric):
+    """A metric of a library that the extra ``text`` brings."""
+
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    def check(self) -> None:
+        """Refuse to be measured without the library."""
+        for library in self.libraries:
+            _library(library, self.name)
+
+
 @metric("rouge_l")
-class RougeL(TextMetric):
+class RougeL(LibraryMetric):
     """ROUGE-L F1 (Lin 2004): longest common subsequence of rouge-score's words, without stemming."""
+
+    libraries: ClassVar = ("rouge_score.tokenizers", "rapidfuzz.distance")
 
     def compare(self, output: str, reference: str) -> float:
         """F1 of the longest common subsequence, in [0, 1]; two texts without a word score 0."""
@@ -46,8 +60,10 @@ class RougeL(TextMetric):
 
 
 @metric("bleu")
-class Bleu(TextMetric):
+class Bleu(LibraryMetric):
     """Sentence BLEU (Papineni et al. 2002) by sacrebleu with its defaults, divided by 100."""
+
+    libraries: ClassVar = ("sacrebleu",)
 
     def compare(self, output: str, reference: str) -> float:
         """BLEU against one reference, in [0, 1]."""
@@ -57,8 +73,10 @@ class Bleu(TextMetric):
 
 
 @metric("chrf")
-class Chrf(TextMetric):
+class Chrf(LibraryMetric):
     """chrF2 (Popović 2015) by sacrebleu with its defaults, divided by 100."""
+
+    libraries: ClassVar = ("sacrebleu",)
 
     def compare(self, output: str, reference: str) -> float:
         """The chrF against one reference, in [0, 1]."""
@@ -68,8 +86,10 @@ class Chrf(TextMetric):
 
 
 @metric("edit")
-class Edit(TextMetric):
+class Edit(LibraryMetric):
     """1 − Levenshtein distance / length of the longer text, by characters; two empty texts are equal."""
+
+    libraries: ClassVar = ("rapidfuzz.distance",)
 
     def compare(self, output: str, reference: str) -> float:
         """Normalised Levenshtein similarity, in [0, 1]."""

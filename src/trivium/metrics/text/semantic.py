@@ -8,7 +8,7 @@ from trivium.metrics.metric import Subject, TextMetric, metric
 from trivium.metrics.score import Score
 from trivium.metrics.text.embedding import embed
 from trivium.metrics.text.encoders.encoder import Encoder, describe
-from trivium.metrics.text.encoders.loading import load
+from trivium.metrics.text.encoders.loading import encoder_name, load
 from trivium.metrics.text.matching import APART, EQUAL, Match, match
 from trivium.suites.settings import Settings
 
@@ -45,6 +45,10 @@ class Semantic(TextMetric):
     def from_settings(cls, settings: Settings) -> Self:
         """The metric with the suite's encoder."""
         return cls(references=settings.references, encoder=settings.encoder)
+
+    def check(self) -> None:
+        """Refuse to be measured where no backend is installed; the encoder itself may be fetched later."""
+        encoder_name(self.encoder)
 
     def compare(self, output: str, reference: str) -> float:
         """BERTScore F1, in [0, 1].

@@ -114,14 +114,35 @@ def _with_address(model: "Model", name: str) -> "Model":
     return model
 
 
-def _no_such(name: str) -> str:
-    from pydantic_ai.models import KnownModelName
+def no_such_provider(name: str) -> str | None:
+    """What is wrong with the provider of a model's name, or None where it is known, or nobody can tell."""
+    provider, colon, _ = name.partition(":")
+    if colon and provider in KEYS:  # without loading what knows the others
+        return None
+    if not colon:
+        return _no_such(name)
+    try:
+        from pydantic_ai.providers import infer_provider_class
 
+        infer_provider_class(provider)
+    except ValueError:
+        return _no_such(name) if provider not in _known_providers() else None
+    except ImportError:  # of the extra, or of an SDK: then the provider is known
+        return None
+    return None
+
+
+def _no_such(name: str) -> str:
     provider, colon, _ = name.partition(":")
     if not colon:
         return f'"{name}" names no provider: expected provider:model, such as openai:gpt-4o-mini'
-    known = {each.partition(":")[0] for each in get_args(KnownModelName.__value__)}
-    return f'no provider is called "{provider}".{suggest(provider, known | KEYS.keys())}'
+    return f'no provider is called "{provider}".{suggest(provider, _known_providers())}'
+
+
+def _known_providers() -> set[str]:
+    from pydantic_ai.models import KnownModelName
+
+    return {each.partition(":")[0] for each in get_args(KnownModelName.__value__)} | KEYS.keys()
 
 
 def expanded(text: str) -> str:
