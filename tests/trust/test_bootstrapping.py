@@ -168,3 +168,16 @@ def test_options_that_mean_nothing_are_refused(options, message):
 def test_a_statistic_of_another_shape_or_without_end_is_refused(statistic, message):
     with pytest.raises(ValueError, match=message):
         bootstrap(statistic, CODES.tolist(), resamples=50)
+
+
+def test_unequal_groups_count_as_fewer_in_the_expanded_percentile():
+    replicates = np.random.default_rng(1).normal(size=10_000)
+    sizes = np.array([1, 1, 1, 1, 1, 1, 1, 1, 12])  # 20² / 152: worth no more than 2 groups of one size
+
+    def interval(**options):
+        return estimate(0.0, replicates, groups=9, n=20, **options).interval
+
+    few = np.sqrt(2) * stats.t.ppf(0.975, 1)
+    assert interval(sizes=sizes).high == np.quantile(replicates, stats.norm.cdf(few))
+    assert interval(sizes=np.full(9, 3)) == interval()
+    assert interval(sizes=sizes, method="percentile") == interval(method="percentile")

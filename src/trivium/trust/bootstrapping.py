@@ -90,6 +90,7 @@ def bootstrap(
         level=level,
         method=method,
         left_out=left_out,
+        sizes=np.bincount(known.codes, minlength=count),
     )
 
 

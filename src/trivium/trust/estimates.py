@@ -45,6 +45,7 @@ def estimate(
     level: float = 0.95,
     method: Method = "expanded percentile",
     left_out: Floats | None = None,
+    sizes: npt.NDArray[np.int64] | None = None,
 ) -> Estimate:
     """Standard error and interval of a figure from its replicates.
 
@@ -60,6 +61,8 @@ def estimate(
             reproduced: an interval even from one group or with most resamples undefined, and the point itself
             from fewer than two.
         left_out: For ``bca``: the figure with each group left out once, shape (groups,).
+        sizes: Values of each group, shape (groups,). In ``expanded percentile`` unequal groups count as
+            fewer: as (Σ size)² / Σ size² (Kish 1965).
 
     Raises:
         ValueError: If ``method`` or ``level`` is none, or a replicate is infinite.
@@ -80,7 +83,8 @@ def estimate(
     else:
         why = _why_none(point, known, drop_rate, groups, method)
         if why is None:
-            lower, upper = _shares(point or 0.0, known, groups, level, method, left_out)
+            worth = groups if sizes is None else _worth(sizes)
+            lower, upper = _shares(point or 0.0, known, worth, level, method, left_out)
             ends = _quantiles(known, lower, upper)
     interval = None
     if ends is not None:
@@ -95,6 +99,12 @@ def estimate(
         replicates=replicates,
         why_none=why,
     )
+
+
+def _worth(sizes: npt.NDArray[np.int64]) -> int:
+    """How many groups of one size those of unequal sizes are worth, at least 2."""
+    known = sizes.astype(np.float64)
+    return max(2, int(known.sum() ** 2 / (known @ known) + 1e-9))
 
 
 def check_method(method: str, level: float) -> None:

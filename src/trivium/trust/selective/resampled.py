@@ -97,7 +97,7 @@ def bootstrap_figures(items: Items, names: Sequence[str], plan: Plan = DEFAULT) 
         return weighing.figures(weights, empty_is_zero=plan.empty_is_zero)
 
     points = _points(weighing, groups)
-    found = _estimates(compute, points, groups, items.n, plan, at_once=weighing.at_once)
+    found = _estimates(compute, points, items, plan, at_once=weighing.at_once)
     return dict(zip(names, found, strict=True))
 
 
@@ -137,7 +137,7 @@ def bootstrap_deltas(
     points = [_points(side, groups) for side in (first, second)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
     at_once = min(first.at_once, second.at_once)
-    found = _estimates(compute, deltas, groups, sides[1].n, plan, at_once=at_once)
+    found = _estimates(compute, deltas, sides[1], plan, at_once=at_once)
     return {
         name: Delta(left=a, right=b, estimate=delta)
         for name, a, b, delta in zip(names, *points, found, strict=True)
@@ -167,12 +167,13 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
 def _estimates(
     compute: Callable[[Counts], Floats],
     points: Sequence[float | None],
-    groups: int,
-    n: int,
+    items: Items,
     plan: Plan,
     *,
     at_once: int,
 ) -> list[Estimate]:
+    groups = items.groups.count
+    sizes = np.bincount(items.groups.codes, minlength=groups)
     replicates = over_resamples(
         compute,
         groups,
@@ -188,10 +189,11 @@ def _estimates(
             point,
             replicates[row] if plan.resamples else np.empty(0),
             groups=groups,
-            n=n,
+            n=items.n,
             level=plan.level,
             method=plan.method,
             left_out=None if left_out is None else left_out[row],
+            sizes=sizes,
         )
         for row, point in enumerate(points)
     ]
