@@ -39,9 +39,8 @@ def readable_engine(address: URL, file: Path) -> Engine:
         engine = _engine(address, file, way)
         event.listen(engine, "connect", _forbid_writing)
         try:
-            connection = engine.raw_connection()
-            connection.cursor().execute("SELECT count(*) FROM sqlite_master").fetchone()
-            connection.close()
+            with engine.connect() as connection:
+                connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").fetchone()
             return engine
         except Exception as error:
             engine.dispose()

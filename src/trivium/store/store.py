@@ -1,6 +1,7 @@
 """Store: runs, cases, attempts and evaluations in a database."""
 
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
@@ -56,6 +57,8 @@ class Store:
         self.url = url
         self.read_only = read_only
         self.engine = open_engine(url, create=create, read_only=read_only)
+        # Whoever does not close a store leaves no connection open (Python 3.13 warns of those).
+        weakref.finalize(self, dispose, self.engine).atexit = False
         self.name = self.engine.url.render_as_string()
 
     def __enter__(self) -> Self:

@@ -214,7 +214,7 @@ def _matches(pattern: str, text: str) -> bool:
     import regex
 
     try:
-        found = regex.search(pattern, text[:SEARCHED], timeout=REGEX_SECONDS)
+        found = regex.search(pattern, text[:SEARCHED], timeout=REGEX_SECONDS, concurrent=True)
     except TimeoutError:
         raise ValueError(
             f'the regex "{pattern}" took longer than {REGEX_SECONDS:g} s: nested repeats such as (a+)+ take '
