@@ -242,3 +242,21 @@ def test_what_a_case_gives_no_ground_to_judge_is_not_judged_by_equal_or_failed_o
     assert (overall.wins, overall.losses, overall.ties, overall.groups) == (2, 2, 2, 6)
     line = " ".join(phrases.note(found).split())
     assert "intervals by 6 groups; p:" in line
+
+
+def test_samples_that_are_split_between_two_outputs_make_a_tie_whichever_stood_first(store, monkeypatch):
+    said: dict[str, list[str]] = {}
+
+    def split(first, second):
+        return said.setdefault(first, ["first", "second"]).pop()
+
+    judge = JUDGE | {"samples": 2, "concurrency": 1}
+
+    def answer(question):
+        level = split(*shown(question.prompt))
+        given = {"evidence": [], "reason": "so", "level": level, "confidence": 4}
+        return dict.fromkeys(question.schema["properties"], given)
+
+    found = compared(store, monkeypatch, JudgeServer(answer=answer), one(a="x"), one(a="yy"), judge=judge)
+    figure = found.figures["overall"]
+    assert (figure.ties, figure.inconsistent, figure.for_first, figure.for_second) == (1, 0, 0, 0)

@@ -7,6 +7,7 @@ place contradicts itself, counts as a tie, and says how strong the bias is.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -226,7 +227,7 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
     if judgement.value is not None:
         for_first: Verdict = "win" if first == "head" else "loss"
         for_second: Verdict = "loss" if first == "head" else "win"
-        verdict = {1.0: for_first, 0.5: "tie", 0.0: for_second}[judgement.value]
+        verdict = {1.0: for_first, 0.0: for_second}.get(_middle(judgement.value, judgement.detail), "tie")
     return OrderVerdict(
         first=first,
         verdict=verdict,
@@ -235,6 +236,15 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
         method=judgement.method,
         detail=judgement.detail,
     )
+
+
+def _middle(value: float, detail: Mapping[str, Any]) -> float:
+    """The median of samples that say first (1), tie (0.5) or second (0); between two of these it is a tie.
+
+    The lower middle of an even number, as levels have it, would favour the second.
+    """
+    samples = [each for each in detail.get("samples", ()) if each is not None]
+    return float(median(samples)) if samples else value
 
 
 def _failed(pair: JudgedPair) -> bool:
