@@ -378,7 +378,8 @@ def test_requests_of_a_case_share_all_but_what_they_ask(served, model):
     for each in server.requests:
         prompts.setdefault(asked_alone(each), set()).add(each.prompt)
     assert all(len(each) == 1 for each in prompts.values()), "samples differ in nothing that is read"
-    ((accuracy,), (constructive,), (clear,)) = prompts.values()
+    names = ("technical_accuracy", "constructiveness", "clarity")
+    (accuracy,), (constructive,), (clear,) = (prompts[name] for name in names)
     assert len({json.dumps(each.schema) for each in server.requests}) == 1
     end = accuracy.index("\n\nThat was all.")
     assert accuracy[:end] == constructive[:end]

@@ -1,4 +1,4 @@
-"""LeanClient: asks OpenAI-compatible endpoints and Anthropic over plain HTTP, for a quarter of the CPU."""
+"""LeanClient: asks OpenAI-compatible endpoints and Anthropic over plain HTTP, for a third of the CPU."""
 
 import asyncio
 import urllib.request
