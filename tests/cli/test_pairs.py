@@ -53,9 +53,10 @@ def test_a_comparison_may_be_given_a_budget_and_tells_what_it_spent(two, monkeyp
     assert "of $1.00 · 4 requests, 4 answered" in " ".join(capsys.readouterr().out.split())
 
 
-def test_pairs_without_an_answer_end_with_three(two, monkeypatch):
+def test_pairs_without_an_answer_end_with_three(two, monkeypatch, capsys):
     with served(JudgeServer(plan=lambda _: REFUSAL), monkeypatch):
         assert run_command([*two, "--quiet"]) == 3
+    assert "pairs got no answer from any judge" in capsys.readouterr().err
 
 
 def test_what_is_wrong_ends_with_two(two, capsys):

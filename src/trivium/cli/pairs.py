@@ -60,6 +60,8 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
         from trivium.reports.pairs.table import PairTable
 
         show(PairTable(found))
+    elif found.errors:
+        click.echo(f"{found.errors:,} of {len(found.pairs):,} pairs got no answer from any judge", err=True)
     if given["output"] is not None:
         _write(given["output"], b"".join(msgspec.json.encode(pair) + b"\n" for pair in found.pairs))
     if given["markdown"] is not None:

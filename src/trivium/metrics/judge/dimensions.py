@@ -26,7 +26,7 @@ from trivium.suites.rubrics.reading import no_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 
-NO_JUDGE = "the judge is off: the suite names no model (judge.models)"
+NO_JUDGE = "the suite names no judge (judge.models)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from trivium.runs.pairs.judged import (
 )
 from trivium.runs.run import Run
 from trivium.store.answers import StoredAnswers
+from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
@@ -79,7 +80,8 @@ def judge_pairs(
         raise ComparisonError("", problems)
     meeting = _Meeting(base, head, settings)
     bench = Bench(asked)
-    answers = StoredAnswers(head.store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
+    store = Store(head.store.url, create=False) if head.store.read_only else head.store
+    answers = StoredAnswers(store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
     books = RememberedBooks()
     bench.equip(answers=answers, purse=run_purse(asked, books=books))
     try:
