@@ -81,7 +81,8 @@ def test_the_real_items_have_the_counts_worked_out_by_hand():
     assert (facts.llm_input_tokens, facts.llm_output_tokens) == (150, 42)
     assert facts.problems == []
     assert [call.agent for call in trace.tool_calls] == ["triage-agent"] * 2 + ["billing-agent"] * 2
-    assert trace.metadata == {"workflow_name": "support case 42", "group_id": "case-42"}
+    named = {"workflow_name": "support case 42", "group_id": "case-42"}
+    assert trace.metadata == {**named, "recorders": ["openai-agents"]}
 
 
 def test_a_handoff_joins_siblings_and_an_agent_as_a_tool_lies_below_its_call():
