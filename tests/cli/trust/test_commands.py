@@ -74,14 +74,6 @@ def test_nothing_predicted_is_null_with_a_reason(capsys):
     assert "–" in out
 
 
-def test_an_empty_file_is_an_answer_without_figures(capsys):
-    Path("items.jsonl").write_text("")
-    found = answer(capsys, "curve", "items.jsonl")
-    assert found["population"]["items_total"] == 0
-    assert found["confidence_variants"]["llm"]["aurc_full"] is None
-    assert say(capsys, "curve", "items.jsonl")[0] == 0
-
-
 def test_no_error_at_all_has_no_gap_to_speak_of(capsys):
     found = answer(capsys, "curve", items(30, pred=1, gt=1), "--range", "0:1")
     assert found["confidence_variants"]["confidence"]["interpretation"]["aurc_gap_pct"] is None
