@@ -17,7 +17,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 # Nothing is compiled beforehand: what is imported is compiled then, which is a small part of what is installed.
 LOCKED := $(INSTALL) --no-compile --no-deps --require-hashes
 # Rooms whose coverage must stay at 90 % or above.
-ROOMS := metrics suites traces agents runs store trust reports cli inspect_logs integrations
+ROOMS := metrics suites traces agents runs store trust reports cli formats integrations
 
 BENCHMARKS := $(filter-out benchmarks.prose benchmarks.sizes,$(subst /,.,$(basename $(wildcard benchmarks/[a-z]*.py))))
 
@@ -49,7 +49,7 @@ docs: $(TEST)/.installed
 	$(TEST)/bin/python docs/reference.py
 
 # What the tests of a module would not notice, one change of it after the other (it is put back after each):
-#   make mutants MODULE=src/trivium/trust/groups.py TESTS=tests/trust/test_groups.py
+#   make mutants MODULE=src/trivium/trust/cluster_bootstrap.py TESTS=tests/trust/test_groups.py
 mutants: .mutants/bin/python $(TEST)/.installed
 	.mutants/bin/python $(INSTALL) cosmic-ray
 	printf '[cosmic-ray]\nmodule-path = "%s"\ntimeout = 60.0\nexcluded-modules = []\ntest-command = "%s"\n[cosmic-ray.distributor]\nname = "local"\n' \

@@ -59,8 +59,8 @@ def contender(name: str, folder: str):
         layers = AutoConfig.from_pretrained(folder).num_hidden_layers
         scorer = BERTScorer(model_type=folder, num_layers=layers, batch_size=PAIRS)
         return lambda outputs, references: scorer.score(outputs, references)[2]
+    from trivium.metrics.text.bertscore import compare_pairs
     from trivium.metrics.text.encoders.loading import load
-    from trivium.metrics.text.semantic import compare_pairs
 
     encoder = load(folder)
     return lambda outputs, references: compare_pairs(encoder, list(zip(outputs, references, strict=True)))

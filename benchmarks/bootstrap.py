@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.sizes import sized
-from trivium.trust.resampling import Rng
+from trivium.trust.cluster_bootstrap import Rng
+from trivium.trust.selective.inference import Plan, bootstrap_figures
 from trivium.trust.selective.items import Items
-from trivium.trust.selective.resampled import Plan, bootstrap_figures
 
 NAMES = ("cmax", "aurc", "augrc")
 RESAMPLES = sized(10_000, 20)

@@ -27,9 +27,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from trivium.trust.acceptance import certify
 from trivium.trust.calibration.fitting import fit_calibrator
 from trivium.trust.calibration.quality import auroc
+from trivium.trust.certification import certify
 from trivium.trust.selective.curve import aurc, risk_coverage
 
 Floats = npt.NDArray[np.float64]

@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from benchmarks.prose import prose
 from benchmarks.sizes import sized
-from trivium.metrics.text.cosine import Cosine
+from trivium.metrics.text.lexical import Cosine
 
 PAIRS = sized(30, 2)
 ROUNDS = sized(7, 1)

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from trivium.trust.intervals import difference_interval, jeffreys, mean_interval, rate_interval
+from trivium.trust.selective.inference import Plan, bootstrap_figures, figures
 from trivium.trust.selective.items import Items
-from trivium.trust.selective.resampled import Plan, bootstrap_figures, figures
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

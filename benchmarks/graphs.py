@@ -25,8 +25,8 @@ from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
+from trivium.traces.normalize import normalise
 from trivium.traces.process.process import Process
-from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, Trace
 
 ROUNDS = sized({10: 301, 50: 51, 1_000: 3}, {10: 1})

@@ -15,7 +15,7 @@ from math import ceil
 from statistics import median
 from typing import NamedTuple
 
-from tests.metrics.judge.models.rate.provider_in_virtual_time import Weather, spend_a_day
+from tests.metrics.judge.client.provider_in_virtual_time import Weather, spend_a_day
 
 MOST_A_SECOND = 500
 """More than judges can be asked on one core: no provider is held to be faster."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from trivium.metrics.judge.judgement import combined_samples, value_of
 from trivium.metrics.judge.prompts.answer import Answer
-from trivium.metrics.judge.rubrics.scoring import combined_samples, value_of
-from trivium.metrics.judge.signals.consistency import modal
+from trivium.metrics.judge.signals import modal
 from trivium.suites.rubrics.built_in import REVIEW
 from trivium.suites.rubrics.rubric import Dimension
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.needed import needed_groups
+from trivium.trust.sample_size import needed_groups
 
 Floats = npt.NDArray[np.float64]
 Groups = Callable[[np.random.Generator, int, float], Floats]

@@ -85,7 +85,7 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak MiB of `trivium score` in a process of its own."""
     command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
     script = (
-        "import time; from trivium.cli.start import main\n"
+        "import time; from trivium.cli.main import main\n"
         "try: main()\n"
         "finally: print(time.process_time(), open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
@@ -108,7 +108,7 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
 
 def measure_parts(folder: Path) -> tuple[float, float]:
     """CPU seconds of reading the attempts, and of the metrics alone on attempts that are in memory."""
-    from trivium.agents.recorded.sources import open_recorded
+    from trivium.agents.recorded import open_recorded
     from trivium.metrics.registry import build_metrics
     from trivium.metrics.scoring import score_attempts
     from trivium.suites.suite import Suite
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    from trivium.runs.engines.cycles import HARDLY, cycles_seldom_sought
+    from trivium.runs.event_loop import HARDLY, cycles_seldom_sought
 
     with cycles_seldom_sought(HARDLY):  # as the command does
         compare(arguments)

@@ -6,7 +6,7 @@ from trivium.suites.case import COMPLEXITIES, Case, Expect, ExpectedTool
 from trivium.suites.rubrics.rubric import ANCHORS, Criterion, Dimension, Level, Rubric
 from trivium.suites.settings import Gate, JudgeSettings, Limits, Settings, SuccessRule, ToolSettings
 from trivium.suites.suite import Suite
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace
 
 # What the door lets through: no lone surrogates, no NUL.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from trivium.cli.main import run_command
-from trivium.traces.recording import configuring
+from trivium.traces.recording import config as configuring
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.masking import (
-    _SURE_ASSIGNMENTS,
-    _SURE_PATTERNS,
-    MASK,
-    Masker,
-    OutputMasker,
-    _replaced,
-    mask,
-)
+from trivium.masking import _SURE_ASSIGNMENTS, _SURE_PATTERNS, MASK, Masker, OutputMasker, _replaced, mask
 
 PROSE = [
     "password: see below",

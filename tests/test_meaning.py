@@ -13,7 +13,7 @@ import pytest
 
 from tests.goldens import data
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.sources import open_recorded
+from trivium.agents.recorded import open_recorded
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts

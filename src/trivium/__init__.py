@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from trivium.errors import RegressionError as RegressionError
     from trivium.errors import TriviumError as TriviumError
     from trivium.metrics.metric import Metric as Metric
+    from trivium.metrics.metric import Score as Score
     from trivium.metrics.metric import TextMetric as TextMetric
     from trivium.metrics.metric import TraceMetric as TraceMetric
     from trivium.metrics.metric import metric as metric
-    from trivium.metrics.score import Score as Score
     from trivium.metrics.scoring import score as score
     from trivium.runs.comparing.compare import compare as compare
     from trivium.runs.comparing.comparison import Comparison as Comparison
     from trivium.runs.evaluate import evaluate as evaluate
     from trivium.runs.evaluate import evaluate_async as evaluate_async
-    from trivium.runs.pairs.judged import PairComparison as PairComparison
-    from trivium.runs.pairs.judging import judge_pairs as judge_pairs
+    from trivium.runs.pairwise import judge_pairs as judge_pairs
+    from trivium.runs.pairwise_result import PairComparison as PairComparison
     from trivium.runs.run import Run as Run
     from trivium.suites.case import Case as Case
     from trivium.suites.case import Expect as Expect
@@ -53,11 +53,11 @@ _HOME = {
     "Level": "trivium.suites.rubrics.rubric",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
-    "PairComparison": "trivium.runs.pairs.judged",
+    "PairComparison": "trivium.runs.pairwise_result",
     "RegressionError": "trivium.errors",
     "Rubric": "trivium.suites.rubrics.rubric",
     "Run": "trivium.runs.run",
-    "Score": "trivium.metrics.score",
+    "Score": "trivium.metrics.metric",
     "Span": "trivium.traces.trace",
     "Suite": "trivium.suites.suite",
     "TextMetric": "trivium.metrics.metric",
@@ -68,7 +68,7 @@ _HOME = {
     "compare": "trivium.runs.comparing.compare",
     "evaluate": "trivium.runs.evaluate",
     "evaluate_async": "trivium.runs.evaluate",
-    "judge_pairs": "trivium.runs.pairs.judging",
+    "judge_pairs": "trivium.runs.pairwise",
     "metric": "trivium.metrics.metric",
     "score": "trivium.metrics.scoring",
 }

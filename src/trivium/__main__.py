@@ -1,5 +1,5 @@
 """``python -m trivium`` is ``trivium``."""
 
-from trivium.cli.start import main
+from trivium.cli.main import main
 
 main()

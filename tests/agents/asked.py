@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from trivium.agents.adapter import AgentAdapter
-from trivium.agents.asking import ask
-from trivium.agents.attempt import Attempt
+from trivium.agents.attempt import AgentAdapter, Attempt
+from trivium.agents.invoke import ask
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits

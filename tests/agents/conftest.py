@@ -2,7 +2,7 @@
 
 import pytest
 
-from trivium.agents.adapters import own_loop
+from trivium.agents.adapters import function as own_loop
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import pytest
 
 from tests.agents.asked import asked
 from trivium.agents.adapters.command import CommandAgent
-from trivium.agents.adapters.endpoint import EndpointAgent
 from trivium.agents.adapters.function import FunctionAgent
+from trivium.agents.adapters.http import EndpointAgent
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
 

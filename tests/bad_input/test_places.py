@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input.given import SCORE
-from trivium.store.opening import NEWEST
+from trivium.store.connection import NEWEST
 
 
 def test_a_link_that_leads_nowhere_says_so(folder):
@@ -164,7 +164,7 @@ class TestStores:
         code = (
             "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
             f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}));"
-            "from trivium.cli.start import main; main()"
+            "from trivium.cli.main import main; main()"
         )
         command = ["run", "many.jsonl", "--agent", "json:dumps", "--metrics", "time", "--quiet"]
         done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)

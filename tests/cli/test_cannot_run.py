@@ -7,7 +7,7 @@ import pytest
 
 from tests.judge_server import JudgeServer
 from trivium.cli.main import run_command
-from trivium.metrics.text import extras
+from trivium.metrics.text import lexical as extras
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from trivium.cli.main import run_command, trivium
-from trivium.cli.overview import COMMANDS, overview
+from trivium.cli.main import COMMANDS, run_command, trivium
 
 REFERENCE = "the method is sound but the evaluation is small"
 
@@ -52,14 +51,6 @@ def test_every_command_says_in_the_overview_what_it_says_itself():
         assert command is not None
         assert command.help, name
         assert line.endswith(".")
-
-
-@pytest.mark.parametrize("width", range(48, 99))
-def test_the_overview_reads_as_click_writes_it(width):
-    context = click.Context(
-        trivium, info_name="trivium", terminal_width=width, help_option_names=["-h", "--help"]
-    )
-    assert overview(width) == trivium.get_help(context)
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])

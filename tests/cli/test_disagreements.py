@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.runs.disagreeing.judged_runs import judged_run, judgement, vote
+from tests.runs.judged_runs import judged_run, judgement, vote
 from trivium.cli.main import run_command
 from trivium.store.store import Store
 

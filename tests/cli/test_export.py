@@ -12,10 +12,10 @@ from tests.store.test_sending import endpoint
 from trivium.agents.attempt import Attempt
 from trivium.cli.main import run_command
 from trivium.metrics.evaluation import evaluation
-from trivium.metrics.score import Score
-from trivium.runs.items.labels import Labels
-from trivium.store.export.told import told_of_run
-from trivium.store.export.writing import no_formula, without_guard
+from trivium.metrics.metric import Score
+from trivium.runs.items.files import Labels
+from trivium.store.export.otlp import told_of_run
+from trivium.store.export.tables import no_formula, without_guard
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -175,7 +175,7 @@ def test_attempts_are_read_as_they_are_written():
 
 
 def test_a_score_in_error_says_so_and_its_method_goes_along():
-    from trivium.store.export.told import results
+    from trivium.store.export.otlp import results
 
     scores = {
         "one": Score(name="one", tier="judge", status="error", reason="no model"),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.judge_server import REFUSAL, JudgeServer
 from tests.metrics.judge.asked import served
-from tests.runs.pairs.compared_runs import CLAUDE, GPT, by_length, saying, stored_run
+from tests.runs.compared_runs import CLAUDE, GPT, by_length, saying, stored_run
 from trivium.cli.main import run_command
 from trivium.store.store import Store
 

@@ -18,7 +18,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No other plugins, a store of its own, and everything imported that pytester would forget again."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("TRIVIUM_STORE", str(tmp_path / "store.db"))
-    import_module("trivium.integrations.pytest.ending")
+    import_module("trivium.integrations.pytest.summary")
     suite = tv.Suite.load(FOLDER / "suite.yaml").sample(1, seed=1)
     assert str(tv.evaluate(suite, agent=str.upper, store=str(tmp_path / "other.db")).summary())
 

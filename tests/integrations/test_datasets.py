@@ -4,7 +4,7 @@ import datasets
 import pytest
 
 import trivium as tv
-from trivium.agents.recorded.sources import open_recorded
+from trivium.agents.recorded import open_recorded
 from trivium.errors import MissingExtra, OutputsError, SuiteError
 
 ROWS = {

@@ -4,7 +4,7 @@ import pytest
 
 import trivium as tv
 from trivium.errors import MissingExtra
-from trivium.integrations.opik_metrics import opik_metric
+from trivium.integrations.opik import opik_metric
 from trivium.metrics.metric import REGISTERED
 
 from opik.evaluation.metrics import Contains, Equals, IsJson, LevenshteinRatio, base_metric, score_result  # isort: skip

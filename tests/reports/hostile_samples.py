@@ -2,8 +2,8 @@
 
 from tests.reports.samples import HOSTILE, summary
 from trivium.agents.attempt import Attempt
-from trivium.metrics.composite import Composite
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Composite
+from trivium.metrics.metric import Score
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import Failure, GateAnswer, Summary
 from trivium.suites.case import Case, Expect, ExpectedTool

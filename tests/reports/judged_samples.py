@@ -3,7 +3,7 @@
 import msgspec
 
 from tests.reports.samples import PAPER, view
-from trivium.metrics.score import Score
+from trivium.metrics.metric import Score
 from trivium.reports.view import EvaluationView
 
 SOURCE = f"""Abstract. {PAPER}

@@ -3,8 +3,8 @@
 import random
 
 from trivium.agents.attempt import Attempt, Usage
-from trivium.metrics.composite import Composite, composite
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Composite, composite
+from trivium.metrics.metric import Score
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import CompositeFigure, Failure, Figure, GateAnswer, HumanFigure, Rate, Summary
 from trivium.suites.case import Case, Expect, ExpectedTool

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from tests.reports import samples
 from tests.reports.hostile_samples import hostile_summary
-from trivium.reports.as_text import as_text
+from trivium.display import as_text
 from trivium.reports.terminal import SummaryTable
 
 names = st.text(min_size=1, max_size=60)

@@ -1,7 +1,7 @@
 import msgspec
 
 from tests.reports import samples
-from trivium.metrics.score import Score
+from trivium.metrics.metric import Score
 
 
 def failed(**changes):

@@ -3,8 +3,7 @@
 from typing import ClassVar
 
 import trivium as tv
-from trivium.metrics.metric import REGISTERED, Metric, Skip, Subject
-from trivium.metrics.score import Score
+from trivium.metrics.metric import REGISTERED, Metric, Score, Skip, Subject
 from trivium.suites.settings import PassRule, Settings
 
 

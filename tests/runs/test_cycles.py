@@ -5,8 +5,8 @@ import gc
 import pytest
 
 import trivium as tv
-from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
-from trivium.runs.progress import Quiet
+from trivium.runs.event_loop import HARDLY, SELDOM, cycles_seldom_sought
+from trivium.runs.pipeline import Quiet
 
 
 @pytest.fixture(autouse=True)

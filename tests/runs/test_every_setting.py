@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import trivium as tv
-from trivium.store.export.rows import score_rows
+from trivium.store.export.tables import score_rows
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite

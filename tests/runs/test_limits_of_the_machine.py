@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from tests.agents.asked import asked
-from trivium.agents.adapter import AgentFailure
-from trivium.agents.asking import NoRoom, ask
+from trivium.agents.attempt import AgentFailure
+from trivium.agents.invoke import NoRoom, ask
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
-from trivium.store.ownership import is_surely_gone, this_process
+from trivium.store.connection import is_surely_gone, this_process
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 

@@ -1,9 +1,8 @@
 """Runs to fill a store with."""
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.composite import Composite
-from trivium.metrics.evaluation import Evaluation
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Composite, Evaluation
+from trivium.metrics.metric import Score
 from trivium.store.records import RunKind, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.case import Case

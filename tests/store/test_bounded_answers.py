@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select, text
 
 from tests.store.samples import new_run
-from tests.store.test_answers import REPLY
-from trivium.store import tables
-from trivium.store.answers import StoredAnswers, kept_answers
+from tests.store.test_judge_cache import REPLY
+from trivium.store import schema as tables
+from trivium.store.judge_cache import StoredAnswers, kept_answers
 from trivium.store.store import Store
 
 RNG = random.Random(3)

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import traces
-from trivium.metrics.graph.interaction_graph import interaction_graph
+from trivium.metrics.graph.agents import interaction_graph
 from trivium.store.export.graphs import graph_lines, pooled, write_dot, write_graphml
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace
-from trivium.traces.writers.told import Told, told_of_traces
+from trivium.traces.writers.otlp import Told, told_of_traces
 
 HOSTILE = [
     'say "hi"',

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 from tests.store.samples import attempt, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError
-from trivium.store.opening import NEWEST, upgrade
+from trivium.store.connection import NEWEST, upgrade
 from trivium.store.store import Store
 
 READING = (["list"], ["show"], ["export"], ["compare", "r1", "r1"])
@@ -40,7 +40,7 @@ def test_the_older_store_of_these_tests_is_as_the_first_migration_makes_it(tmp_p
     _older_store(tmp_path / "old.db")
     engine = create_engine(f"sqlite:///{tmp_path / 'first.db'}")
     with monkeypatch.context() as older, engine.begin() as connection:
-        older.setattr("trivium.store.opening.NEWEST", "0001")
+        older.setattr("trivium.store.connection.NEWEST", "0001")
         upgrade(connection)
     engine.dispose()
     old, first = (_columns(tmp_path / name) for name in ("old.db", "first.db"))

@@ -10,10 +10,9 @@ from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from trivium.errors import InputError
-from trivium.store.export.sending import MOST_SPANS, TRIES, send
+from trivium.store.export.otlp import MOST_SPANS, TRIES, send
 from trivium.traces.trace import Span, Trace
-from trivium.traces.writers.otlp import resource_spans
-from trivium.traces.writers.told import told_of_traces
+from trivium.traces.writers.otlp import resource_spans, told_of_traces
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
-from trivium.store.outline import Outline
-from trivium.store.ownership import is_surely_gone, this_process
+from trivium.store.connection import is_surely_gone, this_process
+from trivium.store.records import Outline
 from trivium.store.store import Store
 from trivium.suites.case import Case
 

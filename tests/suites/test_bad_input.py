@@ -247,7 +247,7 @@ def test_a_document_that_is_too_large_is_not_read(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("trivium.suites.files.case_file.LONGEST_LINE", 30)
+    monkeypatch.setattr("trivium.suites.files.jsonl.LONGEST_LINE", 30)
     (tmp_path / "c.jsonl").write_text(f'{CASE}\n{{"id": "2", "input": "{"x" * 100}"}}')
     with pytest.raises(SuiteError, match="line 2: is longer than 30 bytes: one case a line"):
         Suite.load(tmp_path / "c.jsonl")

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tests.formats.test_tau_bench as tau
 import tests.traces.readers.claude_events as claude
 import tests.traces.readers.test_agentneo as agentneo
 import tests.traces.readers.test_pydantic_ai as pydantic_ai
-import tests.traces.readers.test_tau_bench as tau
-from tests.inspect_logs.packed import HEADER, log_of, sample
+from tests.formats.inspect_log.packed import HEADER, log_of, sample
+from tests.formats.test_agents_eval import RUN, asks
+from tests.formats.test_agents_eval import call as agents_eval_call
 from tests.traces.opentelemetry.spans import agent, request, tool
 from tests.traces.readers.otlp.test_encodings import protobuf
 from tests.traces.readers.test_agentneo_database import at, database
-from tests.traces.readers.test_agents_eval import RUN, asks
-from tests.traces.readers.test_agents_eval import call as agents_eval_call
 from tests.traces.readers.test_bad_files import DOCUMENTS, LINES, mutated
 from tests.traces.readers.test_openai_agents import TRACE, item
 from tests.traces.readers.test_opik import TRACE as OPIK

@@ -1,8 +1,7 @@
 """Trace: calls in order, agents, people, length."""
 
 from tests.traces.samples import agent, tool
-from trivium.traces.order import max_depth, parents_first
-from trivium.traces.trace import Message, Trace
+from trivium.traces.trace import Message, Trace, max_depth, parents_first
 
 
 def test_calls_are_ordered_by_start_and_ties_by_file():

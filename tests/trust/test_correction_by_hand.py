@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from trivium.trust.correction import corrected_mean, corrected_rate
+from trivium.trust.bias_correction import corrected_mean, corrected_rate
 
 
 def spread_of_mean(values):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.trust.interval import Interval
+from trivium.trust.distributions import Interval
 from trivium.trust.intervals import gate_answer, mean_interval, wilson
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from trivium.trust.interval import Interval
+from trivium.trust.distributions import Interval
 from trivium.trust.paired import non_inferiority, overall, paired_means, settling_groups
 
 

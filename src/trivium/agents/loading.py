@@ -1,4 +1,4 @@
-"""Finding the agent that a user names."""
+"""Resolve pkg.mod:name, file.py:name, URL, cmd:."""
 
 import importlib
 import importlib.util
@@ -11,12 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trivium.agents import importing
-from trivium.agents.adapter import AgentAdapter
 from trivium.agents.adapters.command import CommandAgent
 from trivium.agents.adapters.function import FunctionAgent
-from trivium.agents.failing import reason
-from trivium.agents.importing import import_here, make_importable
+from trivium.agents.attempt import AgentAdapter
+from trivium.agents.failures import reason
 from trivium.errors import AgentError, suggest
 
 FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
@@ -40,7 +38,7 @@ def load_agent(spec: Any) -> AgentAdapter:
     if not isinstance(spec, str):
         return _from_object(spec, _name_of(spec))
     if _URL.match(spec):
-        from trivium.agents.adapters.endpoint import EndpointAgent
+        from trivium.agents.adapters.http import EndpointAgent
 
         _check_address(spec)
         return EndpointAgent(spec)
@@ -65,7 +63,7 @@ def _check_address(spec: str) -> None:
 
 def _from_object(found: Any, name: str) -> AgentAdapter:
     if _is_pydantic_agent(found):
-        from trivium.agents.adapters.pydantic_agent import PydanticAgent
+        from trivium.agents.adapters.pydantic_ai import PydanticAgent
 
         return PydanticAgent(found, name=name.rpartition(":")[2])
     if hasattr(found, "call") and hasattr(found, "close") and not isinstance(found, type):
@@ -143,7 +141,7 @@ def _neighbours(name: str) -> list[str]:
 
 def _broken(place: str, spec: str, error: BaseException) -> AgentError:
     """The module is there, but running it failed: where, and with what."""
-    own = {__file__, importing.__file__}
+    own = {__file__, __file__}
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -163,3 +161,16 @@ def _attribute(module: ModuleType, path: str, spec: str) -> Any:
             owner = getattr(found, "__name__", type(found).__name__)
             raise AgentError(spec, f'{owner} has no "{name}".{suggest(name, known)}') from None
     return found
+
+
+def import_here(module: str) -> ModuleType:
+    """Import a module that the working folder may hold too, however Python was started."""
+    make_importable(Path.cwd())
+    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
+    return importlib.import_module(module)
+
+
+def make_importable(folder: Path) -> None:
+    """Let modules be found in a folder, first of all."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))

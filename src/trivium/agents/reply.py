@@ -1,17 +1,25 @@
-"""From what an agent sent back to a Reply."""
+"""Parse and sanitise what an agent returned.
 
+An agent may give back anything. What enters is a JSON value, bounded in size and depth, with its texts clean.
+"""
+
+import dataclasses
 import json
-from collections.abc import Mapping
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, NoReturn
 
 import msgspec
 
-from trivium.agents.adapter import AgentFailure, Reply
-from trivium.agents.attempt import TRACE_LEFT_OUT, Attempt, Usage
-from trivium.agents.failing import shown
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Reply, Usage
+from trivium.agents.failures import shown
 from trivium.errors import TraceError
-from trivium.suites.door import clean
+from trivium.masking import OutputMasker
+from trivium.suites.sanitize import clean
 from trivium.traces.native import native_trace
+from trivium.traces.trace import Trace
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may fill."""
@@ -110,3 +118,150 @@ def _with_trace(reply: Reply, raw: Any) -> Reply:
             metadata=reply.metadata | {"trace_error": shown(str(error))},
         )
     return msgspec.structs.replace(reply, trace=trace, flags=(*reply.flags, *flags))
+
+
+OUTPUT = "output"
+
+SECRETS_MASKED = "secrets_masked"
+"""Flag of an attempt that held what is surely a secret (see ``trivium.masking``); metrics see it masked."""
+
+_masker = OutputMasker()
+
+DEEPEST = 200
+"""Levels of lists and objects in an output; far below where JSON libraries give up."""
+
+
+def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
+    """An output, or what else user code gave back, as it is kept.
+
+    Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
+    other libraries plain numbers, arrays lists.
+
+    Args:
+        output: Whatever came back.
+        limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
+        called: What it is, for errors.
+
+    Returns:
+        The clean JSON value without secrets, and what was changed at the door.
+
+    Raises:
+        AgentFailure: When it is too large, too deep, or no JSON value.
+    """
+    plain = _plain(output, called, 0, _Room(limit, called))
+    value, flags = clean(plain)
+    masked = _masker.value(value)
+    if masked is not value and masked != value:
+        value, flags = masked, (*flags, SECRETS_MASKED)
+    size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
+    if size > limit:
+        raise too_large(limit, called)
+    return value, tuple(flags)
+
+
+def too_large(limit: int, called: str = OUTPUT) -> AgentFailure:
+    """The failure of an output, or of something else, over its limit."""
+    setting = " (limits.output_bytes)" if called == OUTPUT else ""
+    return AgentFailure(f"the {called} is larger than {limit:,} bytes{setting}")
+
+
+def without_secrets(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
+    """A trace with its secrets masked, and the flag that says so."""
+    try:
+        encoded = msgspec.json.encode(trace)
+    except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
+        encoded = msgspec.json.encode(clean(msgspec.to_builtins(trace))[0])
+    if not _masker.may_hold_a_secret(encoded.decode()):
+        return trace, ()
+    value = msgspec.json.decode(encoded)
+    masked = _masker.value(value)
+    if masked == value:
+        return trace, ()
+    return msgspec.convert(masked, Trace), (SECRETS_MASKED,)
+
+
+class _Room:
+    """Bytes that are left; a value that is shared a million times over is small until it is written."""
+
+    def __init__(self, limit: int, called: str) -> None:
+        self.limit = limit
+        self.called = called
+        self.left = limit
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise too_large(self.limit, self.called)
+
+
+def _plain(value: Any, path: str, depth: int, room: _Room) -> Any:
+    """The value in plain JSON types; recursion is bounded by ``DEEPEST``."""
+    if value is None or isinstance(value, bool):
+        room.take(1)
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, path, depth, room)
+    if isinstance(value, str):
+        room.take(len(value))
+        return str.__str__(value)
+    if isinstance(value, numbers.Real):
+        room.take(1)
+        return _number(value, path)
+    if depth >= DEEPEST:
+        raise AgentFailure(f"the {room.called} is nested deeper than {DEEPEST} levels")
+    if isinstance(value, list | tuple):
+        room.take(2)
+        return [_plain(item, f"{path}[{place}]", depth + 1, room) for place, item in enumerate(value)]
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None)
+    if callable(as_list) and not isinstance(value, type):  # arrays, and numbers that are no Real
+        return _plain(as_list(), path, depth + 1, room)
+    fields = _fields(value, path)
+    room.take(2)
+    return {
+        _key(key, path, room): _plain(item, f"{path}.{key}", depth + 1, room) for key, item in fields.items()
+    }
+
+
+def _number(value: numbers.Real, path: str) -> int | float:
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    number = float(value)
+    if not math.isfinite(number):
+        raise AgentFailure(f"{_where(path)} is {number}, which JSON does not have")
+    return number
+
+
+def _key(key: Any, path: str, room: _Room) -> str:
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise AgentFailure(f"{_where(path)} has a key of type {type(key).__name__}; JSON has texts only")
+    text = str.__str__(key) if isinstance(key, str) else str(int(key))
+    room.take(len(text))
+    return text
+
+
+def _fields(value: Any, path: str) -> Mapping[Any, Any]:
+    """The fields of a record of any common kind."""
+    if isinstance(value, Mapping):
+        return value
+    if not isinstance(value, type):
+        if dataclasses.is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if isinstance(value, msgspec.Struct):
+            return msgspec.structs.asdict(value)
+        dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+        if callable(dump):
+            dumped = dump(mode="json")
+            if isinstance(dumped, Mapping):
+                return dumped
+    raise AgentFailure(
+        f"{_where(path)} is {_kind(value)}, which is no JSON value; expected a text or a JSON value"
+    )
+
+
+def _where(path: str) -> str:
+    return path if "." in path or "[" in path else f"the {path}"
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"

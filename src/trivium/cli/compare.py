@@ -61,7 +61,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     answer = comparison.answer
     if comparison.missing and answer != "fail":
         if given["quiet"]:
-            from trivium.reports.comparing.phrases import what_is_missing
+            from trivium.reports.comparison_text import what_is_missing
 
             click.echo(what_is_missing(comparison), err=True)
         return WITH_ERRORS
@@ -89,12 +89,12 @@ _EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 def _present(comparison: "Comparison", *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        from trivium.cli.outcome import print_json
+        from trivium.cli.output import print_json
 
         print_json(comparison)
     elif not quiet:
-        from trivium.cli.screen import show
-        from trivium.reports.comparing.table import ComparisonTable
+        from trivium.cli.output import show
+        from trivium.reports.comparison_text import ComparisonTable
 
         show(ComparisonTable(comparison))
 
@@ -111,18 +111,18 @@ def _write(path: Path, comparison: "Comparison", write: Any) -> None:
 
 
 def _html(path: Path, comparison: "Comparison") -> None:
-    from trivium.reports.comparing.page import write_html
+    from trivium.reports.comparison_page import write_html
 
     write_html(path, comparison)
 
 
 def _markdown(path: Path, comparison: "Comparison") -> None:
-    from trivium.reports.comparing.markdown import render_markdown
+    from trivium.reports.comparison_markdown import render_markdown
 
     path.write_text(render_markdown(comparison), encoding="utf-8")
 
 
 def _chart(path: Path, comparison: "Comparison") -> None:
-    from trivium.reports.comparing.forest import write_chart
+    from trivium.reports.comparison_page import write_chart
 
     write_chart(path, comparison)

@@ -46,9 +46,8 @@ def demo(
     and those with one another. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work
     and another judges it, for a few cents at most; without, rules do it and the judge is off.
     """
-    from trivium.cli.evaluating import load_suite
-    from trivium.cli.outcome import exit_code, just_made, present
-    from trivium.cli.progress import ProgressBar
+    from trivium.cli.output import ProgressBar, exit_code, just_made, present
+    from trivium.cli.run import load_suite
     from trivium.runs.evaluate import evaluate
 
     folder = example_folder()
@@ -105,7 +104,7 @@ def _reviewer(folder: Path) -> Any:
 def _judge() -> tuple[str | None, str | None]:
     """The model that judges, or why none can."""
     from trivium.cli.doctor import JUDGES
-    from trivium.metrics.judge.models.opening import why_off
+    from trivium.metrics.judge.client.model_factory import why_off
 
     off = {model: why_off(model) for model in JUDGES.values()}
     judge = next((model for model, why in off.items() if why is None), None)

@@ -11,7 +11,7 @@ import msgspec
 from trivium.cli import options
 
 if TYPE_CHECKING:
-    from trivium.store.answers import Kept
+    from trivium.store.judge_cache import Kept
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "judge": (("pydantic_ai", "opentelemetry.sdk"), "judges, and PydanticAI agents"),
@@ -66,7 +66,7 @@ def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) ->
         return
     findings = [_trivium(), *map(_extra, EXTRAS), *map(_judge, JUDGES), _encoder(encoder), *_store(store)]
     if as_json:
-        from trivium.cli.outcome import print_json
+        from trivium.cli.output import print_json
 
         print_json(findings)
         return
@@ -101,7 +101,7 @@ def _extra(name: str) -> Finding:
 
 
 def _judge(provider: str) -> Finding:
-    from trivium.metrics.judge.models.opening import where, why_off
+    from trivium.metrics.judge.client.model_factory import where, why_off
 
     model = JUDGES[provider]
     off = why_off(model)
@@ -139,7 +139,7 @@ def _encoder(named: str | None) -> Finding:
 
 
 def _empty_cache(url: str) -> str:
-    from trivium.store.answers import empty_answers, kept_answers
+    from trivium.store.judge_cache import empty_answers, kept_answers
     from trivium.store.store import Store
 
     with Store(url, create=False) as opened:
@@ -152,7 +152,7 @@ def _empty_cache(url: str) -> str:
 
 def _store(url: str) -> list[Finding]:
     from trivium.errors import TriviumError
-    from trivium.store.answers import kept_answers
+    from trivium.store.judge_cache import kept_answers
     from trivium.store.store import Store
 
     try:

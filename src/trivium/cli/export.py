@@ -1,10 +1,78 @@
-"""``trivium export``: a run's data for other programs."""
+"""Export."""
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import click
 
-from trivium.cli import exporting, options
+from trivium.cli import options
+from trivium.cli.options import Words
+
+TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
+
+graph = options.option(
+    "--graph",
+    type=Words(["agents", "tools"]),
+    default="agents",
+    show_default=True,
+    help="Which graph, for graphml, dot and edges-jsonl.",
+)
+to = options.option(
+    "--to", metavar="URL", help="Send to this OTLP endpoint, such as http://127.0.0.1:4318/v1/traces."
+)
+
+
+def opened_output(output: str | None) -> "AbstractContextManager[Any]":
+    """The file to write, or standard output."""
+    import sys
+
+    return Path(output).open("wb") if output else nullcontext(sys.stdout.buffer)
+
+
+def write(told: Iterable[Any], *, format_: str, graph: str, output: str | None) -> None:
+    """Write traces or their graphs in one of ``TRACE_FORMATS``.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
+    from trivium.errors import InputError
+
+    try:
+        with opened_output(output) as file:
+            _write(told, file, format_=format_, graph=graph)
+    except OSError as error:
+        if output is None:
+            raise
+        raise InputError(output, f"cannot be written: {error.strerror}") from error
+
+
+def _write(told: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> None:
+    from trivium.store.export import graphs
+    from trivium.traces.writers.otlp import delimited, request, resource_spans
+
+    if format_ == "otlp":
+        file.writelines(request([entry]) + b"\n" for entry in resource_spans(told))
+    elif format_ == "otlp-protobuf":
+        file.writelines(map(delimited, resource_spans(told)))
+    elif format_ == "edges-jsonl":
+        file.writelines(graphs.graph_lines(told, graph))
+    else:
+        writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
+        writer(graphs.pooled(told, graph), file)
+
+
+def send(told: Iterable[Any], url: str) -> None:
+    """Send traces to an OTLP endpoint, and say how many spans went."""
+    from trivium.masking import mask
+    from trivium.reports.wording import counted
+    from trivium.store.export.otlp import send
+    from trivium.traces.writers.otlp import resource_spans
+
+    sent = send(resource_spans(told), url)
+    click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)
+
 
 WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
 TABLES = ("jsonl", "csv", "parquet")
@@ -28,12 +96,12 @@ TABLES = ("jsonl", "csv", "parquet")
 @options.option(
     "--format",
     "format_",
-    type=options.Words([*TABLES, *exporting.TRACE_FORMATS]),
+    type=options.Words([*TABLES, *TRACE_FORMATS]),
     default="jsonl",
     show_default=True,
     help="A table, or the traces and their graphs.",
 )
-@exporting.graph
+@graph
 @options.option(
     "--to",
     metavar="URL|opik",
@@ -66,7 +134,7 @@ def export(
         _write_table(run, what, labels, certificate, confidence, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
-    from trivium.store.export.told import told_of_run
+    from trivium.store.export.otlp import told_of_run
     from trivium.store.store import Store
 
     if what != "scores" or stable:
@@ -79,9 +147,9 @@ def export(
 
             click.echo(push(Run(opened, record), project=project), err=True)
         elif to is not None:
-            exporting.send(told_of_run(opened, record), to)
+            send(told_of_run(opened, record), to)
         else:
-            exporting.write(told_of_run(opened, record), format_=format_, graph=graph, output=output)
+            write(told_of_run(opened, record), format_=format_, graph=graph, output=output)
 
 
 def _write_table(
@@ -97,8 +165,8 @@ def _write_table(
     store: str,
 ) -> None:
     from trivium.errors import InputError
-    from trivium.runs.frames.kinds import kind
-    from trivium.store.export.writing import WRITERS
+    from trivium.runs.dataframes import kind
+    from trivium.store.export.tables import WRITERS
     from trivium.store.store import Store
 
     make, columns = kind(what, labels, certificates, confidence)
@@ -108,7 +176,7 @@ def _write_table(
         record = opened.run(run)
         rows = make(opened, record, stable=stable)
         try:
-            with exporting.opened(output) as file:
+            with opened_output(output) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
             if output is None:

@@ -1,12 +1,169 @@
-"""The command ``trivium``. Each command is one file, imported when it is called, and one line in COMMANDS."""
+"""Entry point, command table, exit codes, lazy group."""
 
+import errno
+import gc
+import io
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import click
 
-from trivium.cli.lazy import LazyCommands
 from trivium.cli.options import Words
-from trivium.cli.overview import COMMANDS, LOG_FILE_HELP, LOG_LEVEL_HELP, LOG_LEVELS, PURPOSE, columns
+
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
+"""What is wrong when standard output, which has no name, cannot be written to."""
+
+_WITH_A_VALUE = {"--log-level", "--log-file"}
+"""Options before the command."""
+
+
+def main() -> None:
+    """Entry point of ``trivium``."""
+    _open_what_is_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets "?" in a table; JSON is UTF-8 bytes
+    try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except OSError as error:
+        left = isinstance(error, BrokenPipeError)  # the reader (`| head`): nothing is wrong
+        if not left and (error.filename is not None or error.errno not in _CANNOT_WRITE):
+            raise
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # what is left would fail at exit again
+        if not left:
+            with suppress(OSError):  # it may be standard error that is on the full disk
+                sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+                sys.stderr.flush()
+        code = 0 if left else 2
+    if code:
+        sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Give closed streams (``>&-``) a place, or the next file that is opened, a store's, would be theirs."""
+    if None not in {sys.stdin, sys.stdout, sys.stderr}:
+        return
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def _run(arguments: list[str]) -> int:
+    from trivium.runs.event_loop import SELDOM
+
+    # For good: Python's own would have everything looked through once more before the process ends.
+    gc.set_threshold(*SELDOM)
+    if _command(arguments) == "score" and not {"-h", "--help"} & set(arguments):
+        _seek_no_work()
+    return run_command(arguments)
+
+
+def _command(arguments: list[str]) -> str | None:
+    """The command among the arguments: the first that is no option, nor the value of one."""
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word in _WITH_A_VALUE:
+            next(words, None)
+    return None
+
+
+def _seek_no_work() -> None:
+    """Have nothing look for work that is not there: no agent is asked, no large matrix multiplied."""
+    from trivium.runs.event_loop import HARDLY
+
+    gc.set_threshold(*HARDLY)
+    # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    import trivium.cli.run  # noqa: F401
+
+    gc.freeze()  # what was imported stays
+
+
+class LazyCommands(click.Group):
+    """Commands by name.
+
+    Args:
+        table: Of each command where it is (``package.module:name``), and what it does in one line.
+    """
+
+    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in self.table:
+            return None
+        module, _, name = self.table[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The lines of the overview."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, or the nearest word."""
+        from trivium.errors import suggest
+
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            hint = suggest(args[0], self.table) or f" Commands: {', '.join(self.table)}"
+            raise click.UsageError(f'there is no command "{args[0]}".{hint}', ctx)
+        return super().resolve_command(ctx, args)
+
+
+PURPOSE = "Evaluate LLM agents and say how far each number can be trusted."
+
+COMMANDS = {
+    "run": ("trivium.cli.run:run", "Ask an agent, score what it did, store and print it."),
+    "score": ("trivium.cli.run:score", "Score outputs and traces recorded elsewhere."),
+    "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
+    "list": ("trivium.cli.show:list_runs", "List the stored runs."),
+    "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
+    "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
+    "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
+    "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
+    "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
+    "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
+    "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),
+    "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
+    "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
+}
+"""Of each command where it is (``package.module:name``), and what it does in one line."""
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_LEVEL_HELP = "What is told on standard error about decisions made."
+LOG_FILE_HELP = "Also write the log here, as JSON lines with secrets masked."
+
+WIDEST = 100
+"""Columns of a help text, however wide the terminal."""
+
+
+def columns() -> int:
+    """Columns of a help text here. Click would import shutil and its archivers to ask."""
+    try:
+        found = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (OSError, ValueError):
+        found = 80
+    return max(50, min(found, WIDEST) - 2)
+
 
 INTERRUPTED = 130
 WRONG_INPUT = 2
@@ -66,7 +223,7 @@ def run_command(arguments: list[str]) -> int:
 
         if not isinstance(error, TriviumError):
             raise
-        from trivium.reports.untrusted import visible
+        from trivium.reports.escape import visible
 
         click.echo(f"Error: {visible(str(error))}", err=True)
         return WRONG_INPUT

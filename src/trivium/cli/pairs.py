@@ -8,7 +8,7 @@ import click
 from trivium.cli import options
 
 if TYPE_CHECKING:
-    from trivium.runs.pairs.judged import PairComparison
+    from trivium.runs.pairwise_result import PairComparison
     from trivium.suites.settings import JudgeSettings
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
@@ -45,8 +45,8 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     """
     import msgspec
 
-    from trivium.cli.outcome import DONE, WITH_ERRORS, print_json
-    from trivium.runs.pairs.judging import judge_pairs
+    from trivium.cli.output import DONE, WITH_ERRORS, print_json
+    from trivium.runs.pairwise import judge_pairs
     from trivium.runs.run import Run
     from trivium.suites.settings import Settings
 
@@ -56,8 +56,8 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     if as_json:
         print_json(found)
     elif not quiet:
-        from trivium.cli.screen import show
-        from trivium.reports.pairs.table import PairTable
+        from trivium.cli.output import show
+        from trivium.reports.pairwise import PairTable
 
         show(PairTable(found))
     elif found.errors:
@@ -101,6 +101,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _markdown(found: "PairComparison") -> bytes:
-    from trivium.reports.pairs.markdown import render_markdown
+    from trivium.reports.pairwise import render_markdown
 
     return render_markdown(found).encode()

@@ -1,10 +1,26 @@
-"""``trivium run``: ask an agent, score what it did, store and print it."""
+"""Run and score."""
 
+import signal
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from trivium.cli import options
+from trivium.cli.options import split_names
+from trivium.cli.output import (
+    ProgressBar,
+    exit_code,
+    interrupted,
+    just_made,
+    kept_for_answers,
+    own_command_line,
+    present,
+)
+from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
+from trivium.runs.evaluate import evaluate
+from trivium.suites.suite import Suite
 
 
 @click.command()
@@ -30,8 +46,6 @@ def run(suite: str, **given: Any) -> int:
     SUITE is a suite file, a file of cases, or a source such as peerread:FOLDER. Every attempt is stored as
     soon as it is there: a run that is cut short goes on with --resume.
     """
-    from trivium.cli.evaluating import evaluate_and_present, load_suite
-
     loaded = load_suite(
         suite,
         config=given["config"],
@@ -43,3 +57,121 @@ def run(suite: str, **given: Any) -> int:
         sample=given["sample"],
     )
     return evaluate_and_present(loaded, given, agent=given["agent"])
+
+
+@click.command()
+@click.argument("suite", shell_complete=options.file_names)
+@options.option(
+    "--outputs", metavar="FILE", shell_complete=options.file_names, help="The recorded outputs (JSONL)."
+)
+@options.option("--attempts-of", metavar="RUN", help="Score a stored run's attempts again; nobody is asked.")
+@options.option("--leave-one-out", is_flag=True, help="Score people's own outputs against each other's.")
+@options.metrics
+@options.config
+@options.encoder
+@options.certificate
+@options.store
+@options.resume
+@options.as_json
+@options.quiet
+@options.inconclusive
+@options.reports
+def score(suite: str, **given: Any) -> int:
+    """Score outputs of SUITE that were recorded elsewhere, store and print it.
+
+    SUITE is a suite file, a file of cases, or a source that holds suite and outputs at once:
+    tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
+    """
+    outputs = given["outputs"]
+    if outputs is None and given["attempts_of"] is None:
+        if ":" not in suite:
+            raise click.UsageError("say what to score: --outputs FILE, or --attempts-of RUN")
+        outputs = suite
+    if outputs is not None and given["attempts_of"] is not None:
+        raise click.UsageError("--outputs and --attempts-of exclude each other")
+    loaded = load_suite(
+        suite, config=given["config"], encoder=given["encoder"], certificates=given["certificate"]
+    )
+    return evaluate_and_present(
+        loaded,
+        given,
+        outputs=outputs,
+        attempts_of=given["attempts_of"],
+        leave_one_out=given["leave_one_out"],
+    )
+
+
+def load_suite(
+    source: str,
+    *,
+    config: str | None = None,
+    encoder: str | None = None,
+    repeats: int | None = None,
+    at_once: int | None = None,
+    tag: str | None = None,
+    sample: int | None = None,
+    certificates: Sequence[str] = (),
+) -> Suite:
+    """A suite with what the command line changes of it."""
+    suite = Suite.load(source) if config is None else Suite.load(source, config=config)
+    if tag is not None:
+        suite = suite.filter(tag=tag)
+    if sample is not None:
+        suite = suite.sample(sample, seed=suite.settings.seed)
+    changes: dict[str, Any] = {}
+    if encoder is not None:
+        _check_encoder(encoder)
+        changes["encoder"] = encoder
+    if certificates:
+        changes["judge"] = {"certificate": list(certificates)}
+    if repeats is not None:
+        changes["repeats"] = repeats
+    if at_once is not None:
+        changes["limits"] = msgspec.structs.replace(suite.settings.limits, attempts_at_once=at_once)
+    return suite.with_settings(**changes) if changes else suite
+
+
+def _check_encoder(name: str) -> None:
+    """Refuse an encoder that cannot be had, whether a folder or a name on the hub: it was asked for here."""
+    from trivium.metrics.text.encoders.loading import load
+
+    try:
+        load(name, tell=False)
+    except EncoderUnavailable as error:
+        raise InputError("", Problem("--encoder", str(error))) from None
+
+
+def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -> int:
+    """Evaluate, print, report; returns the exit code."""
+    bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
+    # A service manager's polite end is treated like Ctrl-C: what came back is stored.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with kept_for_answers():
+            run = evaluate(
+                suite,
+                metrics=split_names(given["metrics"]),
+                store=given["store"],
+                resume=given["resume"],
+                progress=bar,
+                **whose,
+            )
+    except (KeyboardInterrupt, TriviumError, OSError, MemoryError) as error:
+        if not isinstance(error, StoreLost):
+            interrupted(own_command_line(), bar.run, bar.done)
+        if isinstance(error, OSError):  # such as no file handle left
+            raise InputError(str(error.filename or ""), error.strerror or str(error)) from error
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    summary = just_made(run)
+    present(
+        run,
+        summary,
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        html=given["html"],
+        markdown=given["markdown"],
+        junit=given["junit"],
+    )
+    return exit_code(summary, inconclusive=given["inconclusive"])

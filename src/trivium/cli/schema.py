@@ -1,8 +1,10 @@
-"""``trivium schema``: the JSON Schema of a file format, for editors."""
+"""Schema, completion."""
 
 import click
+from click.shell_completion import get_completion_class
 
 from trivium.cli import options
+from trivium.cli.options import Words
 
 
 @click.command()
@@ -23,10 +25,10 @@ def schema(what: str, output: str | None) -> None:
 
     from trivium.agents.recorded.outputs import output_schema
     from trivium.errors import InputError
-    from trivium.runs.items.item import Item, Judgement, Label
+    from trivium.runs.items.records import Item, Judgement, Label
     from trivium.suites.case import Case
+    from trivium.suites.json_schema import record_schema, suite_schema
     from trivium.suites.rubrics.rubric import Rubric
-    from trivium.suites.schema import record_schema, suite_schema
 
     records: dict[str, type[msgspec.Struct]] = {
         "rubric": Rubric,
@@ -47,3 +49,18 @@ def schema(what: str, output: str | None) -> None:
         Path(output).write_bytes(text)
     except OSError as error:
         raise InputError(output, f"cannot be written: {error.strerror}") from error
+
+
+@click.command()
+@click.argument("shell", type=Words(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the lines that complete trivium's commands and options in SHELL.
+
+    For bash: trivium completion bash >> ~/.bashrc
+    """
+    from trivium.cli.main import trivium
+
+    cls = get_completion_class(shell)
+    if cls is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(cls(trivium, {}, "trivium", "_TRIVIUM_COMPLETE").source())

@@ -1,10 +1,12 @@
-"""``trivium show``: print a run, or write it as HTML, Markdown or JUnit."""
+"""Show, list, metrics table."""
 
 from pathlib import Path
 
 import click
 
 from trivium.cli import options
+from trivium.cli.output import print_json
+from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, metric_class, usable_metrics
 
 
 @click.command()
@@ -48,12 +50,10 @@ def show(
     With --disagreements the table, the Markdown and the JSON are of where judges disagree: judges of a panel
     among each other, with people's --labels, or with the judges of another run (--against).
     """
-    from trivium.cli.outcome import exit_code, present
+    from trivium.cli.output import exit_code, present
     from trivium.runs.run import Run
 
     if run == "metrics":
-        from trivium.cli.metrics_table import show_metrics
-
         return show_metrics(as_json=as_json)
     shown = Run.load(run, store=store)
     found = None
@@ -74,3 +74,60 @@ def show(
         only_disagreements=disagreements,
     )
     return exit_code(summary, inconclusive=inconclusive)
+
+
+@click.command(name="list")
+@options.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Runs shown.")
+@options.store
+@options.as_json
+def list_runs(limit: int, store: str, as_json: bool) -> None:
+    """List the stored runs, newest first."""
+    from trivium.cli.output import print_json, show
+    from trivium.reports.terminal import RunRow, RunsTable
+    from trivium.store.records import RunRecord
+    from trivium.store.store import Store
+
+    def row(record: RunRecord) -> RunRow:
+        summary = record.summary or {}
+        composite = summary.get("composite") or {}
+        return RunRow(
+            run=record.id,
+            suite=record.suite_name,
+            started=record.created,
+            state=record.state,
+            attempts=summary["attempts"] if summary else sum(1 for _ in opened.answered(record)),
+            due=summary.get("total_tests", record.due or 0),
+            pass_rate=summary.get("pass_rate", {}).get("value"),
+            composite=composite.get("mean"),
+        )
+
+    with Store(store, read_only=True) as opened:
+        found = opened.runs(limit=limit + 1)
+        rows = [row(record) for record in found[:limit]]
+    if as_json:
+        print_json(rows)
+    else:
+        show(RunsTable(rows, older=len(found) > limit))
+
+
+def show_metrics(*, as_json: bool) -> int:
+    """Print every metric with its tier and its first line of documentation."""
+    rows = []
+    for name in usable_metrics():
+        if name in CASE_FIGURES:
+            rows.append(
+                {"metric": name, "tier": "trace", "default": True, "what": "Agreement of the repeats."}
+            )
+            continue
+        cls = metric_class(name)
+        what = (cls.__doc__ or "").strip().splitlines()[0]
+        default = name not in OFF_BY_DEFAULT and (cls.tier != "judge" or name == PLANNING)
+        rows.append({"metric": name, "tier": cls.tier, "default": default, "what": what})
+    if as_json:
+        print_json(rows)
+        return 0
+    width = max(len(str(row["metric"])) for row in rows)
+    for row in rows:
+        off = "" if row["default"] else " (off unless named)"
+        click.echo(f"{row['metric']:<{width}}  {row['tier']:<6} {row['what']}{off}")
+    return 0

@@ -4,10 +4,10 @@ from functools import partial
 from typing import Any
 
 from trivium.errors import MissingExtra
+from trivium.formats.inspect_log.traces import trace_of_sample
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.suites.settings import Settings
-from trivium.traces.readers.inspect_logs.sample import trace_of_sample
 
 
 def trivium_scorer(metric: str, **settings: Any) -> Any:

@@ -1,26 +1,37 @@
-"""Opik: Trivium's metrics and judges in its ``evaluate``, and runs pushed to its server.
+"""Opik: metrics in both directions, push of runs.
 
 Importing this module before ``opik`` turns off what Opik reports of its own use and errors; who wants to
 report sets ``OPIK_ANALYTICS_ENABLE`` and ``OPIK_SENTRY_ENABLE`` to true before.
+
+Importing this module before ``opik`` turns off what Opik reports of its own use and errors; who wants to
+report sets ``OPIK_ANALYTICS_ENABLE`` and ``OPIK_SENTRY_ENABLE`` to true before. A metric made with
+``track=False`` sends no traces of its own either.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from inspect import Parameter, signature
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from trivium.errors import InputError, MissingExtra
-from trivium.integrations.opik_records import attempt_records
+from trivium.integrations.deepeval import Verdict, as_text, foreign_metric, share
+from trivium.metrics.metric import Metric, Skip, Subject
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.reports.wording import counted
 from trivium.runs.run import Run
-from trivium.store.export.told import told_of_run
+from trivium.store.export.otlp import told_of_run
 from trivium.suites.settings import Settings
-from trivium.suites.sources.rows import references_of
+from trivium.suites.sources.datasets import references_of
+from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
-from trivium.traces.trace import Trace
+from trivium.traces.trace import Span, Trace
+from trivium.traces.writers.otlp import Clock, Told, clock_of
 
 os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
 os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
@@ -200,3 +211,193 @@ def _batches(records: Iterable[Record]) -> Iterator[tuple[str, list[dict[str, An
 
 def _so_far(traces: int) -> str:
     return f" ({counted(traces, 'trace')} had been sent)" if traces else ""
+
+
+_TYPES = {"tool": "tool", "llm": "llm"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def attempt_records(told: Told, *, project: str, begun: float) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of an attempt, each with the kind it is of: ``traces``, ``spans`` or ``scores``.
+
+    Args:
+        told: The attempt with its scores.
+        project: Name of the project that it goes to.
+        begun: Unix time that stands for what has no time of its own, seconds.
+    """
+    clock = clock_of(told.trace, told.begun)
+    usual = round(begun * NANOSECONDS)
+    first = min((at for span in told.trace.spans if (at := clock.at(span.start)) is not None), default=usual)
+    trace_id = uuid7(first, told.key)
+    yield "traces", _trace(told, trace_id, first, clock) | {"project_name": project}
+    ids = {
+        span.id: uuid7(clock.at(span.start) or first, f"{told.key}\0{span.id}") for span in told.trace.spans
+    }
+    for span in told.trace.spans:
+        its = _span(span, clock, first)
+        parent = None if span.parent is None else ids[span.parent]
+        place = {"id": ids[span.id], "trace_id": trace_id, "parent_span_id": parent, "project_name": project}
+        yield "spans", its | place
+    for _, fields in told.events:
+        value = fields.get("gen_ai.evaluation.score.value")
+        if value is not None:
+            yield (
+                "scores",
+                {
+                    "id": trace_id,
+                    "project_name": project,
+                    "name": fields["gen_ai.evaluation.name"],
+                    "value": value,
+                    "category_name": fields["gen_ai.evaluation.score.label"],
+                    "reason": fields.get("gen_ai.evaluation.explanation"),
+                    "source": "sdk",
+                },
+            )
+
+
+def uuid7(moment: int, key: str) -> str:
+    """An id of Opik's kind (RFC 9562, version 7) that depends on a time and a key alone.
+
+    Args:
+        moment: Nanoseconds since 1970.
+        key: What it is of.
+    """
+    milliseconds = max(0, moment // 10**6) % 2**48
+    rest = sha256(key.encode()).digest()
+    marked = bytes((0x70 | rest[0] & 0x0F, rest[1], 0x80 | rest[2] & 0x3F))
+    return str(UUID(bytes=milliseconds.to_bytes(6, "big") + marked + rest[3:10]))
+
+
+def _trace(told: Told, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
+    ends = [at for span in told.trace.spans if (at := clock.at(span.end)) is not None]
+    seconds = told.seconds or 0.0
+    last = max(ends) if ends else first + round(seconds * NANOSECONDS)
+    return {
+        "id": trace_id,
+        "name": told.name,
+        "start_time": _moment(first),
+        "end_time": _moment(max(first, last)),
+        "input": {"input": told.input},
+        "output": {"output": told.output},
+        "metadata": {**told.resource, **told.attributes, "trivium.clock": clock.since},
+        "tags": ["trivium"],
+        "error_info": None if told.error is None else _error(told.error),
+        "source": "sdk",
+    }
+
+
+def _span(span: Span, clock: Clock, first: int) -> dict[str, Any]:
+    start, end = clock.at(span.start), clock.at(span.end)
+    record: dict[str, Any] = {
+        "name": span.name,
+        "type": _TYPES.get(span.kind, "general"),
+        "start_time": _moment(first if start is None else start),
+        "end_time": None if end is None else _moment(end),
+        "input": None if span.input is None else {"input": span.input},
+        "output": None if span.output is None else {"output": span.output},
+        "metadata": {**span.attributes, "trivium.kind": span.kind, "trivium.agent": span.agent},
+        "error_info": _error(span.attributes.get("error")) if span.ok is False else None,
+        "source": "sdk",
+    }
+    if span.kind == "llm":
+        record["model"] = span.name
+    if span.usage is not None:
+        tokens = {
+            "prompt_tokens": span.usage.input_tokens,
+            "completion_tokens": span.usage.output_tokens,
+        }
+        known = {key: number for key, number in tokens.items() if number is not None}
+        if known:
+            record["usage"] = known | {"total_tokens": sum(known.values())}
+        if span.usage.cost_usd is not None:
+            record["total_estimated_cost"] = span.usage.cost_usd
+    return record
+
+
+def _error(message: Any) -> dict[str, str]:
+    """Opik wants a traceback; what failed elsewhere has none here."""
+    text = message if isinstance(message, str) else "it failed"
+    return {"exception_type": "Error", "message": text, "traceback": ""}
+
+
+def _moment(nanoseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
+
+
+os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
+os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
+
+_REFERENCES = frozenset({"reference", "expected_output", "ground_truth"})
+
+
+def opik_metric(
+    name: str, make: Callable[[], Any], *, lower_is_better: bool = False, references: str = "best"
+) -> type[Metric]:
+    """A metric of Opik as one that suites may name.
+
+    Its ``score`` is given what its parameters are called for: ``input``, ``output``, ``reference`` or
+    ``expected_output``, ``context`` (the case's source) and ``metadata``. One that it demands and the attempt
+    lacks makes the score skipped. Of several results the mean is taken, and each is kept.
+
+    Args:
+        name: How suites and reports call it, such as ``opik.contains``.
+        make: Makes the metric; called once.
+        lower_is_better: Whether 0 is best there, as for hallucination.
+        references: With several references, ``best`` or ``mean``.
+
+    Raises:
+        MissingExtra: If Opik is not installed.
+    """
+    try:
+        import opik  # noqa: F401 - said here, not in the midst of a run
+    except ImportError:
+        raise MissingExtra("opik", name) from None
+    made: list[Any] = []
+
+    def metric() -> Any:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    def compares() -> bool:
+        return bool(_REFERENCES & set(signature(metric().score).parameters))
+
+    def judge(subject: Subject, reference: str | None) -> Verdict:
+        given = _given(subject, reference)
+        wanted = signature(metric().score).parameters.values()
+        lacking = [
+            each.name
+            for each in wanted
+            if each.default is Parameter.empty
+            and each.kind not in {Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL}
+            and given.get(each.name) is None
+        ]
+        if lacking:
+            raise Skip(f"the metric needs {', '.join(lacking)}, which the case and the attempt do not have")
+        names = {each.name for each in wanted}
+        answer = metric().score(
+            **{key: value for key, value in given.items() if key in names and value is not None}
+        )
+        results = answer if isinstance(answer, list) else [answer]
+        failed = next((each for each in results if getattr(each, "scoring_failed", False)), None)
+        if failed is not None or not results:
+            raise RuntimeError(failed.reason if failed is not None else "the metric gave no result")
+        values = [share(each.value, lower_is_better=lower_is_better) for each in results]
+        known = [value for value in values if value is not None]
+        detail = {each.name: each.value for each in results} if len(results) > 1 else {}
+        reasons = [each.reason for each in results if each.reason]
+        raw = [each.value for each in results] if len(results) > 1 else results[0].value
+        return sum(known) / len(known) if known else None, raw, "; ".join(reasons) or None, detail
+
+    return foreign_metric(name, judge, compares=compares, references=references)
+
+
+def _given(subject: Subject, reference: str | None) -> dict[str, Any]:
+    case = subject.case
+    return {
+        "input": as_text(case.input),
+        "output": subject.attempt.text,
+        **dict.fromkeys(_REFERENCES, reference),
+        "context": [case.source] if case.source is not None else None,
+        "metadata": dict(case.metadata),
+    }

@@ -8,7 +8,7 @@ from trivium.errors import MissingExtra
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.suites.settings import Settings
-from trivium.suites.sources.rows import references_of
+from trivium.suites.sources.datasets import references_of
 
 try:
     from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext

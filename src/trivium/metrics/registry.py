@@ -1,48 +1,48 @@
-"""Which metrics there are. A new built-in metric is one file and one line here.
+"""@metric, built-in table, entry points, name checks.
 
 Other packages add theirs through the entry-point group ``trivium.metrics``; a suite may also name a class
 directly as ``package.module:Class``.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from trivium.agents.importing import import_here
+from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
 from trivium.metrics.metric import REGISTERED, Metric
-from trivium.suites.legacy import renamed
 from trivium.suites.settings import Settings
+from trivium.suites.settings_loader import renamed
 
 log = logging.getLogger(__name__)
 
 BUILT_IN = {
-    "cosine": "trivium.metrics.text.cosine:Cosine",
-    "jaccard": "trivium.metrics.text.jaccard:Jaccard",
-    "semantic": "trivium.metrics.text.semantic:Semantic",
+    "cosine": "trivium.metrics.text.lexical:Cosine",
+    "jaccard": "trivium.metrics.text.lexical:Jaccard",
+    "semantic": "trivium.metrics.text.bertscore:Semantic",
     "similarity": "trivium.metrics.text.similarity:Similarity",
-    "success": "trivium.metrics.text.success:Success",
-    "time": "trivium.metrics.text.time:Time",
-    "rouge_l": "trivium.metrics.text.extras:RougeL",
-    "bleu": "trivium.metrics.text.extras:Bleu",
-    "chrf": "trivium.metrics.text.extras:Chrf",
-    "edit": "trivium.metrics.text.extras:Edit",
-    "path_convergence": "trivium.metrics.graph.path_convergence:PathConvergence",
-    "tool_selection": "trivium.metrics.graph.tool_selection:ToolSelection",
-    "tool_recall": "trivium.metrics.graph.tool_recall:ToolRecall",
-    "tool_success": "trivium.metrics.graph.tool_success:ToolSuccess",
-    "tool_efficiency": "trivium.metrics.graph.tool_efficiency:ToolEfficiency",
-    "action_match": "trivium.metrics.graph.action_match:ActionMatch",
-    "complexity": "trivium.metrics.graph.complexity:Complexity",
-    "communication_overhead": "trivium.metrics.graph.communication:CommunicationOverhead",
-    "centrality": "trivium.metrics.graph.centrality:Centrality",
-    "coordination_quality": "trivium.metrics.graph.coordination:CoordinationQuality",
-    "task_balance": "trivium.metrics.graph.balance:TaskBalance",
-    "loop_free": "trivium.metrics.graph.loop_free:LoopFree",
-    "retry_rate": "trivium.metrics.graph.retry_rate:RetryRate",
+    "success": "trivium.metrics.text.task:Success",
+    "time": "trivium.metrics.text.task:Time",
+    "rouge_l": "trivium.metrics.text.lexical:RougeL",
+    "bleu": "trivium.metrics.text.lexical:Bleu",
+    "chrf": "trivium.metrics.text.lexical:Chrf",
+    "edit": "trivium.metrics.text.lexical:Edit",
+    "path_convergence": "trivium.metrics.graph.trajectories:PathConvergence",
+    "tool_selection": "trivium.metrics.graph.tool_calls:ToolSelection",
+    "tool_recall": "trivium.metrics.graph.tool_calls:ToolRecall",
+    "tool_success": "trivium.metrics.graph.tool_calls:ToolSuccess",
+    "tool_efficiency": "trivium.metrics.graph.tool_calls:ToolEfficiency",
+    "action_match": "trivium.metrics.graph.tool_calls:ActionMatch",
+    "complexity": "trivium.metrics.graph.trajectories:Complexity",
+    "communication_overhead": "trivium.metrics.graph.agents:CommunicationOverhead",
+    "centrality": "trivium.metrics.graph.agents:Centrality",
+    "coordination_quality": "trivium.metrics.graph.agents:CoordinationQuality",
+    "task_balance": "trivium.metrics.graph.agents:TaskBalance",
+    "loop_free": "trivium.metrics.graph.trajectories:LoopFree",
+    "retry_rate": "trivium.metrics.graph.trajectories:RetryRate",
 }
 
 CASE_FIGURES = ("path_agreement",)
@@ -63,10 +63,10 @@ STAND_IN = "similarity"
 SURELY_KNOWN = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
 """Names that need not be looked for among rubrics and installed packages, which takes a while."""
 
-_JUDGED = "trivium.metrics.judge.dimensions"
+_JUDGED = "trivium.metrics.judge.metrics"
 """Holds the judged dimensions; named, not imported, so that the tiers know nothing of each other."""
 
-_RECORDED = "trivium.metrics.recorded"
+_RECORDED = "trivium.metrics.scoring"
 _RECORDED_PREFIX = "inspect."
 """Names of scores that came with a recording."""
 
@@ -245,3 +245,79 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
         return list(ordered.values())
     seated: list[Metric] = import_module(_JUDGED).seat(list(ordered.values()), settings)
     return seated
+
+
+ACCEPTED = "accepted"
+"""In a gate: the share of judgements that certificates accept; ``NAME.accepted`` is that of one dimension."""
+
+
+def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
+    """Look at each name in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
+
+    Args:
+        settings: The suite's.
+        source: What messages call it.
+        also: Metrics that the suite names beside ``settings.metrics``, when those stand in for its own.
+
+    Raises:
+        SuiteError: With every name that no metric has, its place and the nearest that one has.
+    """
+    problems = unknown_names(settings, also=also)
+    if problems:
+        raise SuiteError(source, problems)
+
+
+def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Problem]:
+    """Every name that no metric has, with its place and the nearest that one has; see :func:`check_names`."""
+    named = asked_metrics(settings)
+    if not named:
+        return [Problem("metrics", "names no metric (all: trivium show metrics)")]
+    problems: list[Problem] = []
+    own = _loaded(named, settings, problems)
+    own |= _loaded(also, settings, [])
+    doubtful = [
+        (where, name, others)
+        for where, name, others in _spoken_of(settings)
+        # A path is followed where the metric is built, which says what is wrong with it.
+        if ":" not in name and name not in SURELY_KNOWN and name not in own and name not in others
+    ]
+    known = {*known_metrics(settings), *own} if doubtful else set()
+    for where, name, others in doubtful:
+        if name not in known:
+            problems.append(Problem(where, no_metric(name, [*known, *others])))
+    return problems
+
+
+def _gated(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """The metric that a gate speaks of, and names that will do in its place; see ``ACCEPTED``."""
+    certificates = () if settings.judge is None else settings.judge.certificate
+    certified = tuple(each.dimension for each in certificates if not isinstance(each, str))
+    metric = name.removesuffix(f".{ACCEPTED}")
+    return metric, (*FOLDED, ACCEPTED) if metric == name else certified
+
+
+def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:
+    """What the named classes call themselves: a class named by its path has a name of its own too."""
+    own = set()
+    for index, name in enumerate(named):
+        if name in CASE_FIGURES:
+            continue
+        try:
+            own.add(metric_class(name, settings).name)
+        except SuiteError as error:
+            problems += [Problem(f"metrics[{index}]", each.what) for each in error.problems]
+    return own
+
+
+def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(place, name, names that will do there beside those of metrics)."""
+    if settings.success_rule.metric is not None:
+        yield "success.metric", settings.success_rule.metric, ()
+    if settings.passed is not None:
+        yield "pass.metric", settings.passed.metric, FOLDED[:1]
+    for name in settings.similarity:
+        yield f"similarity.{name}", name, ()
+    for name in settings.gates:
+        yield f"gates.{name}".removesuffix(f".{ACCEPTED}"), *_gated(name, settings)
+    for name in settings.composite.weights:
+        yield f"composite.weights.{name}", name, ()

@@ -1,20 +1,38 @@
-"""Scoring: metrics applied to attempts, each failure kept where it happened."""
+"""Tv.score, batch scoring, isolation of failures, third-party metrics.
+
+They stand in ``metadata.scores`` of the attempt, by name. A value that is no number in [0, 1] is reported, as
+it stands, not scored.
+"""
 
 import logging
+import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import PurePath
 from typing import Any
 
-from trivium.agents.attempt import Attempt
-from trivium.agents.failing import may_be_ctrl_c, reason
-from trivium.metrics.metric import Metric, Stopped, Subject
-from trivium.metrics.outside import admitted, is_from_outside
+import msgspec
+
+from trivium.agents.attempt import AgentFailure, Attempt
+from trivium.agents.failures import may_be_ctrl_c, reason, shown
+from trivium.agents.reply import admit
+from trivium.metrics.metric import (
+    REGISTERED as _REGISTERED,
+)
+from trivium.metrics.metric import (
+    STATUSES,
+    Metric,
+    Score,
+    Skip,
+    Stopped,
+    Subject,
+)
+from trivium.metrics.metric import metric as named_metric
 from trivium.metrics.registry import build_metrics
-from trivium.metrics.score import Score
-from trivium.metrics.text.success import with_default_success
+from trivium.metrics.text.task import with_default_success
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
-from trivium.suites.settings_reading import changed
+from trivium.suites.settings_loader import changed
 
 log = logging.getLogger(__name__)
 
@@ -137,3 +155,109 @@ def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **
         for each in metrics:
             each.close()
     return scores[metrics[-1].name]
+
+
+LARGEST_DETAIL = 1_000_000
+"""Bytes of JSON that ``raw`` and ``detail`` of a score may have, each."""
+
+ROUNDING = 1e-9
+"""How far past 0 or 1 a value may lie by rounding; it is then 0 or 1."""
+
+
+def is_from_outside(metric: Metric) -> bool:
+    """Whether a metric's class is none of Trivium's own."""
+    return type(metric).__module__.partition(".")[0] != "trivium"
+
+
+def admitted(metric: Metric, scores: Any, count: int) -> list[Score]:
+    """Scores as they may be stored; one that may not be is an error in its place.
+
+    Args:
+        metric: Whose scores they are.
+        scores: What its ``score_many`` gave back.
+        count: How many there should be.
+
+    Raises:
+        TypeError: If they are not that many.
+    """
+    if not isinstance(scores, Sequence) or len(scores) != count:
+        found = f"{len(scores)} scores" if isinstance(scores, Sequence) else _kind(scores)
+        raise TypeError(f"score_many gave {found}, expected a list of {count}")
+    return [_admitted(metric, score) for score in scores]
+
+
+def _admitted(metric: Metric, score: Any) -> Score:
+    if not isinstance(score, Score):
+        return metric.error(f"gave {_kind(score)}, expected a Score")
+    try:
+        return msgspec.structs.replace(
+            score,
+            name=metric.name,
+            tier=metric.tier,
+            value=_value(score),
+            raw=admit(score.raw, limit=LARGEST_DETAIL, called="raw")[0],
+            detail=admit(score.detail, limit=LARGEST_DETAIL, called="detail")[0],
+            reason=None if score.reason is None else shown(str(score.reason)),
+            method=None if score.method is None else shown(str(score.method)),
+        )
+    except (AgentFailure, ValueError) as error:
+        return metric.error(shown(str(error)))
+
+
+def _value(score: Score) -> float | None:
+    if score.status not in STATUSES:
+        raise ValueError(f'the status is "{score.status}", expected one of {", ".join(STATUSES)}')
+    if score.status not in {"ok", "fallback"}:
+        return None
+    value: Any = score.value
+    if value is None and score.raw is not None and score.raw != [None]:
+        return None  # a figure that is reported, not scored
+    try:
+        number = float(value) if not isinstance(value, str | bytes) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not -ROUNDING <= number <= 1 + ROUNDING:
+        raise ValueError(
+            f"the value is {value!r:.40}, expected a number in [0, 1] (other figures belong into raw)"
+        )
+    return min(1.0, max(0.0, number))
+
+
+def _kind(found: Any) -> str:
+    return f"something of type {type(found).__name__}"
+
+
+@cache
+def recorded_metric(name: str) -> type[Metric]:
+    """The metric that passes on the recorded score of a name."""
+    made: type[Metric] = named_metric(name)(
+        type("RecordedScore", (_Recorded,), {"__doc__": _Recorded.__doc__})
+    )
+    del _REGISTERED[name]  # other suites shall not take it for one of theirs
+    return made
+
+
+class _Recorded(Metric):
+    """What another tool said of the attempt."""
+
+    def score(self, subject: Subject) -> Score:
+        """The recorded score; skipped where there is none, or the tool itself gave no value."""
+        scores = subject.attempt.metadata.get("scores")
+        told = scores.get(self.name) if isinstance(scores, dict) else None
+        if not isinstance(told, dict):
+            raise Skip(f"no score {self.name} was recorded")
+        detail = {key: told[key] for key in ("answer", "explanation", "edits", "original") if key in told}
+        if told.get("unscored") is not None:
+            return Score(
+                name=self.name,
+                tier=self.tier,
+                status="abstained",
+                reason=str(told["unscored"]),
+                detail=detail,
+            )
+        return self.ok(_share(told.get("value")), raw=told.get("raw"), detail=detail)
+
+
+def _share(value: Any) -> float | None:
+    ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(value) if ok else None

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from trivium.errors import MissingExtra
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
 
 WIDTH, HEIGHT = 216, 70
 PART_WIDTH, PART_ROW = 420, 26

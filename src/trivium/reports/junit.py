@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import IO, Any
 
-from trivium.metrics.score import Score, stands_in
+from trivium.metrics.metric import Score, stands_in
 from trivium.reports import wording
-from trivium.reports.untrusted import visible
+from trivium.reports.escape import visible
 from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 

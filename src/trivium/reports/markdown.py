@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from trivium.reports import wording
-from trivium.reports.spent import dollars, requests, spent_sentence
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
+from trivium.reports.wording import dollars, requests, spent_sentence
 from trivium.runs.summary import HumanFigure, Spent, Summary
 
 FAILURES_SHOWN = 20

@@ -1,16 +1,17 @@
-"""The summary of a run as a table that fits 80 columns and uses more when they are there."""
+"""Summary and run tables (Rich)."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
+import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from trivium.reports import wording
-from trivium.reports.range_bar import range_bar
-from trivium.reports.spent import dollars, requests, spent_sentence
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
+from trivium.reports.wording import dollars, requests, spent_sentence
 from trivium.runs.summary import Figure, HumanFigure, Spent, Summary
 
 FAILURES_SHOWN = 5
@@ -227,3 +228,110 @@ def _failures(summary: Summary) -> Iterator[RenderableType]:
         name = wording.attempt_name(one_line(failure.case, at_most=60), failure.repeat)
         grid.add_row(Text(name), Text(one_line(failure.why, at_most=160), style="dim"))
     yield Padding(grid, (0, 0, 0, 2))
+
+
+def range_bar(
+    mean: float | None,
+    interval: tuple[float, float] | None,
+    *,
+    columns: int,
+) -> str:
+    """``····├──●──┤·········``: ● is the mean, ├ ┤ the interval.
+
+    Args:
+        mean: In [0, 1]; values outside stick to the edge.
+        interval: Ends in [0, 1].
+        columns: Width in characters.
+    """
+
+    def place(value: float) -> int:
+        return round(min(1.0, max(0.0, value)) * (columns - 1))
+
+    cells = ["·"] * columns
+    if interval is not None:
+        low, high = place(interval[0]), place(interval[1])
+        cells[low : high + 1] = "─" * (high - low + 1)
+        cells[low], cells[high] = "├", "┤"
+    if mean is not None:
+        cells[place(mean)] = "●"
+    return "".join(cells)
+
+
+_WIDE = 100
+"""Columns from which on there is room for everything."""
+
+STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in a list of runs.
+
+    Attributes:
+        started: Seconds since the UNIX epoch, or None when nobody knows.
+        state: running, interrupted, done, …
+        attempts: Attempts that are there.
+        due: Attempts that were due.
+        pass_rate: In [0, 1], or None.
+        composite: Mean, in [0, 1], or None.
+    """
+
+    run: str
+    suite: str
+    started: float | None
+    state: str
+    attempts: int
+    due: int
+    pass_rate: float | None = None
+    composite: float | None = None
+
+
+class RunsTable:
+    """A Rich renderable of a list of runs, in the order given.
+
+    Args:
+        rows: The runs.
+        older: Whether there are more, which are older.
+    """
+
+    def __init__(self, rows: list[RunRow], *, older: bool = False) -> None:
+        self.rows = rows
+        self.older = older
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.rows:
+            yield Text("no runs yet", style="dim")
+            return
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        table.add_column("run", no_wrap=True)
+        table.add_column("suite", overflow="fold", min_width=8)
+        # The id of a run begins with the moment as well: where it is narrow, that has to do.
+        wide = options.max_width >= _WIDE
+        if wide:
+            table.add_column("started (UTC)", no_wrap=True)
+        table.add_column("state", overflow="fold")
+        table.add_column("attempts", justify="right", no_wrap=True)
+        table.add_column("passed", justify="right", no_wrap=True)
+        table.add_column("composite", justify="right", no_wrap=True)
+        for row in self.rows:
+            complete = row.attempts == row.due
+            table.add_row(
+                Text(one_line(row.run), style="bold"),
+                Text(one_line(row.suite)),
+                *([Text(_moment(row.started))] if wide else []),
+                Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
+                Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
+                Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),
+                Text(wording.number(row.composite)),
+            )
+        yield table
+        if self.older:
+            yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
+
+
+def _moment(started: float | None) -> str:
+    if started is None:
+        return wording.NOTHING
+    try:
+        return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return wording.NOTHING

@@ -1,10 +1,12 @@
-"""EvaluationView: one attempt with all there is to show about it."""
+"""One attempt with all its data; sort order."""
+
+import math
 
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.composite import Composite
-from trivium.metrics.score import Score
+from trivium.metrics.evaluation import Composite
+from trivium.metrics.metric import Score
 from trivium.suites.case import Case
 
 
@@ -48,3 +50,17 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
                 return f"{score.name}: {score.reason or 'error'}"
         success = self.scores.get("success")
         return success.reason if success is not None else None
+
+
+VERDICTS = ("error", "failed", "undecided", "passed")
+
+
+def worst_first(view: EvaluationView) -> tuple[int, float, str, int]:
+    """Sort key: failed attempts, then what did not pass, lowest composite first."""
+    value = view.composite.value
+    return (
+        VERDICTS.index(view.verdict),
+        math.inf if value is None else value,
+        view.case.id,
+        view.attempt.repeat,
+    )

@@ -11,34 +11,37 @@ from typing import Any
 
 import msgspec
 
-from trivium.agents.adapter import AgentAdapter
-from trivium.agents.adapters.own_loop import apart
+from trivium.agents.adapters.function import apart
+from trivium.agents.attempt import AgentAdapter
 from trivium.agents.loading import load_agent
-from trivium.agents.recorded.sources import Recorded, open_recorded
+from trivium.agents.recorded import Recorded, open_recorded
 from trivium.errors import EncoderUnavailable, InputError, Problem, SuiteError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
-from trivium.metrics.names import check_names
-from trivium.metrics.registry import CASE_FIGURES, build_metrics, default_metrics
-from trivium.metrics.text.success import with_default_success
-from trivium.runs.engines.cycles import HARDLY, SELDOM, cycles_seldom_sought
-from trivium.runs.engines.local import ask_and_score
-from trivium.runs.gathering.following import Following
-from trivium.runs.judging.certificates import Certificates, check_gates
-from trivium.runs.judging.provenance import judge_provenance
-from trivium.runs.judging.wiring import judges_of
-from trivium.runs.own_thread import aside, in_own_thread, run_in_own_thread
-from trivium.runs.pipeline import Pipeline
-from trivium.runs.progress import Progress, Quiet
-from trivium.runs.provenance import provenance
+from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, default_metrics
+from trivium.metrics.text.task import with_default_success
+from trivium.runs.aggregation import Following
+from trivium.runs.certificates import Certificates, check_gates
+from trivium.runs.engine import ask_and_score
+from trivium.runs.event_loop import (
+    HARDLY,
+    SELDOM,
+    aside,
+    cycles_seldom_sought,
+    in_own_thread,
+    run_in_own_thread,
+)
+from trivium.runs.judge_costs import judges_of
+from trivium.runs.pipeline import Pipeline, Progress, Quiet
+from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.run import Run
-from trivium.runs.summing import summarise
-from trivium.store.opening import DEFAULT_URL
+from trivium.runs.summarize import summarise
+from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunKind, RunRecord, StoredAttempt
 from trivium.store.store import Store
 from trivium.suites.case import Case
-from trivium.suites.legacy import renamed
 from trivium.suites.settings import Settings
+from trivium.suites.settings_loader import renamed
 from trivium.suites.suite import Suite
 
 log = logging.getLogger(__name__)
@@ -165,7 +168,7 @@ def _writable(store: str | Store) -> Store:
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
     """Refuse an encoder that is named by its path, needed and not to be had; the hub may have any name."""
     from trivium.metrics.text.encoders.loading import load
-    from trivium.metrics.text.encoders.sources import is_path
+    from trivium.metrics.text.encoders.model_files import is_path
 
     judged = settings.judge is not None and settings.judge.evidence_similarity == "encoder"
     needed = any(each.name == "semantic" or (judged and each.tier == "judge") for each in metrics)
@@ -331,7 +334,7 @@ def _finished(store: Store, run: RunRecord, settings: Settings, following: Follo
     gathered = following.gathered()
     figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
     if figures and following.repeats:
-        from trivium.runs.case_figures import case_figures
+        from trivium.runs.summarize import case_figures
 
         store.save_case_scores(run, case_figures(store, run, settings))
         gathered = None

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.metrics.registry import metric_class
-from trivium.metrics.text.success import DEFAULT_BAR
-from trivium.runs.gathering.columns import Column
-from trivium.runs.gathering.flat import Clusters
+from trivium.metrics.text.task import DEFAULT_BAR
+from trivium.runs.columns import Clusters, Column
 from trivium.runs.reducers import REDUCERS
 from trivium.runs.summary import Figure, HumanFigure
-from trivium.store.outline import Outline, ScoreOutline
-from trivium.store.records import RunRecord
+from trivium.store.records import Outline, RunRecord, ScoreOutline
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 

@@ -1,24 +1,49 @@
-"""Pipeline: attempts in, evaluations stored. The one path of asked, recorded and stored attempts."""
+"""Attempts in, evaluations stored; progress protocol."""
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, Stopped, Subject
 from trivium.metrics.scoring import Scores, begin, finish
-from trivium.runs.gathering.following import Following
-from trivium.runs.judging.certificates import Certificates
-from trivium.runs.own_thread import aside
-from trivium.runs.progress import Progress
-from trivium.store.chunks import chunks
-from trivium.store.records import RunRecord, StoredAttempt, StoredEvaluation
-from trivium.store.rows import Rows
+from trivium.runs.aggregation import Following
+from trivium.runs.certificates import Certificates
+from trivium.runs.event_loop import aside
+from trivium.store.connection import chunks
+from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 from trivium.suites.suite import Suite
+
+
+class Progress(Protocol):
+    """Told how a run goes. Calls come from the run's own thread."""
+
+    def begin(self, *, run: str, total: int | None, already: int) -> None:
+        """A run begins; ``already`` of ``total`` attempts were done by an earlier go at it."""
+
+    def advance(self, *, done: int, failed: int) -> None:
+        """So many more attempts are scored and stored, so many of them failed."""
+
+    def end(self) -> None:
+        """The run ended, one way or another."""
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def begin(self, *, run: str, total: int | None, already: int) -> None:
+        """Nothing."""
+
+    def advance(self, *, done: int, failed: int) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
+
 
 log = logging.getLogger(__name__)
 

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from trivium.agents.attempt import Attempt
+from trivium.display import Drawn
 from trivium.metrics.evaluation import Evaluation
-from trivium.runs.frames.names import What
+from trivium.runs.dataframes import What
 from trivium.runs.summary import Summary
-from trivium.showing import Drawn
-from trivium.store.opening import DEFAULT_URL
+from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 
 if TYPE_CHECKING:
-    from trivium.runs.disagreeing.disagreement import Disagreements
+    from trivium.runs.disagreements import Disagreements
     from trivium.runs.items.table import ItemTable
 
 
@@ -53,7 +53,7 @@ class Run(Drawn):
 
     def summary(self) -> Summary:
         """What the run says, computed anew from what is stored."""
-        from trivium.runs.summing import summarise
+        from trivium.runs.summarize import summarise
 
         return summarise(self.store, self.record)
 
@@ -79,8 +79,8 @@ class Run(Drawn):
         Raises:
             ItemsError: If the labels cannot be read, or do not fit the run.
         """
-        from trivium.runs.items.joining import items_of_run
-        from trivium.runs.items.labels import Labels
+        from trivium.runs.items.files import Labels
+        from trivium.runs.items.join import items_of_run
 
         return items_of_run(self.store, self.record, dimension=dimension, labels=Labels(labels))
 
@@ -98,7 +98,7 @@ class Run(Drawn):
             ItemsError: If the labels cannot be read, or do not fit the run.
             InputError: If the other run judged nothing that this one did.
         """
-        from trivium.runs.disagreeing.finding import disagreements
+        from trivium.runs.disagreements import disagreements
 
         return disagreements(self, labels=labels, against=against, at_most=at_most)
 
@@ -114,7 +114,7 @@ class Run(Drawn):
             ItemsError: If they cannot be read, or do not fit the run.
             SuiteError: If a certificate is wrong.
         """
-        from trivium.runs.items.importing import import_judgements
+        from trivium.runs.items.import_judgements import import_judgements
 
         store = Store(self.store.url, create=False) if self.store.read_only else self.store
         return type(self)(store, import_judgements(store, self.record, path, certificates))
@@ -130,19 +130,19 @@ class Run(Drawn):
             MissingExtra: If PyArrow is not installed.
             InputError: If there is no such kind of rows, or labels are needed.
         """
-        from trivium.runs.frames.tables import arrow_table
+        from trivium.runs.dataframes import arrow_table
 
         return arrow_table(self.store, self.record, what, labels)
 
     def to_polars(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
         """The same as a ``polars.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.frames.tables import polars_frame
+        from trivium.runs.dataframes import polars_frame
 
         return polars_frame(self.store, self.record, what, labels)
 
     def to_pandas(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
         """The same as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
-        from trivium.runs.frames.tables import pandas_frame
+        from trivium.runs.dataframes import pandas_frame
 
         return pandas_frame(self.store, self.record, what, labels)
 

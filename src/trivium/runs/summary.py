@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.showing import Shown
+from trivium.display import Shown
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):

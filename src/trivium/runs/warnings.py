@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trivium.metrics.evaluation import pass_rule
-from trivium.metrics.graph.path_convergence import WITHOUT_EXPECTATION
+from trivium.metrics.graph.trajectories import WITHOUT_EXPECTATION
 from trivium.metrics.metric import RECORDED_BY
-from trivium.metrics.names import ACCEPTED
-from trivium.metrics.registry import STAND_IN
-from trivium.runs.gathering.columns import NO_JUDGE, Column, most_frequent
+from trivium.metrics.registry import ACCEPTED, STAND_IN
+from trivium.runs.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
-from trivium.suites.rubrics.checking import OVERALL
+from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
 from trivium.traces.readers import FORMATS
 

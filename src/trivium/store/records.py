@@ -1,12 +1,20 @@
-"""What the store hands out about a run."""
+"""RunRecord, row encoding, partial decoding for summaries."""
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from sqlalchemy import Connection, Dialect, Table, insert
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.evaluation import Evaluation
+from trivium.errors import StoreError
+from trivium.json_values import plain
+from trivium.metrics.evaluation import Composite, Evaluation
+from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
+from trivium.suites.sanitize import clean
+from trivium.traces.trace import Message, Span, SpanKind, Trace
 
 RunKind = Literal["agent", "recorded", "human"]
 RunState = Literal["running", "done", "interrupted"]
@@ -66,3 +74,215 @@ class StoredEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     evaluation: Evaluation
+
+
+class Rows:
+    """Attempts and evaluations that are still to be written, and are then written together.
+
+    Args:
+        run: Whose they are, owned by this process.
+
+    Attributes:
+        attempts: Rows of the table of attempts.
+        evaluations: Rows of the table of evaluations.
+        failed: Evaluations of attempts that failed.
+    """
+
+    def __init__(self, run: RunRecord) -> None:
+        self.run = run
+        self.attempts: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.failed = 0
+
+    def add_attempt(self, stored: StoredAttempt, *, own_case: bool = False) -> None:
+        """Add a new attempt.
+
+        Args:
+            stored: The attempt.
+            own_case: Keep its case too, because it is not as the suite has it.
+        """
+        self.attempts.append(
+            {
+                "run": self.run.number,
+                "position": stored.position,
+                "repeat": stored.attempt.repeat,
+                "case_body": encode(stored.case) if own_case else None,
+                "body": encode(stored.attempt),
+            }
+        )
+
+    def add_evaluation(self, stored: StoredEvaluation) -> None:
+        """Add a new evaluation."""
+        made = stored.evaluation
+        self.failed += made.failed is not None
+        self.evaluations.append(
+            {
+                "run": self.run.number,
+                "position": stored.position,
+                "repeat": made.repeat,
+                "composite": made.composite.value,
+                "passed": made.passed,
+                "body": encode(made),
+            }
+        )
+
+
+def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that have a value for every column, as the driver takes it.
+
+    SQLAlchemy's own way looks at each value of each row, which takes longer than storing them.
+    """
+    if rows:
+        connection.exec_driver_sql(_insert_into(table, connection.dialect), rows)
+
+
+@lru_cache
+def _insert_into(table: Table, dialect: Dialect) -> str:
+    return str(insert(table).compile(dialect=dialect))
+
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(enc_hook=plain)
+
+
+def encode(value: Any) -> str:
+    """The JSON of a record, whatever values are in it: one of them never costs the record.
+
+    Text that no database can hold (a lone surrogate deep in a trace, say) is replaced as at the door
+    (spec: metrics, T1); a value that JSON does not have becomes a plain one, or a text.
+    """
+    try:
+        return _encoder.encode(value).decode()
+    except UnicodeEncodeError:
+        cleaned, _flags = clean(msgspec.to_builtins(value, enc_hook=plain))
+        return _encoder.encode(cleaned).decode()
+
+
+def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
+    """The record that a body holds.
+
+    Raises:
+        StoreError: If it holds none: it was damaged, or written by something else.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:  # or it is no text at all
+        raise StoreError(
+            f"{store}: holds a record that cannot be read ({error}): it was damaged, or written by "
+            "something else. The other records are as they were."
+        ) from error
+
+
+class CaseOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of a case as tells its cluster."""
+
+    id: str
+    group: str | None = None
+
+
+class _Detail(msgspec.Struct, frozen=True, gc=False):
+    shown: Any = None
+
+
+class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A score without its name, which is its key, and with as much of its detail as a summary needs.
+
+    Fields are those of a Score.
+    """
+
+    tier: Tier
+    value: float | None = None
+    status: Status = "ok"
+    raw: Any = None
+    reason: str | None = None
+    method: str | None = None
+    missing: bool = False
+    detail: _Detail = _Detail()
+
+    @property
+    def shown(self) -> Any:
+        """See :attr:`Score.shown`."""
+        return self.detail.shown
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An evaluation without details. Fields are those of an Evaluation."""
+
+    case: str
+    repeat: int
+    scores: dict[str, ScoreOutline]
+    composite: Composite
+    passed: bool | None = None
+    failed: str | None = None
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    handoff: Any = None
+
+
+class _SpanOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    kind: SpanKind
+    name: str
+    agent: str | None = None
+    start: float | None = None
+    end: float | None = None
+    ok: bool | None = True
+    attributes: _Marks = _Marks()
+
+
+class _MessageOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    sender: str
+    receiver: str
+    type: str = "task_request"
+    time: float | None = None
+
+
+class _People(msgspec.Struct, frozen=True):
+    people: Any = None
+
+
+class _TraceOutline(msgspec.Struct, frozen=True, kw_only=True):
+    spans: tuple[_SpanOutline, ...] = ()
+    messages: tuple[_MessageOutline, ...] = ()
+    metadata: _People = _People()
+
+
+class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt without what went in and came out. Fields are those of an Attempt."""
+
+    case: str
+    repeat: int = 0
+    trace: _TraceOutline | None = None
+
+    @property
+    def steps(self) -> Trace | None:
+        """Who did what when: the trace's agent and tool spans, without parents and contents, and messages."""
+        if self.trace is None:
+            return None
+        people = self.trace.metadata.people
+        return Trace(
+            spans=tuple(
+                [
+                    Span(
+                        id=str(index),
+                        kind=span.kind,
+                        name=span.name,
+                        agent=span.agent,
+                        start=span.start,
+                        end=span.end,
+                        ok=span.ok,
+                        attributes={"handoff": True} if span.attributes.handoff else {},
+                    )
+                    for index, span in enumerate(self.trace.spans)
+                    if span.kind in ("agent", "tool")
+                ]
+            ),
+            messages=tuple(
+                [
+                    Message(sender=said.sender, receiver=said.receiver, type=said.type, time=said.time)
+                    for said in self.trace.messages
+                ]
+            ),
+            metadata={"people": people} if people else {},
+        )

@@ -11,18 +11,35 @@ from sqlalchemy import Row, and_, delete, func, insert, select, update
 from trivium.agents.attempt import Attempt
 from trivium.errors import StoreError, suggest
 from trivium.metrics.evaluation import Evaluation
-from trivium.metrics.score import Score
-from trivium.store import tables
-from trivium.store.bodies import decode, encode
-from trivium.store.chunks import chunks
-from trivium.store.opening import DEFAULT_URL, check_is_there, open_engine, plain_words
-from trivium.store.outline import AttemptOutline, CaseOutline, Outline
-from trivium.store.ownership import LEASE_SECONDS, is_surely_gone, this_process
-from trivium.store.records import RunKind, RunRecord, RunState, StoredAttempt, StoredEvaluation
-from trivium.store.rows import Rows, insert_many
+from trivium.metrics.metric import Score
+from trivium.store import schema as tables
+from trivium.store.connection import (
+    DEFAULT_URL,
+    LEASE_SECONDS,
+    check_is_there,
+    chunks,
+    is_surely_gone,
+    open_engine,
+    plain_words,
+    this_process,
+)
+from trivium.store.records import (
+    AttemptOutline,
+    CaseOutline,
+    Outline,
+    Rows,
+    RunKind,
+    RunRecord,
+    RunState,
+    StoredAttempt,
+    StoredEvaluation,
+    decode,
+    encode,
+    insert_many,
+)
 from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
-from trivium.suites.door import clean
+from trivium.suites.sanitize import clean
 from trivium.suites.selection import group_of
 
 T = TypeVar("T")

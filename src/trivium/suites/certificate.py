@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, SuiteError
-from trivium.suites.files.reading import read_document
+from trivium.suites.files.documents import read_document
 
 MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIFICATE.json"
 

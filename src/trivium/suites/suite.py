@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from trivium.errors import SuiteError
-from trivium.suites.canonical import digest_of
-from trivium.suites.case import COMPLEXITIES, Case
-from trivium.suites.cases import Cases, CaseTuple, CaseView
+from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
+from trivium.suites.digest import digest_of
 from trivium.suites.selection import group_of, matching, shared_out, smallest
 from trivium.suites.settings import Settings
 
@@ -35,8 +34,8 @@ class Suite:
     source: str = ""
 
     def __post_init__(self) -> None:
-        from trivium.suites.checking import check_groups, checked_cases
-        from trivium.suites.settings_reading import changed
+        from trivium.suites.selection import check_groups, checked_cases
+        from trivium.suites.settings_loader import changed
 
         source = f'suite "{self.name}"'
         object.__setattr__(self, "settings", changed(self.settings, {}, source=source))
@@ -59,7 +58,7 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.files.loading import load
+        from trivium.suites.files.suite_files import load
 
         return load(cls, source, overrides)
 
@@ -72,7 +71,7 @@ class Suite:
             folder: Where relative paths start.
             source: What messages call it.
         """
-        from trivium.suites.files.loading import from_dict
+        from trivium.suites.files.suite_files import from_dict
 
         return from_dict(cls, raw, folder=folder, source=source)
 
@@ -107,7 +106,7 @@ class Suite:
 
         .yaml, .yml, .json and .toml hold everything; .jsonl, .csv and .parquet the cases alone.
         """
-        from trivium.suites.files.writing import save
+        from trivium.suites.files.suite_files import save
 
         save(self, Path(path))
 
@@ -253,7 +252,7 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.settings_reading import changed
+        from trivium.suites.settings_loader import changed
 
         settings = changed(self.settings, changes, source=f'suite "{self.name}"')
         return replace(self, settings=settings)

@@ -1,12 +1,13 @@
-"""Native: a trace as Trivium's own files hold it (spec: files, trace native)."""
+"""Native JSON form: read and write."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 _RECORDS: dict[str, type[msgspec.Struct]] = {"spans": Span, "messages": Message, "problems": TraceProblem}
@@ -144,3 +145,26 @@ def _text(value: Any) -> Any:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value looks like a native trace or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and sniff(document[0])
+    return isinstance(document, dict) and isinstance(document.get("spans"), list)
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, in order."""
+    many = len(documents) > 1
+    traces = []
+    for number, document in enumerate(documents, start=1):
+        line = f"line {number}" if many else ""
+        if isinstance(document, list):
+            traces += [
+                native_trace(item, source=source, where=f"{line}[{index}]")
+                for index, item in enumerate(document)
+            ]
+        else:
+            traces.append(native_trace(document, source=source, where=line))
+    return traces

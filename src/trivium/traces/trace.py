@@ -1,5 +1,8 @@
-"""Span, Message and Trace: what an agent did during one attempt (spec: files, trace)."""
+"""Span, Message, Trace; tree order, nesting, argument equality."""
 
+import json
+import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -95,7 +98,7 @@ class TraceProblem(msgspec.Struct, frozen=True, kw_only=True):
 class Trace(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, dict=True
 ):
-    """The spans and messages of one attempt, normalised (see ``trivium.traces.repair``).
+    """The spans and messages of one attempt, normalised (see ``trivium.traces.normalize``).
 
     Spans keep the order of their file. ``problems`` lists what was repaired. ``metadata["people"]``
     names those among the senders and receivers who are no agents, such as the user of a chat, and
@@ -181,3 +184,95 @@ def _by_start(spans: list[Span]) -> tuple[Span, ...]:
         keys.append(latest)
     order = sorted(range(len(spans)), key=keys.__getitem__)
     return tuple([spans[index] for index in order])
+
+
+def parents_first(spans: Sequence[Span]) -> list[int]:
+    """Places of the spans, each after its parent's. Parents must form a forest; nothing recurses."""
+    place = {span.id: index for index, span in enumerate(spans)}
+    done = [False] * len(spans)
+    order: list[int] = []
+    for first in range(len(spans)):
+        trail = []
+        index: int | None = first
+        while index is not None and not done[index]:
+            done[index] = True
+            trail.append(index)
+            parent = spans[index].parent
+            index = None if parent is None else place[parent]
+        order.extend(reversed(trail))
+    return order
+
+
+def max_depth(spans: Sequence[Span]) -> int:
+    """Levels of the deepest branch: 1 for roots alone, 0 for no spans."""
+    depths: dict[str | None, int] = {None: 0}
+    for index in parents_first(spans):
+        span = spans[index]
+        depths[span.id] = depths[span.parent] + 1
+    return max(depths.values())
+
+
+def nested_messages(asked: Sequence[tuple[str, Span]], *, timed: bool) -> tuple[Message, ...]:
+    """Messages between agents whose runs lie within one another.
+
+    A run of B below a run of A, with no other agent's run between, is a ``task_request`` to B when it
+    starts and a ``result_delivery`` back when it has ended. An agent below itself sends nothing.
+
+    Args:
+        asked: Agent spans, each with the agent of the nearest agent span above it.
+        timed: Whether the trace has times; where it has none, a run has ended unless it is unfinished.
+
+    Returns:
+        Ordered by time; as the runs are listed, where there is none.
+    """
+    messages: list[Message] = []
+    for asker, run in asked:
+        name = run.agent or run.name
+        if name == asker:
+            continue
+        messages.append(Message(sender=asker, receiver=name, type="task_request", time=run.start))
+        if run.end is not None if timed else run.ok is not None:
+            messages.append(Message(sender=name, receiver=asker, type="result_delivery", time=run.end))
+    if timed:
+        messages.sort(key=message_time)
+    return tuple(messages)
+
+
+def message_time(message: Message) -> float:
+    """What messages are ordered by: their time, and those without one last."""
+    return float("inf") if message.time is None else message.time
+
+
+def canonical(value: Any) -> bytes:
+    """A JSON value as bytes that are equal for equal values: keys sorted, 1.0 written as 1.
+
+    A text that holds a JSON object or list counts as that value, since formats differ in it; no arguments
+    at all count as an empty object.
+    """
+    if value is None:
+        return b"{}"
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        value = _decoded(value)
+    try:
+        text = msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:  # a lone surrogate, which only escaped ASCII can hold
+        return json.dumps(value, sort_keys=True).encode()
+    if _MAY_HOLD_WHOLE_FLOAT(text):
+        text = msgspec.json.encode(_WHOLE_FLOATS.decode(text), order="deterministic")
+    return text
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return text
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_MAY_HOLD_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0|[eE])").search
+_WHOLE_FLOATS = msgspec.json.Decoder(float_hook=_number)

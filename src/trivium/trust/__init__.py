@@ -7,10 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trivium.trust.acceptance import certify as certify
-    from trivium.trust.agreeing import agreement as agreement
-    from trivium.trust.agreeing import krippendorff_alpha as krippendorff_alpha
-    from trivium.trust.bootstrapping import bootstrap as bootstrap
+    from trivium.trust.bias_correction import corrected_mean as corrected_mean
+    from trivium.trust.bias_correction import corrected_rate as corrected_rate
     from trivium.trust.calibration.calibrator import Calibrator as Calibrator
     from trivium.trust.calibration.calibrator import calibrator_from_json as calibrator_from_json
     from trivium.trust.calibration.fitting import fit_calibrator as fit_calibrator
@@ -19,42 +17,42 @@ if TYPE_CHECKING:
     from trivium.trust.calibration.quality import expected_calibration_error as expected_calibration_error
     from trivium.trust.calibration.quality import negative_log_likelihood as negative_log_likelihood
     from trivium.trust.calibration.quality import reliability as reliability
-    from trivium.trust.confidence.registry import confidence_function as confidence_function
+    from trivium.trust.certification import certify as certify
+    from trivium.trust.cluster_bootstrap import Estimate as Estimate
+    from trivium.trust.cluster_bootstrap import Groups as Groups
+    from trivium.trust.cluster_bootstrap import bootstrap as bootstrap
+    from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
-    from trivium.trust.correction import corrected_mean as corrected_mean
-    from trivium.trust.correction import corrected_rate as corrected_rate
-    from trivium.trust.differences import holm as holm
-    from trivium.trust.differences import minimum_detectable_effect as minimum_detectable_effect
-    from trivium.trust.differences import sign_test as sign_test
-    from trivium.trust.differences import signs as signs
-    from trivium.trust.differences import tally as tally
-    from trivium.trust.estimates import Estimate as Estimate
-    from trivium.trust.groups import Groups as Groups
-    from trivium.trust.interval import Interval as Interval
+    from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
     from trivium.trust.intervals import mean_interval as mean_interval
     from trivium.trust.intervals import needs_groups as needs_groups
     from trivium.trust.intervals import probability_of_change as probability_of_change
     from trivium.trust.intervals import rate_interval as rate_interval
+    from trivium.trust.multiple_testing import holm as holm
+    from trivium.trust.multiple_testing import minimum_detectable_effect as minimum_detectable_effect
+    from trivium.trust.multiple_testing import sign_test as sign_test
+    from trivium.trust.multiple_testing import signs as signs
+    from trivium.trust.multiple_testing import tally as tally
+    from trivium.trust.rater_agreement import agreement as agreement
+    from trivium.trust.rater_agreement import krippendorff_alpha as krippendorff_alpha
     from trivium.trust.selective.curve import augrc as augrc
     from trivium.trust.selective.curve import aurc as aurc
     from trivium.trust.selective.curve import optimal_curve as optimal_curve
     from trivium.trust.selective.curve import risk_at as risk_at
     from trivium.trust.selective.curve import risk_coverage as risk_coverage
+    from trivium.trust.selective.inference import Plan as Plan
+    from trivium.trust.selective.inference import bootstrap_deltas as bootstrap_deltas
+    from trivium.trust.selective.inference import bootstrap_figures as bootstrap_figures
+    from trivium.trust.selective.inference import figures as figures
     from trivium.trust.selective.items import Items as Items
     from trivium.trust.selective.items import losses as losses
-    from trivium.trust.selective.resampled import Plan as Plan
-    from trivium.trust.selective.resampled import bootstrap_deltas as bootstrap_deltas
-    from trivium.trust.selective.resampled import bootstrap_figures as bootstrap_figures
-    from trivium.trust.selective.resampled import figures as figures
 
 _HOMES = {
-    "acceptance": ("certify",),
-    "agreeing": (
-        "agreement",
-        "krippendorff_alpha",
+    "bias_correction": (
+        "corrected_mean",
+        "corrected_rate",
     ),
-    "bootstrapping": ("bootstrap",),
     "calibration.calibrator": (
         "Calibrator",
         "calibrator_from_json",
@@ -67,28 +65,32 @@ _HOMES = {
         "negative_log_likelihood",
         "reliability",
     ),
-    "confidence.registry": ("confidence_function",),
+    "certification": ("certify",),
+    "cluster_bootstrap": (
+        "Estimate",
+        "Groups",
+        "bootstrap",
+    ),
+    "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
-    "correction": (
-        "corrected_mean",
-        "corrected_rate",
-    ),
-    "differences": (
-        "holm",
-        "minimum_detectable_effect",
-        "sign_test",
-        "signs",
-        "tally",
-    ),
-    "estimates": ("Estimate",),
-    "groups": ("Groups",),
-    "interval": ("Interval",),
+    "distributions": ("Interval",),
     "intervals": (
         "gate_answer",
         "mean_interval",
         "needs_groups",
         "probability_of_change",
         "rate_interval",
+    ),
+    "multiple_testing": (
+        "holm",
+        "minimum_detectable_effect",
+        "sign_test",
+        "signs",
+        "tally",
+    ),
+    "rater_agreement": (
+        "agreement",
+        "krippendorff_alpha",
     ),
     "selective.curve": (
         "augrc",
@@ -97,15 +99,15 @@ _HOMES = {
         "risk_at",
         "risk_coverage",
     ),
-    "selective.items": (
-        "Items",
-        "losses",
-    ),
-    "selective.resampled": (
+    "selective.inference": (
         "Plan",
         "bootstrap_deltas",
         "bootstrap_figures",
         "figures",
+    ),
+    "selective.items": (
+        "Items",
+        "losses",
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.trust.interval import Interval
-from trivium.trust.quantiles import normal_reach, student_reach
+from trivium.trust.distributions import Interval, normal_reach, student_reach
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -274,7 +273,9 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def _of_rare_changes(self, level: float) -> tuple[float, float, str]:
         """Ends of the mean of differences that are mostly 0; see :func:`difference_interval`."""
-        from trivium.trust.differences import sign_test  # SciPy takes long to import, and only this needs it
+        from trivium.trust.multiple_testing import (
+            sign_test,  # SciPy takes long to import, and only this needs it
+        )
 
         t = student_reach(level, max(1, int(self.freedom)))
         unmet, unseen = UNMET * self.unchanged, self._unseen(level)

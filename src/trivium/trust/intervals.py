@@ -12,9 +12,8 @@ from typing import Literal
 import numpy.typing as npt
 
 from trivium.trust.clustered import ClusteredMean, score_ends
-from trivium.trust.interval import Interval
-from trivium.trust.needed import PLANNED, needed_groups
-from trivium.trust.quantiles import normal_reach
+from trivium.trust.distributions import Interval, normal_reach
+from trivium.trust.sample_size import PLANNED, needed_groups
 
 
 def mean_interval(
@@ -201,7 +200,7 @@ def gate_answer(
 def needs_groups(
     found: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = PLANNED
 ) -> int | None:
-    """Further groups that would settle a gate; see :func:`trivium.trust.needed.needed_groups`.
+    """Further groups that would settle a gate; see :func:`trivium.trust.sample_size.needed_groups`.
 
     Args:
         found: What the gate's interval rests on (:meth:`ClusteredMean.of`); None where there is none.
@@ -210,7 +209,7 @@ def needs_groups(
         power: Probability of settling it, were the truth where the estimate is.
 
     Returns:
-        0 where the gate is settled; None where more than :data:`trivium.trust.needed.MOST_NEEDED` would be,
+        0 where the gate is settled; None where more than ``MOST_NEEDED`` would be,
         or nothing can be told.
     """
     return None if found is None else needed_groups(found, above=limit, below=limit, level=level, power=power)

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.trust.cluster_bootstrap import Counts, over_resamples
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.differences import Tally, minimum_detectable_effect, signs, tally
-from trivium.trust.interval import Interval
-from trivium.trust.needed import needed_groups
-from trivium.trust.resampling import Counts, over_resamples
+from trivium.trust.distributions import Interval
+from trivium.trust.multiple_testing import Tally, minimum_detectable_effect, signs, tally
+from trivium.trust.sample_size import needed_groups
 
 Floats = npt.NDArray[np.float64]
 
@@ -157,7 +157,7 @@ def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
 
 
 def settling_groups(found: ClusteredMean | None, *, margin: float, level: float) -> int | None:
-    """Further groups that would settle a difference; see :func:`trivium.trust.needed.needed_groups`.
+    """Further groups that would settle a difference; see :func:`trivium.trust.sample_size.needed_groups`.
 
     Args:
         found: What the interval of the difference rests on; None where there is none.
@@ -165,7 +165,7 @@ def settling_groups(found: ClusteredMean | None, *, margin: float, level: float)
         level: Of the interval.
 
     Returns:
-        None where more than :data:`trivium.trust.needed.MOST_NEEDED` would be, or nothing can be told.
+        None where more than :data:`trivium.trust.sample_size.MOST_NEEDED` would be, or nothing can be told.
     """
     if found is None:
         return None

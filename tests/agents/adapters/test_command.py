@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.asked import asked
 from trivium.agents.adapters.command import CommandAgent
-from trivium.agents.asking import ask, attempt_seed
+from trivium.agents.invoke import ask, attempt_seed
 from trivium.errors import AgentError
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits

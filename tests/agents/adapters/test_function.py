@@ -10,11 +10,9 @@ import msgspec
 import pytest
 
 from tests.agents.asked import asked
-from trivium.agents.adapter import AgentFailure
-from trivium.agents.adapters.function import FunctionAgent
-from trivium.agents.adapters.threads import DaemonThreads
-from trivium.agents.asking import ask, attempt_seed
-from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.adapters.function import DaemonThreads, FunctionAgent
+from trivium.agents.attempt import AgentFailure, Attempt, Usage
+from trivium.agents.invoke import ask, attempt_seed
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
 from trivium.suites.case import Case
@@ -337,7 +335,7 @@ def test_an_agent_can_be_asked_again_after_it_was_closed():
 def test_a_hung_thread_does_not_keep_the_process_alive():
     script = """
         import asyncio, threading
-        from trivium.agents.asking import ask
+        from trivium.agents.invoke import ask
         from trivium.agents.loading import load_agent
         from trivium.suites.case import Case
         from trivium.suites.settings import Limits

@@ -3,8 +3,8 @@ import json
 import msgspec
 import pytest
 
+from trivium.agents.recorded import open_recorded
 from trivium.agents.recorded.outputs import OutputsFile, output_schema
-from trivium.agents.recorded.sources import open_recorded
 from trivium.errors import OutputsError
 from trivium.suites.settings import Limits, Settings
 from trivium.suites.suite import Suite
@@ -286,7 +286,7 @@ def test_a_file_that_changes_after_the_check_is_not_read(outputs, tmp_path):
 
 
 def test_a_line_too_long_to_hold_is_refused(outputs, monkeypatch):
-    monkeypatch.setattr("trivium.agents.recorded.line.LONGEST_LINE", 100)
+    monkeypatch.setattr("trivium.agents.recorded.record.LONGEST_LINE", 100)
     (problem,) = problems(outputs, {"case": "alpha", "output": "x"}, {"case": "beta", "output": "x" * 100})
     assert problem == "line 2: is longer than 100 bytes: one record a line"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.trust.said import answer, items, say
 from trivium.cli.main import run_command
-from trivium.cli.trust.group import COMMANDS, trust
+from trivium.cli.trust import COMMANDS, trust
 
 
 def test_every_trust_command_says_in_the_overview_what_it_does():

@@ -11,7 +11,7 @@ from tests.integrations.pytest_plugin.sessions import AGENT, ROOT, SUITE
 @pytest.fixture(scope="session", autouse=True)
 def _imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Import what a session needs before it: pytester forgets what a session imports, NumPy forbids that."""
-    import_module("trivium.integrations.pytest.ending")
+    import_module("trivium.integrations.pytest.summary")
     place = tmp_path_factory.mktemp("imported")
     place.joinpath("capitals.yaml").write_text(SUITE)
     run = tv.evaluate(place / "capitals.yaml", agent=str.upper, store=str(place / "store.db"))

@@ -14,7 +14,7 @@ from tests.integrations.pytest_plugin.sessions import (
     session,
     write_tests,
 )
-from trivium.integrations.pytest.one_at_a_time import one_at_a_time
+from trivium.integrations.pytest.session import one_at_a_time
 
 pytest_plugins = ["pytester"]
 

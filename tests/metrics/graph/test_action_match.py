@@ -10,13 +10,13 @@ import pytest
 from tests.goldens import data
 from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
-from trivium.metrics.graph.calls.counted import tool_sequence
-from trivium.metrics.graph.path_agreement import path_agreement
+from trivium.formats.tau_bench import changes_state, read_trajectories
+from trivium.metrics.graph.matching import tool_sequence
+from trivium.metrics.graph.trajectories import path_agreement
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score, score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
-from trivium.traces.readers.tau_bench import changes_state, read_trajectories
 from trivium.traces.trace import Trace
 
 BOOK = ExpectedTool(name="book", arguments={"id": 7})

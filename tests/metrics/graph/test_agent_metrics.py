@@ -13,12 +13,11 @@ import trivium as tv
 from tests.goldens import golden
 from tests.strategies import traces
 from tests.traces.samples import agent, tool
-from trivium.metrics.graph.balance import balance
-from trivium.metrics.graph.interaction_graph import interaction_graph
+from trivium.metrics.graph.agents import balance, interaction_graph
 from trivium.metrics.scoring import score
 from trivium.suites.case import Expect
 from trivium.suites.settings import MessageSettings, ToolSettings
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace
 
 

@@ -4,9 +4,9 @@ from hypothesis import given
 
 from tests.strategies import traces
 from tests.traces.samples import agent, calls, tool
-from trivium.metrics.graph.calls.counted import tool_sequence
-from trivium.metrics.graph.interaction_graph import interaction_graph, interactions
-from trivium.metrics.graph.tool_graph import END, START, tool_graph, tool_shape
+from trivium.metrics.graph.agents import interaction_graph, interactions
+from trivium.metrics.graph.matching import tool_sequence
+from trivium.metrics.graph.trajectories import END, START, tool_graph, tool_shape
 from trivium.suites.settings import ToolSettings
 from trivium.traces.trace import Message, Trace
 

@@ -21,11 +21,11 @@ from trivium.metrics.graph.measures import (
     clustering,
     degree,
     diameter,
+    estimated_betweenness,
     global_efficiency,
     simple_cycles,
 )
-from trivium.metrics.graph.measures.betweenness import estimated_betweenness
-from trivium.metrics.graph.path_convergence import walk_convergence
+from trivium.metrics.graph.trajectories import walk_convergence
 
 
 def near(value, tolerance=1e-12):

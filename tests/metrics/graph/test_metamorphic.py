@@ -9,13 +9,13 @@ from tests.goldens import data
 from tests.strategies import few_names
 from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
+from trivium.formats.agents_eval import read_run, trace_folders
+from trivium.formats.tau_bench import changes_state, read_trajectories
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
 from trivium.suites.settings import Settings
-from trivium.traces.readers.agents_eval import read_run, run_folders
-from trivium.traces.readers.tau_bench import changes_state, read_trajectories
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Trace
 
 METRICS = build_metrics(
@@ -64,7 +64,7 @@ def test_useless_calls_in_real_trajectories_lower_selection_and_convergence_alon
 
 
 def test_useless_hand_offs_in_real_runs_raise_the_overhead_alone():
-    talking = [read_run(run) for run in run_folders(data("traces/agents-eval/mas"))]
+    talking = [read_run(run) for run in trace_folders(data("traces/agents-eval/mas"))]
     talking = [trace for trace in talking if trace.messages]
     assert talking
     for trace in talking:

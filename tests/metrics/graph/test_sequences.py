@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
 
-from trivium.metrics.graph.calls.sequences import lcs_length
-from trivium.metrics.graph.path_agreement import path_agreement
+from trivium.metrics.graph.matching import lcs_length
+from trivium.metrics.graph.trajectories import path_agreement
 
 sequences = st.lists(st.sampled_from("abcd"), max_size=90)
 

@@ -9,9 +9,8 @@ from tests.metrics.graph import peer
 from tests.strategies import expects, traces
 from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
-from trivium.metrics.graph.complexity import Complexity
-from trivium.metrics.graph.tool_graph import tool_graph
-from trivium.metrics.graph.tool_selection import ToolSelection
+from trivium.metrics.graph.tool_calls import ToolSelection
+from trivium.metrics.graph.trajectories import Complexity, tool_graph
 from trivium.metrics.metric import Subject
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score, score_attempts

@@ -8,8 +8,8 @@ import pytest
 
 from tests.judge_server import JudgeServer
 from trivium.agents.attempt import Attempt
+from trivium.metrics.metric import Score
 from trivium.metrics.registry import build_metrics, default_metrics
-from trivium.metrics.score import Score
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case
 from trivium.suites.settings import JudgeSettings, Settings

@@ -9,12 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.judge_server import fill
-from trivium.metrics.judge.judgement import nearest_level
+from trivium.metrics.judge.evidence import (
+    PASSAGE_CHARS,
+    EvidenceSimilarity,
+    passages,
+    quotes_found,
+    retrieval,
+)
+from trivium.metrics.judge.judgement import likert_values, nearest_level, value_of
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
-from trivium.metrics.judge.rubrics.scoring import likert_values, value_of
-from trivium.metrics.judge.signals.evidence import PASSAGE_CHARS, passages, quotes_found, retrieval
-from trivium.metrics.judge.signals.similarity import EvidenceSimilarity
-from trivium.metrics.judge.signals.tokens import score_spans
+from trivium.metrics.judge.signals import score_spans
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 from trivium.suites.rubrics.rubric import Dimension
 

@@ -6,11 +6,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.judge.prompts.excerpts import Cut
-from trivium.metrics.judge.prompts.excerpts import head as head_and_cut
-from trivium.metrics.judge.prompts.excerpts import retrieved as retrieved_and_cut
-from trivium.metrics.judge.prompts.shown import shown
-from trivium.metrics.judge.signals.evidence import passages
+from trivium.metrics.judge.evidence import passages
+from trivium.metrics.judge.prompts.context import Cut, shown
+from trivium.metrics.judge.prompts.context import head as head_and_cut
+from trivium.metrics.judge.prompts.context import retrieved as retrieved_and_cut
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case
 

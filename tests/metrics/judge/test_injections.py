@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.judge_server import JudgeServer
 from tests.metrics.judge.injections import GOAL, INJECTIONS, PLACES, placed, unhidden, wants_the_best
-from trivium.metrics.judge.prompts.fence import harmless
-from trivium.metrics.judge.prompts.preparing import prepare
-from trivium.metrics.judge.prompts.shown import shown
+from trivium.metrics.judge.prompts.context import shown
+from trivium.metrics.judge.prompts.prompt import harmless, prepare
 from trivium.metrics.metric import Subject
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.metrics.judge.prompts.json_said import NoJson, SaidTwice, json_said
+from trivium.metrics.judge.prompts.json_extract import NoJson, SaidTwice, json_said
 
 WORDS = st.text(st.characters(exclude_characters="{}", exclude_categories=("Cs",)), max_size=40)
 INNER = st.dictionaries(

@@ -10,8 +10,7 @@ import trivium as tv
 from tests.judge_server import JudgeServer
 from trivium.errors import SuiteError
 from trivium.metrics.judge.prompts.prompt import ASK
-from trivium.metrics.names import check_names
-from trivium.metrics.registry import build_metrics, default_metrics, metric_class
+from trivium.metrics.registry import build_metrics, check_names, default_metrics, metric_class
 from trivium.metrics.scoring import score_attempts
 from trivium.store.store import Store
 from trivium.suites.rubrics.rubric import Criterion, Dimension, Example, Rubric

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import trivium as tv
-from tests.agents.adapters.test_pydantic_agent import team
+from tests.agents.adapters.test_pydantic_ai import team
 from tests.judge_server import JudgeServer, fill
 from trivium.store.store import Store
 from trivium.suites.rubrics.built_in import BUILT_IN

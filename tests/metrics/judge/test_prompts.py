@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.answer import has_level
-from trivium.metrics.judge.prompts.digest import digest
-from trivium.metrics.judge.prompts.excerpts import Cut
-from trivium.metrics.judge.prompts.fence import NO_MARK, fenced, harmless
-from trivium.metrics.judge.prompts.preparing import prepare
-from trivium.metrics.judge.prompts.shown import Shown, shown
+from trivium.metrics.judge.prompts.context import Cut, Shown, digest, shown
+from trivium.metrics.judge.prompts.prompt import NO_MARK, fenced, harmless, prepare
 from trivium.metrics.metric import Subject
 from trivium.suites.case import Case, Expect
 from trivium.suites.rubrics.built_in import BUILT_IN

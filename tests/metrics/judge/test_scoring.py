@@ -6,13 +6,11 @@ from fractions import Fraction
 import pytest
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.judge.judgement import nearest_level
-from trivium.metrics.judge.panels.majority import by_judge, majority
+from trivium.metrics.judge.judgement import combined_samples, nearest_level, raw_of, value_of
+from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
-from trivium.metrics.judge.rubrics.scoring import combined_samples, raw_of, value_of
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import Score, Subject
 from trivium.metrics.registry import metric_class
-from trivium.metrics.score import Score
 from trivium.suites.case import Case
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import Criterion, Dimension

@@ -11,9 +11,8 @@ import trivium as tv
 from tests.goldens import data, golden
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW
 from trivium.errors import SuiteError
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import Score, Subject
 from trivium.metrics.registry import build_metrics
-from trivium.metrics.score import Score
 from trivium.metrics.scoring import score_attempts
 from trivium.metrics.text.similarity import Similarity
 from trivium.suites.settings import Settings

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from tests.browser import Tab, chromium
+from tests.reports import comparison_samples as comparing
 from tests.reports import samples
-from tests.reports.comparing import samples as comparing
 from tests.reports.hostile_samples import hostile_summary, hostile_view
 from tests.reports.judged_samples import judged_view
 from tests.reports.trust.test_curve_pictures import artifact, table
-from trivium.reports.comparing.page import write_html as write_comparison
+from trivium.reports.comparison_page import write_html as write_comparison
 from trivium.reports.html.page import write_html
 from trivium.reports.trust.page import curve_page
 

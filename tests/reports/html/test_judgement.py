@@ -8,7 +8,7 @@ from tests.reports.hostile_samples import hostile_view
 from tests.reports.html.parsed import Page
 from tests.reports.judged_samples import judged_view
 from trivium.reports.html.case import anchor, case_context
-from trivium.reports.html.document import environment
+from trivium.reports.html.page import environment
 
 
 def rendered(view):

@@ -14,9 +14,8 @@ from tests.reports.hostile_samples import hostile_summary, hostile_view
 from tests.reports.html.parsed import Page
 from trivium.errors import InputError, MissingExtra
 from trivium.reports.html.case import case_context
-from trivium.reports.html.document import environment
 from trivium.reports.html.overview import overview_context
-from trivium.reports.html.page import write_html
+from trivium.reports.html.page import environment, write_html
 
 ATTRIBUTES = (
     "aria-hidden aria-label aria-live aria-roledescription autocomplete charset class content cx cy d "

@@ -11,10 +11,10 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import trivium as tv
+from tests.reports import comparison_samples as comparisons
 from tests.reports import samples
-from tests.reports.comparing import samples as comparisons
 from tests.reports.hostile_samples import hostile_summary
-from tests.reports.pairs.test_reports import comparison as pairs
+from tests.reports.test_pairwise import comparison as pairs
 
 ROOT = Path(__file__).parents[3]
 SAFE = {"div", "b", "span", "table", "thead", "tbody", "tr", "th", "td", "pre"}

@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from trivium.display import as_text
 from trivium.errors import InputError
-from trivium.reports.as_text import as_text
-from trivium.reports.trust.curve_chart import draw_curves
-from trivium.reports.trust.curve_table import CurveTable
+from trivium.reports.trust.charts import draw_curves
 from trivium.reports.trust.page import curve_page
+from trivium.reports.trust.tables import CurveTable
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
-from trivium.runs.items.item import Item
+from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
-from trivium.trust.selective.resampled import Plan
+from trivium.trust.selective.inference import Plan
 
 
 def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 100) -> ItemTable:

@@ -8,8 +8,8 @@ from scipy import stats
 import trivium as tv
 from tests.runs.comparing.told_runs import compared, drawn, run_of
 from tests.runs.suites import told_suite, tv_composite
+from trivium.display import as_text
 from trivium.errors import ComparisonError
-from trivium.reports.as_text import as_text
 from trivium.suites.settings import PassRule
 
 
@@ -235,8 +235,7 @@ NOTHING |= {"worst": ()}
 
 def test_a_loss_in_one_of_many_further_figures_must_be_more_than_chance():
     from trivium.runs.comparing.comparison import MetricDelta
-    from trivium.runs.comparing.deciding import overall_answer
-    from trivium.runs.comparing.options import Options
+    from trivium.runs.comparing.decision import Options, overall_answer
 
     def figure(answer, p_holm=None):
         return msgspec.convert(NOTHING | {"answer": answer, "p_holm": p_holm}, MetricDelta)

@@ -10,7 +10,7 @@ from tests.runs.comparing.told_runs import run_of
 from tests.runs.judging.suites import provider, run, suite
 from tests.runs.suites import told_suite
 from trivium.cli.main import run_command
-from trivium.reports.as_text import as_text
+from trivium.display import as_text
 from trivium.store.records import StoredEvaluation
 
 CASES = 12

@@ -69,7 +69,7 @@ class TestWhatDoesNotPair:
 
     def test_agreement_of_the_repeats_is_compared_by_case(self, store, monkeypatch):
         base, head = run_of(store, [[0.5, 0.6]] * 3, repeats=2), run_of(store, [[0.5, 0.6]] * 3, repeats=2)
-        from trivium.metrics.score import Score
+        from trivium.metrics.metric import Score
 
         for run, values in ((base, (1.0, 0.5, 0.5)), (head, (1.0, 1.0, 0.5))):
             scores = [

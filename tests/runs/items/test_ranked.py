@@ -9,7 +9,7 @@ from trivium.errors import InputError
 from trivium.runs.items.ranked import confidences, ranked, scale_of
 from trivium.runs.items.reading import read_items
 from trivium.trust.calibration.calibrator import calibrator_from_json
-from trivium.trust.confidence.columns import ABSENT, SignalColumns
+from trivium.trust.confidence.signals import ABSENT, SignalColumns
 
 
 def table(tmp_path, *lines):

@@ -9,7 +9,7 @@ import trivium as tv
 from tests.judge_server import MALFORMED, at, fill, rate_limited
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.cli.main import run_command
-from trivium.store.answers import kept_answers
+from trivium.store.judge_cache import kept_answers
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
 

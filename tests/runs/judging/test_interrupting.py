@@ -16,7 +16,7 @@ from tests.judge_server import JudgeServer
 from tests.judge_server.faults import ANSWER, HANG
 from tests.runs.judging.suites import MODEL, provider, review, run, suite
 from trivium.runs import pipeline
-from trivium.store.answers import kept_answers
+from trivium.store.judge_cache import kept_answers
 from trivium.store.store import Store
 
 CASES = 12

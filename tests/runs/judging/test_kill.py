@@ -17,10 +17,10 @@ import pytest
 
 from tests.judge_server import HANG, JudgeServer, Question, Reaction, faults
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
-from trivium.metrics.judge.spending.ledger import Spending
+from trivium.metrics.judge.budget.ledger import Spending
 from trivium.runs.run import Run
-from trivium.store.answers import kept_answers
-from trivium.store.books import entries_of
+from trivium.store.judge_cache import kept_answers
+from trivium.store.judge_ledger import entries_of
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 60, 4

@@ -8,11 +8,10 @@ import pytest
 from tests.judge_server.faults import ANSWER, failure
 from tests.runs.judging.suites import provider, run, suite
 from trivium.cli.main import run_command
-from trivium.cli.outcome import exit_code
-from trivium.reports.as_text import as_text
+from trivium.cli.output import exit_code
+from trivium.display import as_text
 from trivium.reports.markdown import render_markdown
-from trivium.runs.gathering.columns import Column
-from trivium.runs.gathering.flat import Clusters
+from trivium.runs.columns import Clusters, Column
 from trivium.runs.reducers import REDUCERS
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
@@ -178,7 +177,7 @@ def test_a_missing_attempt_is_missing_from_every_gate(store, tmp_path):
 
 
 def scored(status: str, value: float | None, **fields):
-    from trivium.metrics.score import Score
+    from trivium.metrics.metric import Score
 
     return Score(name="m", tier=fields.pop("tier", "text"), status=status, value=value, **fields)
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.runs.judging.suites import MODEL, run, suite
 from trivium.cli.main import run_command
-from trivium.reports.as_text import as_text
+from trivium.display import as_text
 from trivium.reports.markdown import render_markdown
-from trivium.runs.items.joining import items_of_run
-from trivium.runs.items.labels import Labels
+from trivium.runs.items.files import Labels
+from trivium.runs.items.join import items_of_run
 from trivium.store.store import Store
 from trivium.suites.suite import Suite
 
@@ -78,6 +78,6 @@ def test_what_stood_in_for_a_judgement_never_calibrates(tmp_path, store):
     labels.write_text("".join(json.dumps(line) + "\n" for line in lines))
     table = items_of_run(store, found.record, dimension="clarity", labels=Labels(labels))
     assert any("3 fallback" in note for note in table.notes)
-    from trivium.runs.items.importing import judgement_rows
+    from trivium.runs.items.import_judgements import judgement_rows
 
     assert list(judgement_rows(store, found.record)) == []

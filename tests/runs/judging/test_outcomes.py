@@ -114,9 +114,9 @@ def test_a_prompt_that_a_filter_caught_may_be_billed(store, monkeypatch):
     from pydantic_ai.exceptions import ModelHTTPError, UserError
     from pydantic_ai.models.function import FunctionModel
 
-    from tests.metrics.judge.spending.calls import call
-    from trivium.metrics.judge.models.trouble import Trouble
-    from trivium.metrics.judge.models.usual import UsualClient
+    from tests.metrics.judge.budget.calls import call
+    from trivium.metrics.judge.client.pydantic_ai_client import UsualClient
+    from trivium.metrics.judge.client.request import Trouble
 
     def raised_by(error):
         def fail(*_):

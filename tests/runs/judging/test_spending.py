@@ -8,10 +8,10 @@ import pytest
 import trivium as tv
 from tests.judge_server import HANG, RESET, at, faults
 from tests.runs.judging.suites import MODEL, OTHER, billed, provider, run, suite
+from trivium.display import as_text
 from trivium.errors import SuiteError
-from trivium.reports.as_text import as_text
 from trivium.reports.markdown import render_markdown
-from trivium.store.books import drawn_of
+from trivium.store.judge_ledger import drawn_of
 from trivium.store.store import Store
 
 

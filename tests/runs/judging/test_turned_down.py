@@ -4,7 +4,7 @@ import pytest
 
 from tests.judge_server.faults import ANSWER, Reaction, failure
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
-from trivium.metrics.judge.models.opening import why_off
+from trivium.metrics.judge.client.model_factory import why_off
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 30, 3

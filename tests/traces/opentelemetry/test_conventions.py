@@ -5,8 +5,8 @@ import pytest
 from tests.traces.opentelemetry.reading import asked, one, read, seen
 from tests.traces.opentelemetry.spans import agent, chat, request, span, span_id, tool
 from tests.traces.samples import kinds
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_documents, read_trace
+from trivium.traces.summary import trace_facts
 from trivium.traces.trace import SpanUsage
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
 from trivium.traces.trace import Span, Trace
 
 

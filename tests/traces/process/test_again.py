@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 from tests.strategies import messages
 from tests.traces.process import plainly
 from tests.traces.samples import agent, tool
-from trivium.traces.process.hand_offs import hand_offs, passed_on
-from trivium.traces.process.loops import call_loops, hand_off_loops, looped_calls
+from trivium.traces.normalize import normalise
+from trivium.traces.process.handoffs import hand_offs, passed_on
+from trivium.traces.process.loops import (
+    SHORT,
+    call_loops,
+    hand_off_loops,
+    looped_calls,
+    repeated_calls,
+    repetitions,
+)
 from trivium.traces.process.process import Process
-from trivium.traces.process.repeated_calls import repeated_calls
-from trivium.traces.process.tandem import SHORT, repetitions
-from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Trace
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from tests.strategies import traces
 from tests.traces.process import plainly
 from tests.traces.samples import agent, tool
+from trivium.traces.normalize import normalise
 from trivium.traces.process.process import Process
-from trivium.traces.repair import normalise
 from trivium.traces.trace import Span
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from trivium.traces.readers.claude_code.reader import read
+from trivium.traces.readers.claude_code.reader import read_traces
 
 
 def assistant(*blocks, id="m1", parent=None, output=5, **fields):
@@ -51,7 +51,7 @@ STREAM = [
 
 
 def trace_of(*events):
-    (trace,) = read(list(events), "x")
+    (trace,) = read_traces(list(events), "x")
     return trace
 
 

@@ -20,9 +20,9 @@ from tests.traces.readers.claude_events import (
     write,
 )
 from trivium.errors import TraceError
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path, read_trace_file
-from trivium.traces.readers.claude_code.reader import read, sniff
+from trivium.traces.readers.claude_code.reader import read_traces, sniff
+from trivium.traces.summary import trace_facts
 
 
 def test_a_sub_agent_works_below_the_call_that_started_it():
@@ -221,7 +221,7 @@ def test_messages_that_no_model_wrote_are_no_model_calls():
 
 def test_sessions_in_one_file_are_traces_of_their_own():
     other = [event | {"session_id": "z"} for event in STREAM]
-    traces = read([{"type": "summary", "leafUuid": "u"}, *STREAM, *other], "x")
+    traces = read_traces([{"type": "summary", "leafUuid": "u"}, *STREAM, *other], "x")
     assert [trace.trace_id for trace in traces] == ["s", "z"]
     assert len(traces[0].spans) == len(traces[1].spans)
 

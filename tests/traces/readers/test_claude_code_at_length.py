@@ -21,9 +21,9 @@ from tests.traces.readers.claude_events import (
     write,
 )
 from trivium.errors import TraceError
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path, read_trace_file
-from trivium.traces.readers.claude_code.reader import read
+from trivium.traces.readers.claude_code.reader import read_traces
+from trivium.traces.summary import trace_facts
 
 RUNS = "traces/agents-eval"
 
@@ -110,7 +110,7 @@ def test_no_event_breaks_the_reader(changes):
             target = target["message"]
         if isinstance(target, dict):
             target[key] = value
-    for trace in read([*events, *(value for _, _, value in changes)], "x"):
+    for trace in read_traces([*events, *(value for _, _, value in changes)], "x"):
         trace_facts([trace])
 
 

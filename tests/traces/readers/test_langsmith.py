@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from trivium.errors import TraceError
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_documents, read_path
+from trivium.traces.summary import trace_facts
 
 
 def run(id: str, run_type: str = "chain", parent: str | None = None, **fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from trivium.errors import TraceError
 from trivium.traces.readers import FORMATS, read_path, read_trace, read_trace_file
-from trivium.traces.readers.documents import documents_of
+from trivium.traces.readers.json_input import documents_of
 
 NATIVE = {"trace_id": "n", "spans": [{"id": "1", "kind": "tool", "name": "t"}]}
 CHAT = {"task_id": 1, "trial": 0, "traj": [{"role": "user", "content": "hi"}]}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.goldens import data
 from trivium.errors import TraceError
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path
-from trivium.traces.readers.who_and_when import read, sniff
+from trivium.traces.readers.who_and_when import read_traces, sniff
+from trivium.traces.summary import trace_facts
 
 GROUP = {
     "question": "How many?",
@@ -58,7 +58,7 @@ ORCHESTRATED = {
 
 
 def trace_of(document):
-    (trace,) = read([document], "x")
+    (trace,) = read_traces([document], "x")
     return trace
 
 
@@ -136,7 +136,7 @@ def test_messages_without_a_speaker_are_left_out_and_said():
 
 def test_what_is_no_conversation_is_refused(tmp_path):
     with pytest.raises(TraceError, match=r"\[1\].*history"):
-        read([[GROUP, {"history": 3}]], "x")
+        read_traces([[GROUP, {"history": 3}]], "x")
     assert not sniff({"history": []})
     assert not sniff([])
     content = json.dumps(GROUP).encode()

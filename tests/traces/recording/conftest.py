@@ -2,7 +2,7 @@
 
 import pytest
 
-from trivium.traces.recording import configuring
+from trivium.traces.recording import config as configuring
 
 
 @pytest.fixture

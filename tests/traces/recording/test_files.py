@@ -15,8 +15,8 @@ import trivium as tv
 from trivium.cli.main import run_command
 from trivium.errors import TraceError
 from trivium.traces.readers import read_path, read_trace_file
-from trivium.traces.recording import configuring
-from trivium.traces.recording.file import LineFile
+from trivium.traces.recording import config as configuring
+from trivium.traces.recording.file_exporter import LineFile
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_disk_that_is_full_ends_the_file_and_another_is_begun_later(tmp_path, 
     monkeypatch.setattr(os, "write", write)
     file.write(b"3")
     assert "No space left" in caplog.text
-    monkeypatch.setattr("trivium.traces.recording.file.monotonic", lambda: float("inf"))
+    monkeypatch.setattr("trivium.traces.recording.file_exporter.monotonic", lambda: float("inf"))
     file.write(b"4")
     assert [each.read_bytes() for each in sorted(tmp_path.iterdir())] == [b"1\n", b"4\n"]
 

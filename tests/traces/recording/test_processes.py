@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import trivium as tv
 from trivium.traces.readers import read_path
-from trivium.traces.recording import configuring
+from trivium.traces.recording import config as configuring
 
 # Python 3.12 warns of forks of processes with threads.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.traces.recording.work import add, search, spans_of, stream, words
 from trivium.errors import InputError
-from trivium.traces.recording import configuring
+from trivium.traces.recording import config as configuring
 
 pytestmark = pytest.mark.usefixtures("nothing_is_written")
 

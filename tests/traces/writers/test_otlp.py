@@ -14,12 +14,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 
 from tests.strategies import json_objects, json_values, messages, names, texts, traces
 from trivium.errors import MissingExtra
+from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_path
-from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
-from trivium.traces.writers.otlp import request, resource_spans
-from trivium.traces.writers.protobuf import delimited
-from trivium.traces.writers.told import Told, told_of_traces
+from trivium.traces.writers.otlp import Told, delimited, request, resource_spans, told_of_traces
 
 counts = st.none() | st.integers(0, 2**40)
 usages = st.builds(

@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 from trivium.errors import TrustError
 from trivium.trust.calibration.calibrator import Calibrator, calibrator_from_json
-from trivium.trust.calibration.fitting import fit_calibrator
-from trivium.trust.calibration.folds import assign_folds
-from trivium.trust.calibration.isotonic import fit_isotonic
-from trivium.trust.calibration.linear import fit_linear
-from trivium.trust.calibration.logistic import fit_logistic
+from trivium.trust.calibration.fitting import assign_folds, fit_calibrator
+from trivium.trust.calibration.methods import (
+    Temperature,
+    fit_isotonic,
+    fit_linear,
+    fit_logistic,
+    fit_temperature,
+)
 from trivium.trust.calibration.quality import negative_log_likelihood
-from trivium.trust.calibration.temperature import Temperature, fit_temperature
-from trivium.trust.groups import Groups
+from trivium.trust.cluster_bootstrap import Groups
 
 
 def draw(seed, n=200, d=2, sharpness=1.0):

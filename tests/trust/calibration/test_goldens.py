@@ -10,19 +10,21 @@ from tests.goldens import SHARED, data, golden
 from tests.trust.phq8 import predicted
 from trivium.errors import TrustError
 from trivium.trust.calibration.calibrator import calibrator_from_json
-from trivium.trust.calibration.features import feature_matrix
-from trivium.trust.calibration.fitting import fit_calibrator
-from trivium.trust.calibration.isotonic import fit_isotonic
-from trivium.trust.calibration.linear import fit_linear
-from trivium.trust.calibration.logistic import fit_logistic
+from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
+from trivium.trust.calibration.methods import (
+    Temperature,
+    fit_isotonic,
+    fit_linear,
+    fit_logistic,
+    fit_temperature,
+    target_values,
+)
 from trivium.trust.calibration.quality import (
     brier_score,
     expected_calibration_error,
     negative_log_likelihood,
 )
-from trivium.trust.calibration.targets import target_values
-from trivium.trust.calibration.temperature import Temperature, fit_temperature
-from trivium.trust.confidence.variants import confidence
+from trivium.trust.confidence.functions import confidence
 
 NEAR = {"rel": 1e-9, "abs": 1e-12}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from trivium.errors import TrustError
-from trivium.trust.acceptance import certify
 from trivium.trust.calibration.calibrator import Calibrator, calibrator_from_json, group_digest
 from trivium.trust.calibration.fitting import fit_calibrator
-from trivium.trust.confidence.variants import confidence
+from trivium.trust.certification import certify
+from trivium.trust.confidence.functions import confidence
 
 NAMES = [f"f{number}" for number in range(10)]
 

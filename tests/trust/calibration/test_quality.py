@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trivium.errors import TrustError
-from trivium.trust.calibration.features import feature_matrix
+from trivium.trust.calibration.fitting import feature_matrix
+from trivium.trust.calibration.methods import target_values
 from trivium.trust.calibration.quality import (
     auroc,
     brier_score,
@@ -15,7 +16,6 @@ from trivium.trust.calibration.quality import (
     probability_quality,
     reliability,
 )
-from trivium.trust.calibration.targets import target_values
 
 pairs = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
 

@@ -5,7 +5,7 @@ import pytest
 from tests.goldens import golden
 from trivium.errors import TrustError
 from trivium.trust.calibration.calibrator import calibrator_from_json
-from trivium.trust.confidence.variants import confidence
+from trivium.trust.confidence.functions import confidence
 
 
 def thaw(value):

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from trivium.errors import TrustError
-from trivium.trust.selective.figures import PLAIN, Wanted, Weighing
+from trivium.trust.selective.inference import (
+    PLAIN,
+    Plan,
+    Wanted,
+    Weighing,
+    bootstrap_deltas,
+    bootstrap_figures,
+    figures,
+)
 from trivium.trust.selective.items import Items
-from trivium.trust.selective.resampled import Plan, bootstrap_deltas, bootstrap_figures, figures
 
 NAMES = (*PLAIN, "aurc_at_0.5", "mae_at_0.3")
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from trivium.agents.adapter import AgentFailure, LacksResources, Reply, Request
-from trivium.agents.admission import too_large
+from trivium.agents.attempt import AgentFailure, LacksResources, Reply, Request
+from trivium.agents.reply import too_large
 from trivium.errors import AgentError
 from trivium.masking import mask
 

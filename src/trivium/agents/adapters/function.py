@@ -1,16 +1,22 @@
-"""Python functions as agents: sync or async, plain or callable objects."""
+"""Python callables: sync on threads, async on an own loop."""
 
+import asyncio
+import contextvars
 import inspect
-from collections.abc import Callable
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from trivium.agents.adapter import AgentFailure, Reply, Request
-from trivium.agents.adapters.threads import DaemonThreads
-from trivium.agents.failing import reason
+from trivium.agents.attempt import AgentAdapter, AgentFailure, Blocked, Reply, Request
+from trivium.agents.failures import reason
 from trivium.agents.reply import read_reply
 from trivium.errors import AgentError
 from trivium.traces.recording import recorded
@@ -143,3 +149,222 @@ def _wishes(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, .
             f" its input and, where its signature names them, {', '.join(OFFERED)}",
         )
     return first.name == "case", named
+
+
+MOST_LEFT_BEHIND = 256
+"""Threads that may hang before no further one is started."""
+
+Outcome = tuple[Any, BaseException | None]
+Job = Callable[[], None]
+
+
+class DaemonThreads:
+    """Threads on demand, kept for the next call, and never waited for.
+
+    ``concurrent.futures`` joins its threads at exit, so that one hung call would keep the process alive;
+    and a hung call there takes a place away for good. Here a call whose caller has gone is left behind, its
+    thread replaced, and the interpreter exits over it.
+
+    Args:
+        name: Of the threads, for debuggers.
+        most_left_behind: Calls that may hang at once; a bound on what a hanging agent can use up.
+    """
+
+    def __init__(self, name: str, *, most_left_behind: int = MOST_LEFT_BEHIND) -> None:
+        self._name = name
+        self._most_left_behind = most_left_behind
+        self._lock = threading.Lock()
+        self._idle: list[SimpleQueue[Job | None]] = []
+        self._left_behind: set[object] = set()
+        self._closed = False
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """What the function returns, run in a thread of its own with the caller's context variables.
+
+        Raises:
+            AgentFailure: When too many earlier calls still hang.
+            Exception: What the function raised.
+        """
+        if len(self._left_behind) >= self._most_left_behind:
+            hung = len(self._left_behind)
+            raise AgentFailure(f"{hung} earlier calls of this agent still hang; it is not called again")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+        context = contextvars.copy_context()
+        ticket = object()
+
+        def deliver(outcome: Outcome) -> None:
+            if not answer.done():
+                answer.set_result(outcome)
+
+        def job() -> None:
+            outcome = _outcome(lambda: context.run(function))
+            self._left_behind.discard(ticket)
+            with suppress(RuntimeError):  # the loop has closed: nobody waits any more
+                loop.call_soon_threadsafe(deliver, outcome)
+
+        self._submit(job)
+        try:
+            value, error = await answer
+        except asyncio.CancelledError:
+            self._left_behind.add(ticket)
+            raise
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """Let idle threads end; those that are at work end after it."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for queue in idle:
+            queue.put(None)
+
+    def _submit(self, job: Job) -> None:
+        with self._lock:
+            self._closed = False
+            queue = self._idle.pop() if self._idle else None
+        if queue is None:
+            queue = SimpleQueue()
+            threading.Thread(target=self._work, args=(queue,), name=self._name, daemon=True).start()
+        queue.put(job)
+
+    def _work(self, queue: SimpleQueue[Job | None]) -> None:
+        while (job := queue.get()) is not None:
+            job()
+            del job
+            with self._lock:
+                if self._closed:
+                    return
+                self._idle.append(queue)
+
+
+def _outcome(function: Callable[[], Any]) -> Outcome:
+    """What a function returned or raised. Nothing that user code raises may end the process from here."""
+    try:
+        return function(), None
+    except Exception as error:
+        return None, error
+    except BaseException as error:
+        return None, AgentFailure(f"the agent raised {type(error).__name__}: {error}")
+
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+HEARD_SECONDS = 1.0
+"""How long a loop may take to hear that a call is given up, before it is held to be blocked."""
+
+MOST_BLOCKED = 64
+"""Loops that may be blocked before no further one is begun."""
+
+
+def apart(agent: AgentAdapter) -> AgentAdapter:
+    """The agent on a loop of its own, unless nothing of it can block one."""
+    return agent if getattr(agent, "blocks_no_loop", False) else OwnLoop(agent)
+
+
+class OwnLoop:
+    """Runs another adapter's calls on an event loop in a thread of its own.
+
+    A coroutine that waits or computes without awaiting would stop the loop that keeps the time, stores and
+    scores. Here its call is given up when its time is over, its loop is left behind with the calls that it
+    holds up, and further calls get a new one.
+
+    Args:
+        agent: Who is asked.
+    """
+
+    def __init__(self, agent: AgentAdapter) -> None:
+        self.name = agent.name
+        self._agent = agent
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._blocked: set[asyncio.AbstractEventLoop] = set()
+
+    async def call(self, request: Request) -> Reply:
+        """Ask once."""
+        return await self._run(lambda: self._agent.call(request))
+
+    async def close(self) -> None:
+        """Let go of what the agent holds, and of the loop."""
+        if self._loop is None:
+            await self._agent.close()
+            return
+        with suppress(asyncio.TimeoutError, AgentFailure):
+            await asyncio.wait_for(self._run(self._agent.close), 2 * HEARD_SECONDS)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+    async def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        loop, here = self._at_hand(), asyncio.get_running_loop()
+        ended: asyncio.Future[asyncio.Task[T]] = here.create_future()
+        heard: asyncio.Future[None] = here.create_future()
+        begun: list[asyncio.Task[T]] = []
+
+        def tell(future: asyncio.Future[Any], what: Any) -> None:
+            with suppress(RuntimeError):  # our loop has closed: nobody waits any more
+                here.call_soon_threadsafe(lambda: None if future.done() else future.set_result(what))
+
+        def begin() -> None:
+            begun.append(loop.create_task(make()))
+            begun[0].add_done_callback(lambda task: tell(ended, task))
+
+        def give_up() -> None:
+            self._blocked.discard(loop)
+            tell(heard, None)
+            for task in begun:
+                task.cancel()
+
+        loop.call_soon_threadsafe(begin)
+        try:
+            task = await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            loop.call_soon_threadsafe(give_up)
+            await asyncio.wait([heard], timeout=HEARD_SECONDS)
+            if not heard.done():
+                self._leave_behind(loop)
+                raise Blocked(
+                    "it holds up its event loop: something waits or computes without await"
+                ) from None
+            await ended
+            raise
+        if task.cancelled():
+            raise AgentFailure("the agent cancelled itself")
+        return task.result()
+
+    def _at_hand(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            if len(self._blocked) >= MOST_BLOCKED:
+                raise AgentFailure(
+                    f"{MOST_BLOCKED} event loops are held up by this agent; it is not called again"
+                )
+            self._loop = asyncio.new_event_loop()
+            # What is left behind of a call is no concern of who reads standard error.
+            self._loop.set_exception_handler(
+                lambda _, context: log.debug("left behind: %s", context["message"])
+            )
+            Thread(target=_keep_running, args=(self._loop,), name=f"agent {self.name}", daemon=True).start()
+        return self._loop
+
+    def _leave_behind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._blocked.add(loop)
+        if self._loop is loop:
+            self._loop = None
+            log.warning(
+                "%s holds up its event loop, which is left behind; further calls get a new one", self.name
+            )
+
+
+def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; asyncio stops it too at what would end a process."""
+    asyncio.set_event_loop(loop)
+    stopped = False
+    while not stopped:
+        with suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()
+            stopped = True
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()

@@ -1,1 +1,62 @@
-"""Attempts that were recorded elsewhere: one file a source, one line in the registry."""
+"""Where recorded attempts come from. A new kind of source is one file and one line here."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import OutputsError
+from trivium.suites.case import Case
+from trivium.suites.sources import split_prefix
+from trivium.suites.suite import Suite
+
+SOURCES = {
+    "tau-bench": "trivium.formats.tau_bench:read_attempts",
+    "agents-eval": "trivium.formats.agents_eval:read_attempts",
+    "inspect": "trivium.formats.inspect_log.samples:read_attempts",
+    "peerread": "trivium.formats.peerread:read_attempts",
+}
+"""The functions that read them: path and suite give the attempts, checked."""
+
+LEAVE_ONE_OUT = frozenset({"peerread"})
+"""Sources of people's outputs, each of which is held against the others."""
+
+
+class Recorded(Protocol):
+    """Attempts with their cases, which can be counted, and gone through as often as needed."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]: ...
+
+
+def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> Recorded:
+    """The attempts of a source, each with the case that it is scored against.
+
+    The source is checked as a whole before this returns.
+
+    Args:
+        source: A .jsonl file, or a prefixed source such as ``tau-bench:FILE``.
+        suite: Whose cases they are attempts of.
+        leave_one_out: Take people's outputs, each with the others of its case as references.
+
+    Raises:
+        InputError: With the mistakes of the source.
+    """
+    prefix, path = split_prefix(source)
+    people = prefix in LEAVE_ONE_OUT
+    if leave_one_out and not people:
+        what = f"has no people's outputs to leave one out of; {' and '.join(sorted(LEAVE_ONE_OUT))} has"
+        raise OutputsError(source, what)
+    if people and not leave_one_out:
+        raise OutputsError(source, "holds people's outputs, which are scored with --leave-one-out")
+    if prefix is not None and prefix not in SOURCES:
+        raise OutputsError(source, f'holds no outputs: "{prefix}:" is a suite only')
+    if prefix is None:
+        from trivium.agents.recorded.outputs import OutputsFile
+
+        return OutputsFile(path, suite)
+    module, _, function = SOURCES[prefix].partition(":")
+    recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
+    return recorded

@@ -9,10 +9,10 @@ from typing import IO, Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.agents.recorded.line import Output, attempt_from, lines_of, read_line, trace_problems
+from trivium.agents.recorded.record import Output, attempt_from, lines_of, read_line, trace_problems
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.case import Case
-from trivium.suites.files.reading import check_is_file
+from trivium.suites.files.documents import check_is_file
 from trivium.suites.suite import Suite
 
 MOST_PROBLEMS = 20
@@ -145,7 +145,7 @@ class OutputsFile:
 
 def output_schema() -> dict[str, Any]:
     """JSON Schema of one line of a file of outputs."""
-    from trivium.suites.schema import without_sources
+    from trivium.suites.json_schema import without_sources
 
     (reference,), records = msgspec.json.schema_components([Output], ref_template="#/$defs/{name}")
     for schema in records.values():

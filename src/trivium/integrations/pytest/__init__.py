@@ -7,10 +7,10 @@ annotations.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trivium.integrations.pytest.attempts import TestedAttempt as TestedAttempt
-    from trivium.integrations.pytest.evaluated import EvaluatedRun as EvaluatedRun
+    from trivium.integrations.pytest.results import EvaluatedRun as EvaluatedRun
+    from trivium.integrations.pytest.results import TestedAttempt as TestedAttempt
 
-_HOME = {"EvaluatedRun": "evaluated", "TestedAttempt": "attempts"}
+_HOME = {"EvaluatedRun": "results", "TestedAttempt": "results"}
 
 __all__ = [*_HOME]  # noqa: PLE0604 - the names of the table above
 

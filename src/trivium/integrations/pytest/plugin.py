@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from trivium.integrations.pytest.attempts import TestedAttempt
-    from trivium.integrations.pytest.evaluated import EvaluatedRun
-    from trivium.integrations.pytest.evaluating import Evaluating
+    from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt
+    from trivium.integrations.pytest.session import Evaluating
 
 MARK = "trivium"
 ATTEMPT = "trivium_attempt"
@@ -60,7 +59,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError(f'--trivium-inconclusive: found "{said}", expected pass or fail')
     named = option(config, "compare") or option(config, "resume")
     if named is not None and not hasattr(config, "workerinput"):
-        from trivium.integrations.pytest.ending import check_options
+        from trivium.integrations.pytest.summary import check_options
 
         check_options(config, _of(config))
 
@@ -76,7 +75,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for every attempt of the suite."""
     if ATTEMPT in metafunc.fixturenames:
-        from trivium.integrations.pytest.wanted import parametrise
+        from trivium.integrations.pytest.marks import parametrise
 
         parametrise(metafunc)
 
@@ -125,7 +124,7 @@ _TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Compare the session's runs with their base; once, not on every worker."""
     if not hasattr(session.config, "workerinput") and _is_used(session.config):
-        from trivium.integrations.pytest.ending import compare_all
+        from trivium.integrations.pytest.summary import compare_all
 
         compare_all(session, _of(session.config))
 
@@ -133,7 +132,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """What the runs of the session say, and how they compare."""
     if _is_used(config):
-        from trivium.integrations.pytest.ending import write_summary
+        from trivium.integrations.pytest.summary import write_summary
 
         write_summary(terminalreporter, _of(config))
 
@@ -169,7 +168,7 @@ def _is_used(config: pytest.Config) -> bool:
 def _of(config: pytest.Config) -> "Evaluating":
     """What this process knows of the session's runs, made when it is first needed."""
     if _evaluating not in config.stash:
-        from trivium.integrations.pytest.evaluating import Evaluating
+        from trivium.integrations.pytest.session import Evaluating
 
         config.stash[_evaluating] = Evaluating(config, _meeting_of(config))
     return config.stash[_evaluating]

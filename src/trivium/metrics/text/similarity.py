@@ -5,9 +5,8 @@ from dataclasses import field
 from typing import Self
 
 from trivium.errors import Problem, SuiteError
-from trivium.metrics.metric import Metric, Skip, Subject, TextMetric, metric
+from trivium.metrics.metric import Metric, Score, Skip, Subject, TextMetric, metric
 from trivium.metrics.registry import metric_class
-from trivium.metrics.score import Score
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 
 

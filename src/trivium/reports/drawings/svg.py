@@ -5,7 +5,7 @@ from html import escape
 
 import msgspec
 
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
 
 Number = int | float
 Point = tuple[float, float]

@@ -7,19 +7,16 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from trivium.metrics.judge.signals.evidence import folded as fold
-from trivium.metrics.score import Score
+from trivium.metrics.judge.evidence import fold_text as fold
+from trivium.metrics.metric import Score
 from trivium.reports import wording
-from trivium.reports.drawings.agents import draw_interaction_graph
+from trivium.reports.drawings.graphs import draw_interaction_graph, draw_tool_graph
 from trivium.reports.drawings.svg import Drawing
 from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
-from trivium.reports.drawings.tools import draw_tool_graph
-from trivium.reports.html.folding import JSON_CHARS, as_json, folded, short
-from trivium.reports.html.judgement import judgement_context, quotes_of
-from trivium.reports.html.quoting import SEARCHED_CHARS, excerpts, marked
-from trivium.reports.html.range_svg import range_svg
-from trivium.reports.process.case import process_context
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
+from trivium.reports.html.fragments import JSON_CHARS, as_json, folded, range_svg, short
+from trivium.reports.html.judgement import SEARCHED_CHARS, excerpts, judgement_context, marked, quotes_of
+from trivium.reports.html.process import process_context
 from trivium.reports.view import EvaluationView
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Trace
@@ -132,8 +129,8 @@ def _score(score: Score, *, detail: bool) -> dict[str, Any]:
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
-    from trivium.metrics.graph.interaction_graph import interaction_graph
-    from trivium.metrics.graph.tool_graph import END, START, tool_graph
+    from trivium.metrics.graph.agents import interaction_graph
+    from trivium.metrics.graph.trajectories import END, START, tool_graph
 
     calls, process = trace.tool_calls, Process(trace)
     drawn: dict[str, Drawing | None] = {

@@ -1,17 +1,55 @@
-"""What the report says of the run as a whole."""
+"""Run section, distributions."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
+from trivium.metrics.metric import Score, stands_in
 from trivium.reports import charts, wording
-from trivium.reports.html.distribution import Distribution
-from trivium.reports.html.folding import folded, short
-from trivium.reports.html.range_svg import range_svg
-from trivium.reports.spent import dollars, spent_rows, spent_sentence, whole
-from trivium.reports.untrusted import one_line
+from trivium.reports.escape import one_line
+from trivium.reports.html.fragments import folded, range_svg, short
+from trivium.reports.wording import dollars, spent_rows, spent_sentence, whole
 from trivium.runs.summary import CompositeFigure, Figure, Spent, Summary
+
+BINS = 20
+
+
+class Distribution(msgspec.Struct, kw_only=True):
+    """How often a score fell into each twentieth of [0, 1]; the last holds 1 itself."""
+
+    counts: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
+
+    def add(self, value: float) -> None:
+        """Count one value of [0, 1]."""
+        self.counts[min(BINS - 1, max(0, int(value * BINS)))] += 1
+
+    @property
+    def total(self) -> int:
+        """Values counted."""
+        return sum(self.counts)
+
+    @property
+    def worth_drawing(self) -> bool:
+        """Whether a picture says more than the mean: not of one value, nor of values that are all 0 or 1."""
+        return self.total > 1 and any(self.counts[1:-1])
+
+
+class Distributions:
+    """The distribution of every metric, and of the composite."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Distribution] = {}
+
+    def add(self, scores: dict[str, Score], composite: float | None) -> None:
+        """Count the values of one attempt."""
+        for name, score in scores.items():
+            if score.value is not None and not stands_in(score):
+                self.by_name.setdefault(name, Distribution()).add(score.value)
+        if composite is not None:
+            self.by_name.setdefault("composite", Distribution()).add(composite)
+
 
 SPENT_COLUMNS = {
     "requests": "Requests",

@@ -1,21 +1,23 @@
-"""Writes a run as one HTML file that works offline, from a mail attachment, with a strict policy."""
+"""Run report page."""
 
+import base64
+import hashlib
 import heapq
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from trivium.errors import InputError
+from trivium.errors import InputError, MissingExtra
 from trivium.reports import charts
-from trivium.reports.html.distribution import Distributions
-from trivium.reports.html.document import asset, environment, policy, write_whole
-from trivium.reports.process.run_times import RunTimes
-from trivium.reports.view import EvaluationView
-from trivium.reports.worst_first import worst_first
-from trivium.runs.disagreeing.disagreement import Disagreements
+from trivium.reports.escape import visible
+from trivium.reports.html.overview import Distributions
+from trivium.reports.html.process import RunTimes
+from trivium.reports.view import EvaluationView, worst_first
+from trivium.runs.disagreements import Disagreements
 from trivium.runs.summary import Summary
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def _around(
     from markupsafe import Markup
 
     from trivium import __version__
-    from trivium.reports.disagreeing.section import section_context
+    from trivium.reports.disagreements import section_context
     from trivium.reports.html.overview import overview_context
 
     style, script = asset("style.css"), asset("cases.js")
@@ -167,3 +169,80 @@ def _around(
         here=Markup(_HERE),  # noqa: S704 - ours too
         version=__version__,
     )
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def asset(name: str) -> str:
+    """A file that stands beside the templates."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def policy(style: str, script: str | None = None) -> str:
+    """A Content-Security-Policy under which a page runs this style and this script and nothing else."""
+    scripts = "'none'" if script is None else f"'{_hash(script)}'"
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {scripts}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def environment() -> "jinja2.Environment":
+    """Jinja, escaping everything, with the words of the reports as filters.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtra("report", "The HTML report") from error
+    from trivium.reports import wording
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.filters |= {
+        "number": wording.number,
+        "interval": wording.interval,
+        "share": wording.share,
+        "words": wording.words,
+    }
+    return made
+
+
+def write_whole(target: Path, parts: Iterable[bytes]) -> None:
+    """Write beside the target and put it in place when it is complete.
+
+    A link stays one; a device or a pipe, which nothing may take the place of, is written to as it is.
+    """
+    target = Path(os.path.realpath(target))
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            file.writelines(parts)
+        return
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with unfinished.open("wb") as file:
+            file.writelines(parts)
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _shown(value: Any) -> Any:
+    """What a template prints: texts of strangers with nothing in them that is obeyed rather than read."""
+    return visible(value) if type(value) is str else value

@@ -4,11 +4,11 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from trivium.reports.as_text import as_text
+from trivium.display import as_text
 from trivium.reports.charts import load_altair
-from trivium.reports.html.document import asset, environment, policy
-from trivium.reports.trust.curve_chart import MOST_VARIANTS, describe_curves
-from trivium.reports.trust.curve_table import CurveTable, conclusions
+from trivium.reports.html.page import asset, environment, policy
+from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves
+from trivium.reports.trust.tables import CurveTable, conclusions
 
 COLUMNS = 100
 

@@ -1,4 +1,4 @@
-"""The artifact of ``trivium trust curve``: one predictor, or two that are compared (spec: files)."""
+"""Risk-coverage artifact, differences, population."""
 
 import time
 from collections.abc import Sequence
@@ -7,18 +7,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trivium.runs.artifacts.difference import INNER, describe_difference
-from trivium.runs.artifacts.picture import picture
-from trivium.runs.artifacts.population import included_groups, overlap, population, rows_within
-from trivium.runs.artifacts.variant import AREA_COVERAGE, GRID, describe_variant
-from trivium.runs.artifacts.warnings import warnings_of_items, warnings_of_variant
-from trivium.runs.items.choosing import choose
-from trivium.runs.items.ranked import DEFINITIONS, Scale, ranked, scale_of
+from trivium.errors import ItemsError
+from trivium.runs.artifacts.variant import (
+    AREA_COVERAGE,
+    GRID,
+    describe_variant,
+    ends,
+    warnings_of_items,
+    warnings_of_variant,
+)
+from trivium.runs.items.ranked import DEFINITIONS, Scale, choose, ranked, scale_of
 from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
-from trivium.trust.calibration.targets import EQUAL
-from trivium.trust.differences import holm
-from trivium.trust.selective.resampled import DEFAULT, Plan
+from trivium.trust.calibration.methods import EQUAL
+from trivium.trust.cluster_bootstrap import estimate, ordered_ids
+from trivium.trust.multiple_testing import holm, minimum_detectable_effect, signs
+from trivium.trust.selective.curve import Curve, hull, optimal_curve, risk_coverage
+from trivium.trust.selective.inference import DEFAULT, Delta, Plan, bootstrap_deltas, bootstrap_figures
+from trivium.trust.selective.items import Items
 
 SCHEMA_VERSION = "1"
 SIDES = ("input_0", "input_1")
@@ -139,3 +145,219 @@ def _loss(name: str, scale: Scale) -> dict[str, Any]:
         "range": [scale.low, scale.high],
         "range_is": scale.source,
     }
+
+
+STEPS = 20
+"""Stretches of coverage that a band is computed for, equally long up to the largest that is reached."""
+
+MOST_POINTS = 200
+"""Points that a line is drawn with."""
+
+
+def picture(items: Items, *, plan: Plan) -> dict[str, Any]:
+    """The band of the selective risk, the best ranking and the lower hull; empty lists without predictions.
+
+    Args:
+        items: The items.
+        plan: How to resample.
+    """
+    kept = items.predicted
+    curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
+    if not curve.coverage.size:
+        nothing: dict[str, list[float]] = {"coverage": [], "selective_risk": []}
+        return {"band": {"coverage": [], "low": [], "high": []}, "optimal": nothing, "lower_hull": nothing}
+    best = optimal_curve(items.loss[kept], n_items=items.n)
+    some = np.unique(np.linspace(0, best.coverage.size - 1, MOST_POINTS).astype(np.int64))
+    below = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
+    return {
+        "band": _band(items, curve, plan),
+        "optimal": {
+            "coverage": best.coverage[some].tolist(),
+            "selective_risk": best.selective_risk[some].tolist(),
+        },
+        "lower_hull": dict(zip(("coverage", "selective_risk"), below, strict=True)),
+    }
+
+
+def _band(items: Items, curve: Curve, plan: Plan) -> dict[str, list[float]]:
+    """Interval of the mean height of the drawn curve over each stretch, told for its middle.
+
+    The curve is drawn straight between working points, as the area goes; so its height comes from areas.
+    """
+    shares = [curve.cmax * step / STEPS for step in range(1, STEPS + 1)]
+    names = [f"aurc_at_{share!r}" for share in shares]
+    found = bootstrap_figures(items, [*names, "cmax"], plan)
+    reached = found["cmax"].replicates
+    before, start = np.zeros_like(reached), 0.0
+    band: dict[str, list[float]] = {"coverage": [], "low": [], "high": []}
+    for share, name in zip(shares, names, strict=True):
+        area = found[name].replicates
+        heights = np.where(reached >= share, (area - before) / (share - start), np.nan)
+        interval = ends(
+            estimate(
+                0.0,  # only the replicates matter here
+                heights,
+                groups=items.groups.count,
+                n=items.n,
+                level=plan.level,
+                method="percentile" if plan.method == "bca" else plan.method,
+            )
+        )
+        if interval is not None:
+            band["coverage"].append((share + start) / 2)
+            band["low"].append(interval[0])
+            band["high"].append(interval[1])
+        before, start = area, share
+    return band
+
+
+INNER = {
+    "aurc_full": "aurc",
+    "augrc_full": "augrc",
+    "cmax": "cmax",
+    "aurc_common": "aurc_common",
+    "augrc_common": "augrc_common",
+}
+"""Figures of a comparison, by their names in the artifact."""
+
+
+def describe_difference(left: Items, right: Items, *, plan: Plan) -> dict[str, Any]:
+    """Right minus left, on the groups that both have and the same resamples of them."""
+    deltas = bootstrap_deltas(left, right, list(INNER.values()), plan)
+    described: dict[str, Any] = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
+    reached = min(float(side.predicted.mean()) if side.n else 0.0 for side in (left, right))
+    described["common_coverage"] = reached
+    described["in_words"] = in_words(described)
+    return described
+
+
+def in_words(described: dict[str, Any]) -> str | None:
+    """What the areas say, and whether they still say it at equal coverage; None where nothing is known."""
+    coverage = f"{100 * described['common_coverage']:.1f} %"
+    said: dict[str, list[str]] = {}
+    for name in ("aurc", "augrc"):
+        full, common = (_verdict(described[f"{name}_{reach}"]["ci95"]) for reach in ("full", "common"))
+        if full is None or common is None:
+            continue
+        words = f"{full}, in all and up to the common coverage {coverage}"
+        if full != common:
+            words = (
+                f"{full} over all it predicts, but {common} up to the common coverage {coverage}: they "
+                "differ in how often they abstain, and abstaining alone lowers the area. Judge by the "
+                "common coverage"
+            )
+        said.setdefault(words, []).append(name.upper())
+    return (
+        ". ".join(f"{' and '.join(names)} of the second input: {words}" for words, names in said.items())
+        or None
+    )
+
+
+def _verdict(ci95: list[float] | None) -> str | None:
+    """Lower is better, since the areas are risks."""
+    if ci95 is None:
+        return None
+    if ci95[0] > 0:
+        return "worse"
+    return "better" if ci95[1] < 0 else "not shown to differ"
+
+
+def _figure(found: Delta, plan: Plan) -> dict[str, Any]:
+    error, sides = found.estimate.std_error, signs(found.estimate.replicates)
+    return {
+        "delta": found.estimate.point,
+        "ci95": ends(found.estimate),
+        "left": found.left,
+        "right": found.right,
+        "std_error": error,
+        "drop_rate": found.estimate.drop_rate,
+        "share_positive": None if sides is None else float(sides.share_positive),
+        "p": None if sides is None else float(sides.p),
+        "mde": None if error is None else minimum_detectable_effect(error, level=plan.level),
+        "why_none": found.estimate.why_none,
+    }
+
+
+SHOWN = 5
+
+
+def included_groups(tables: Sequence[ItemTable], *, intersection_only: bool) -> list[str]:
+    """Ids of the groups that succeeded on every side, in order.
+
+    Raises:
+        ItemsError: If there is none, or a side has groups that the other never met and
+            ``intersection_only`` is not set.
+    """
+    if len(tables) == 1:
+        return list(tables[0].groups.ids)
+    left, right = (_all_ids(table) for table in tables)
+    if left != right and not intersection_only and left & right:
+        parts = [
+            f"{len(ids):,} only in the {side} ({', '.join(ordered_ids(ids)[:SHOWN])}"
+            f"{', …' if len(ids) > SHOWN else ''})"
+            for side, ids in (("first", left - right), ("second", right - left))
+            if ids
+        ]
+        raise ItemsError(
+            "",
+            f"the inputs differ in their groups: {'; '.join(parts)}. --intersection-only compares the rest",
+        )
+    common = set(tables[0].groups.ids) & set(tables[1].groups.ids)
+    if not common:
+        raise ItemsError(
+            "",
+            f"the two inputs have no group in common that succeeded in both "
+            f"({tables[0].groups.count:,} in the first, {tables[1].groups.count:,} in the second)",
+        )
+    return ordered_ids(common)
+
+
+def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, Any]:
+    """Counts of groups and items; of two sides the items of each.
+
+    ``cmax_failed_abstained`` is the coverage there would be had failed groups abstained from all their items.
+    """
+    everyone = set.intersection(*(_all_ids(table) for table in tables))
+    total, predicted = zip(*(_counts(table, included) for table in tables), strict=True)
+    # A group that failed has no items to count: it is taken to have as many as the others on average.
+    answered = len(included) / len(everyone) if everyone else 0.0
+    shares = [part / whole if whole else 0.0 for part, whole in zip(predicted, total, strict=True)]
+    worst = [share * answered for share in shares]
+    return {
+        "participants_total": len(everyone),
+        "participants_included": len(included),
+        "participants_failed": len(everyone) - len(included),
+        "items_total": total[0],
+        "items_predicted": predicted[0] if len(tables) == 1 else list(predicted),
+        "cmax": shares[0] if len(tables) == 1 else shares,
+        "cmax_failed_abstained": worst[0] if len(tables) == 1 else worst,
+    }
+
+
+def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, int]:
+    """How the groups of two sides overlap, as the original tool counts them."""
+    left, right = (_all_ids(table) for table in tables)
+    return {
+        "participants_left_only": len(left - right),
+        "participants_right_only": len(right - left),
+        "participants_overlap_total": len(left & right),
+        "participants_overlap_included": len(included),
+        "participants_failed_left": len(tables[0].failed),
+        "participants_failed_right": len(tables[1].failed),
+    }
+
+
+def rows_within(table: ItemTable, included: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether each item is of one of the groups, shape (n,)."""
+    wanted = set(included)
+    inside = np.array([id_ in wanted for id_ in table.groups.ids], np.bool_)
+    return inside[table.groups.codes] if table.n else np.empty(0, np.bool_)
+
+
+def _counts(table: ItemTable, included: Sequence[str]) -> tuple[int, int]:
+    inside = rows_within(table, included)
+    return int(inside.sum()), int((inside & table.predicted).sum())
+
+
+def _all_ids(table: ItemTable) -> set[str]:
+    return {*table.groups.ids, *table.failed}

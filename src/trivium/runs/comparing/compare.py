@@ -1,21 +1,24 @@
-"""Comparing two runs, pair by pair (spec: metrics, B.4, B.5)."""
+"""Tv.compare: caveats, identical runs."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import zip_longest
 
 import msgspec
 
+from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
-from trivium.runs.comparing.comparison import Comparison
-from trivium.runs.comparing.deciding import deltas_of, overall_answer, passing
-from trivium.runs.comparing.graphs.deciding import compare_graphs
-from trivium.runs.comparing.options import Options
-from trivium.runs.comparing.pairing import Pairing, Reduced
-from trivium.runs.comparing.remarks import about_figures, about_judges, about_options, about_runs
-from trivium.runs.comparing.scored import Key, Makes, Scored
-from trivium.runs.comparing.unchanged import unchanged
-from trivium.runs.comparing.unlike import differences
+from trivium.runs.columns import most_frequent
+from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.decision import Options, deltas_of, differences, listed, overall_answer, passing
+from trivium.runs.comparing.graph_diff import compare_graphs
+from trivium.runs.comparing.pairing import WHOLE, Key, Makes, Pairing, Reduced, Scored
 from trivium.runs.run import Run
+from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
+from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
+from trivium.traces.trace import Trace
 
 DECIDING = ("composite", "pass_rate")
 """Figures that decide; with many others beside them, some would fail by chance alone."""
@@ -157,3 +160,79 @@ def _made_apart(figures: dict[str, Reduced], makes: Makes) -> Iterator[str]:
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
             yield f"{name}: {makes.named(ours)} in base, {makes.named(theirs)} in head ({count:,} pairs)"
+
+
+def about_runs(base: Run, head: Run, left: Scored, right: Scored) -> Iterator[str]:
+    """What is missing on either side."""
+    for word, run in (("base", base), ("head", head)):
+        if run.record.state != "done":
+            yield f"{word} is not finished ({run.record.state})"
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        alone = sum(key not in theirs.rows for key in ours.rows if key[1] != WHOLE)
+        if alone:
+            yield f"{alone:,} of {ours.attempts:,} attempts of {word} have no counterpart and take no part"
+    for word, ours, theirs in (("base", left, right), ("head", right, left)):
+        names = [name for name in ours.scored if name not in theirs.scored and not theirs.bounds[name]]
+        if names:
+            yield f"only {word} has a score for {listed(names)}"
+
+
+def about_judges(base: Scored, head: Scored) -> Iterator[str]:
+    """Which run was not judged although it was due, and why."""
+    for word, side in (("base", base), ("head", head)):
+        judged = {
+            name: reasons
+            for name, reasons in side.unavailable.items()
+            if side.tiers[name] == "judge" and not name.endswith(f".{OVERALL}")
+        }
+        if judged:
+            most = max(judged.values(), key=Counter.total)
+            count, why = most.total(), most_frequent(most)
+            part = "" if count == side.attempts else f" in {count:,} of {side.attempts:,}"
+            yield f"{word} was not judged{part}: {why}."
+
+
+def about_figures(figures: dict[str, Reduced]) -> Iterator[str]:
+    """Pairs that take no part."""
+    for name, figure in figures.items():
+        apart = figure.left_out - figure.one_sided
+        if apart:
+            how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
+            yield f"{name}: {apart:,} pairs {how} and are left out"
+        if figure.missing:
+            yield f"{name}: {figure.missing:,} pairs lack a side: taken at its worst and at its best"
+        if figure.one_sided:
+            yield f"{name}: {figure.one_sided:,} pairs have a value on one side only and are left out"
+
+
+def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
+    """Whether there are enough groups."""
+    fewest = min((one.groups for one in deltas.values() if one.n), default=0)
+    if fewest == 1:
+        yield "one group gives no interval: it cannot be told how much another group would differ"
+    elif 0 < fewest < TOO_FEW_GROUPS:
+        yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
+    elif 0 < fewest < FEW_GROUPS:
+        yield f"intervals rest on {fewest} groups: with fewer than 20 they are wide"
+
+
+def unchanged(base: Run, head: Run) -> bool:
+    """Whether both runs hold the same attempts, in the same order, and each did what its counterpart did.
+
+    Times, ids of spans and usage do not count. Reading ends at the first difference.
+    """
+    return all(
+        one is not None and other is not None and _did(one) == _did(other)
+        for one, other in zip_longest(base.attempts(), head.attempts())
+    )
+
+
+def _did(attempt: Attempt) -> bytes:
+    trace = None if attempt.trace is None else _steps(attempt.trace)
+    what = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(what, order="deterministic"), digest_size=16).digest()
+
+
+def _steps(trace: Trace) -> tuple[object, object]:
+    spans = [(one.kind, one.name, one.agent, one.ok, one.input, one.output) for one in trace.spans]
+    return spans, [(one.sender, one.receiver, one.type, one.content) for one in trace.messages]

@@ -4,10 +4,10 @@ from typing import Literal
 
 import msgspec
 
+from trivium.display import Shown
 from trivium.errors import RegressionError
-from trivium.runs.comparing.graphs.change import GraphComparison
-from trivium.runs.further import what_settles
-from trivium.showing import Shown
+from trivium.runs.comparing.graph_edges import GraphComparison
+from trivium.runs.needed_cases import what_settles
 from trivium.trust.paired import Answer
 
 

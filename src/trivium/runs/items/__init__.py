@@ -1,1 +1,1 @@
-"""Items, labels and judgements as records and files (spec: files; metrics, S and H)."""
+"""Items, labels and calibrators as records and files."""

@@ -1,11 +1,18 @@
 """Reading items from any file that can hold them (spec: files, items)."""
 
+from importlib import import_module
 from pathlib import Path
 
 from trivium.errors import ItemsError
-from trivium.runs.items.item import Item
-from trivium.runs.items.lines import WORDS, read_records
+from trivium.runs.items.files import WORDS, read_records
+from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
+
+FORMATS = {
+    "inspect:": "trivium.formats.inspect_log.samples:read_inspect_items",
+    ".json": "trivium.formats.phq8:read_phq8",
+}
+"""Functions that read items of foreign tools, by what a source begins or ends with."""
 
 INSPECT = "inspect:"
 """Before the path of a log of Inspect AI."""
@@ -24,14 +31,10 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
         ItemsError: If the file cannot be read, or an item is wrong; names line, group and item.
     """
     if str(path).startswith(INSPECT):
-        from trivium.runs.items.inspect_log import read_inspect_items
-
-        return read_inspect_items(Path(str(path).removeprefix(INSPECT)), mode=mode)
+        return _read(INSPECT, Path(str(path).removeprefix(INSPECT)), mode)
     place = Path(path)
     if place.suffix.lower() == ".json":
-        from trivium.runs.items.phq8 import read_phq8
-
-        return read_phq8(place, mode=mode)
+        return _read(".json", place, mode)
     if mode is not None:
         raise ItemsError(str(path), f'only a run artifact (.json) has modes; "{mode}" means nothing here')
     builder = TableBuilder(Origin(path=str(path)), word=WORDS.get(place.suffix.lower(), "line"))
@@ -41,3 +44,9 @@ def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
         raise ItemsError(str(path), "holds no items, expected one a line (or row)")
     repeated = builder.repeated()
     return builder.table(notes=(repeated,) if repeated else ())
+
+
+def _read(format: str, path: Path, mode: str | None) -> ItemTable:  # noqa: A002
+    module, _, function = FORMATS[format].partition(":")
+    table: ItemTable = getattr(import_module(module), function)(path, mode=mode)
+    return table

@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import ItemsError, Problem
-from trivium.runs.items.item import Item
-from trivium.trust.confidence.columns import SignalColumns
-from trivium.trust.groups import Groups, ordered_ids
+from trivium.runs.items.records import LISTED, Item
+from trivium.trust.cluster_bootstrap import Groups, ordered_ids
+from trivium.trust.confidence.signals import SignalColumns
 
 Floats = npt.NDArray[np.float64]
-
-LISTED = 10
-"""Mistakes that an error lists; the others are counted."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from trivium.metrics.graph.interaction_graph import interaction_graph
-from trivium.metrics.graph.tool_graph import tool_graph
-from trivium.traces.writers.told import Told
+from trivium.metrics.graph.agents import interaction_graph
+from trivium.metrics.graph.trajectories import tool_graph
+from trivium.traces.writers.otlp import Told
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -1,1 +1,63 @@
-"""Foreign data that makes a suite: one file a format, one line in the registry."""
+"""Which prefixes make a suite of foreign data (``peerread:FOLDER``). A new one is one file and one line."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trivium.errors import SuiteError, suggest
+from trivium.suites.case import Cases
+
+SOURCES = {
+    "peerread": "trivium.formats.peerread:read_suite",
+    "tau-bench": "trivium.formats.tau_bench:read_suite",
+    "agents-eval": "trivium.formats.agents_eval:read_suite",
+    "inspect": "trivium.formats.inspect_log.samples:read_suite",
+    "hf": "trivium.suites.sources.datasets:read_hugging_face",
+    "pydantic-evals": "trivium.suites.sources.datasets:read_pydantic_evals",
+}
+"""The functions that read them: a path gives a Found."""
+
+
+class Found(NamedTuple):
+    """What a source holds.
+
+    Attributes:
+        name: For the suite.
+        cases: Its cases.
+        settings: The raw settings that suit them.
+        notes: What a report must say of the source, such as what was left out of it.
+    """
+
+    name: str
+    cases: Cases
+    settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+NAMED = frozenset({"hf"})
+"""Sources that may be a name in place of a path: it is then taken as it stands."""
+
+
+def split_prefix(source: str) -> tuple[str | None, str]:
+    """The prefix of a source, if it has one, and the rest.
+
+    Raises:
+        SuiteError: If what looks like a prefix is none, or nothing stands behind it.
+    """
+    prefix, colon, rest = source.partition(":")
+    if colon and prefix in SOURCES:
+        if not rest.strip():
+            raise SuiteError(prefix, "names no file or folder")
+        return prefix, rest
+    if colon and suggest(prefix, SOURCES) and not Path(source).exists():
+        raise SuiteError(source, f'"{prefix}:" is no prefix.{suggest(prefix, SOURCES)}')
+    return None, source
+
+
+def read_source(prefix: str, path: Path, *, name: str = "") -> Found:
+    """What stands at a path in the format of a prefix; ``name`` is the path as it was written."""
+    if prefix in NAMED and not Path(str(path).partition("?")[0]).exists():
+        path = Path(name)
+    module, _, function = SOURCES[prefix].partition(":")
+    found: Found = getattr(import_module(module), function)(path)
+    return found

@@ -1,15 +1,127 @@
-"""Data sets in memory as suites, whoever made them."""
+"""Row-shaped datasets: Hugging Face, pydantic-evals, iterables.
 
-from collections.abc import Mapping
+After a question mark stand the split, the configuration and which column is what:
+``hf:squad?split=validation&input=question&references=answers``. No code of a data set is ever run.
+
+The evaluators that a data set names are not run here: Trivium's metrics score its cases. Only
+``EqualsExpected`` says what success is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
 
-from trivium.errors import Problem, SuiteError
-from trivium.suites.sources.pydantic_evals import is_dataset, of_object
-from trivium.suites.sources.registry import Found
-from trivium.suites.sources.rows import cases_from_rows, columns_of
+import msgspec
+
+from trivium.errors import MissingExtra, Problem, SuiteError, suggest
+from trivium.suites.case import USUAL, Cases
+from trivium.suites.files.documents import read_document
+from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.sources import Found
 
 if TYPE_CHECKING:
     from trivium.suites.suite import Suite
+
+
+NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
+"""What a column is only when it has exactly that name, and holds what belongs there."""
+
+_TEXTS = "text"
+"""Where SQuAD and its like keep the texts of several answers."""
+
+
+def columns_of(known: Sequence[str], said: Mapping[str, str], *, source: str) -> dict[str, str]:
+    """Which column is which field of a case.
+
+    Args:
+        known: The columns there are.
+        said: Columns by field, as the user says.
+        source: What messages call the data set.
+
+    Raises:
+        SuiteError: If a field or a column is not there, or nothing is the input.
+    """
+    problems = []
+    for field, column in said.items():
+        if field not in USUAL:
+            fields = ", ".join(USUAL)
+            what = f'a case takes no "{field}" from a column.{suggest(field, USUAL)} It takes: {fields}'
+            problems.append(Problem(f"columns.{field}", what))
+        elif column not in known:
+            what = f'there is no column "{column}".{suggest(column, known)} There are: {", ".join(known)}'
+            problems.append(Problem(f"columns.{field}", what))
+    raise_any(problems, source)
+    found = dict(said)
+    for field, names in USUAL.items():
+        free = (name for name in names if name in known and name not in found.values())
+        if field not in found and field not in NEVER_GUESSED and (name := next(free, None)) is not None:
+            found[field] = name
+    if "input" not in found:
+        what = (
+            f"no column is called like what is asked; say which: input=COLUMN. There are: {', '.join(known)}"
+        )
+        raise SuiteError(source, Problem("columns", what))
+    return found
+
+
+def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, source: str) -> Cases:
+    """The cases of rows; a column that is no field of a case goes to its ``metadata``, if JSON can hold it.
+
+    A row without an id is called by its number, from 0.
+
+    Raises:
+        SuiteError: With every mistake found.
+    """
+    taken = set(columns.values())
+    cases, problems = cases_of(
+        (f"row {number}:", _case(number, row, columns, taken)) for number, row in enumerate(rows)
+    )
+    raise_any(problems, source)
+    return cases
+
+
+def _case(number: int, row: Mapping[str, Any], columns: Mapping[str, str], taken: set[str]) -> dict[str, Any]:
+    case: dict[str, Any] = {"id": str(number)}
+    for field, column in columns.items():
+        value = row.get(column)
+        if field == "references":
+            value = references_of(value)
+        if value is not None:
+            case[field] = _plain(value)
+    metadata = {str(key): _plain(value) for key, value in row.items() if key not in taken}
+    kept = {key: value for key, value in metadata.items() if value is not None}
+    return case | ({"metadata": kept} if kept else {}) | ({} if "input" in case else {"input": None})
+
+
+def references_of(value: Any) -> list[str]:
+    """The good answers that a value holds: a text, several, or SQuAD's mapping of them; else its JSON."""
+    if value is None or isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, Mapping) and isinstance(value.get(_TEXTS), list | tuple):
+        value = value[_TEXTS]
+    items = value if isinstance(value, list | tuple) else [value]
+    texts = [item if isinstance(item, str) else _json(item) for item in items]
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def _json(value: Any) -> str | None:
+    plain = _plain(value)
+    return None if plain is None else msgspec.json.encode(plain, order="deterministic").decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it, or None where it cannot: pictures, sounds, bytes, objects."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return None
+    dumped = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    try:
+        return msgspec.to_builtins(dumped, str_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
 
 S = TypeVar("S", bound="Suite")
 
@@ -47,3 +159,123 @@ def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Foun
         known = list(dict.fromkeys(str(key) for row in rows for key in row))
     found = columns_of(known, columns, source=shown)
     return Found(shown, cases_from_rows(rows, found, source=shown), {})
+
+
+_OPTIONS = ("split", "config")
+_BINARY = frozenset({"Image", "Audio", "Video", "Pdf"})
+"""Kinds of columns that are left out, undecoded."""
+
+
+def read_hugging_face(path: Path) -> Found:
+    """A data set as cases.
+
+    Raises:
+        SuiteError: If it cannot be had, has several splits and none is named, or a row is no case.
+        MissingExtra: If ``datasets`` is not installed.
+    """
+    name, _, query = str(path).partition("?")
+    said = dict(parse_qsl(query))
+    options = {key: said.pop(key) for key in _OPTIONS if key in said}
+    try:
+        import datasets
+    except ImportError:
+        raise MissingExtra("hf", f'the data set "{name}"') from None
+    try:
+        loaded = _loaded(datasets, Path(name), options)
+    except SuiteError:
+        raise
+    except Exception as error:  # the library raises whatever went wrong below it
+        raise SuiteError(name, f"cannot be loaded: {_first_line(error)}") from error
+    if isinstance(loaded, dict):
+        loaded = _split(loaded, options.get("split"), name)
+    known = [column for column, kind in loaded.features.items() if type(kind).__name__ not in _BINARY]
+    columns = columns_of(known, said, source=name)
+    cases = cases_from_rows(loaded.select_columns(known), columns, source=name)
+    return Found(Path(name).stem, cases, {})
+
+
+def _loaded(datasets: Any, path: Path, options: dict[str, str]) -> Any:
+    if path.suffix == ".arrow" and path.is_file():
+        return datasets.Dataset.from_file(str(path), in_memory=True)
+    if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
+        return datasets.load_from_disk(str(path), keep_in_memory=True)
+    if path.is_file():
+        raise SuiteError(str(path), "expected a folder, an .arrow file, or the name of a data set on the hub")
+    return datasets.load_dataset(str(path), name=options.get("config"))
+
+
+def _split(splits: dict[str, Any], wanted: str | None, source: str) -> Any:
+    if wanted is None and len(splits) == 1:
+        return next(iter(splits.values()))
+    if wanted in splits:
+        return splits[wanted]
+    found = "has several splits" if wanted is None else f'has no split "{wanted}".{suggest(wanted, splits)}'
+    raise SuiteError(
+        source, Problem("split", f"{found}: say one of {', '.join(splits)}, as in {source}?split=…")
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+_COLUMNS = {"id": "id", "input": "inputs", "references": "expected_output"}
+_EXACT = "EqualsExpected"
+
+
+def read_pydantic_evals(path: Path) -> Found:
+    """A file as cases.
+
+    Raises:
+        SuiteError: If it is no such file, or a case is wrong.
+    """
+    raw = read_document(path)
+    if not isinstance(raw, dict) or not isinstance(raw.get("cases"), list):
+        raise SuiteError(str(path), 'expected a data set of pydantic-evals: a mapping with a list "cases"')
+    for index, case in enumerate(raw["cases"]):
+        if not isinstance(case, dict) or "inputs" not in case:
+            raise SuiteError(str(path), Problem(f"cases[{index}]", 'expected a mapping with "inputs"'))
+    name = raw.get("name")
+    shown = name if isinstance(name, str) and name else path.stem
+    return Found(shown, _cases(raw["cases"], source=str(path)), _settings(raw.get("evaluators")))
+
+
+def is_dataset(value: Any) -> bool:
+    """Whether an object is a ``pydantic_evals.Dataset``; nothing is imported to find out."""
+    return any(kind.__module__.startswith("pydantic_evals.") for kind in type(value).__mro__)
+
+
+def of_object(dataset: Any) -> Found:
+    """A ``pydantic_evals.Dataset`` as cases.
+
+    Raises:
+        SuiteError: If a case is wrong.
+    """
+    fields = ("name", "inputs", "expected_output", "metadata")
+    cases = [{field: getattr(case, field) for field in fields} for case in dataset.cases]
+    evaluators = [type(evaluator).__name__ for evaluator in dataset.evaluators]
+    name = dataset.name or "dataset"
+    return Found(name, _cases(cases, source=name), _settings(evaluators))
+
+
+def _cases(raw: Iterable[Mapping[str, Any]], *, source: str) -> Cases:
+    rows = []
+    for number, case in enumerate(raw):
+        metadata = case.get("metadata")
+        kept = (
+            dict(metadata)
+            if isinstance(metadata, Mapping)
+            else {}
+            if metadata is None
+            else {"value": metadata}
+        )
+        kept.pop("expected_output", None)
+        own = {"id": case.get("name") or str(number), "inputs": case["inputs"]}
+        rows.append(kept | own | {"expected_output": case.get("expected_output")})
+    return cases_from_rows(rows, _COLUMNS, source=source)
+
+
+def _settings(evaluators: Any) -> dict[str, Any]:
+    named = evaluators if isinstance(evaluators, list) else []
+    exact = any(each == _EXACT or (isinstance(each, dict) and _EXACT in each) for each in named)
+    return {"success": {"exact": True}} if exact else {}

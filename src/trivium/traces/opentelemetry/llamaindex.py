@@ -5,10 +5,9 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.contents import parsed
-from trivium.traces.opentelemetry.kinds import Reading
-from trivium.traces.opentelemetry.recorded import RecordedSpan
+from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.opentelemetry.spans import Reading, parsed
 
 LLAMA_INDEX = "openinference.instrumentation.llama_index"
 SMOLAGENTS = "openinference.instrumentation.smolagents"

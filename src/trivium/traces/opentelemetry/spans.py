@@ -1,13 +1,243 @@
-"""Spans: from what was recorded, and what it is read as, to the normalised record."""
+"""One OTel span: kind, content, usage."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
-from trivium.traces.opentelemetry import wanted
-from trivium.traces.opentelemetry.contents import error_of, escaped, parsed, said, usage_of
-from trivium.traces.opentelemetry.kinds import Reading
-from trivium.traces.opentelemetry.recorded import NANOSECONDS, RecordedSpan
-from trivium.traces.trace import Span, SpanKind
+import msgspec
+
+from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
+from trivium.traces.trace import Span, SpanKind, SpanUsage
+
+_OPERATIONS: Mapping[str, SpanKind] = {
+    "invoke_agent": "agent",
+    "execute_tool": "tool",
+    "retrieval": "tool",
+    "chat": "llm",
+    "generate_content": "llm",
+    "text_completion": "llm",
+    "embeddings": "llm",
+}
+_OPENINFERENCE: Mapping[str, SpanKind] = {
+    "AGENT": "agent",
+    "TOOL": "tool",
+    "RETRIEVER": "tool",
+    "RERANKER": "tool",
+    "LLM": "llm",
+    "EMBEDDING": "llm",
+}
+_TRACELOOP: Mapping[str, SpanKind] = {"agent": "agent", "tool": "tool"}
+_MODEL_MARKS = (
+    wanted.ANSWERING_MODEL,
+    wanted.ASKED_MODEL,
+    wanted.REQUEST_TYPE,
+    wanted.TOKENS_IN,
+    wanted.TOKENS_OUT,
+)
+_HANDOFF = "handoff to "
+_OUTPUT_FUNCTION = "running output function"
+"""What PydanticAI says of a function that makes an agent's answer, as if it were one of its tools."""
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """What a span is.
+
+    Attributes:
+        kind: Of the span.
+        name: Of the agent, tool or model; an empty one is an agent that has none.
+        agent: Who did it, where the span itself says so.
+        receiver: The agent that a hand-off dressed as a tool goes to, where it says so.
+        handoff: Whether it is such a hand-off.
+    """
+
+    kind: SpanKind
+    name: str
+    agent: str | None = None
+    receiver: str | None = None
+    handoff: bool = False
+
+
+def reading(span: RecordedSpan) -> Reading:
+    """What a span is, by itself."""
+    attributes = span.attributes
+    if not attributes:
+        return Reading("other", span.name)
+    operation = attributes.get(wanted.OPERATION)
+    if isinstance(operation, str) and operation:
+        return _genai(span, _OPERATIONS.get(operation, "other"))
+    kind = attributes.get(wanted.OPENINFERENCE)
+    if isinstance(kind, str) and kind:
+        return _openinference(span, _OPENINFERENCE.get(kind.upper(), "other"))
+    kind = attributes.get(wanted.TRACELOOP)
+    if isinstance(kind, str) and kind:
+        entity = named(attributes.get(wanted.ENTITY)) or span.name
+        return Reading(_TRACELOOP.get(kind.lower(), "other"), entity)
+    return _legacy(span)
+
+
+def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
+    attributes = span.attributes
+    agent = named(attributes.get(wanted.AGENT)) or _other_name(span)
+    if kind == "tool":
+        tool = named(attributes.get(wanted.TOOL)) or _after(span.name, "execute_tool ")
+        if _makes_the_answer(span):
+            return Reading("other", tool or span.name, agent)
+        return Reading("tool", tool or named(attributes.get(wanted.SOURCE)) or span.name, agent)
+    if kind == "llm":
+        return Reading("llm", _model(span), agent)
+    if kind == "agent":
+        return Reading("agent", agent or _after(span.name, "invoke_agent ") or span.name)
+    return Reading("other", span.name, agent)
+
+
+def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
+    attributes = span.attributes
+    if kind == "agent":
+        name = named(attributes.get(wanted.AGENT)) or named(attributes.get(wanted.NODE))
+        if name is None and span.scope.endswith(".smolagents"):
+            name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
+        return Reading("agent", name or "")
+    if kind == "tool":
+        name = named(attributes.get(wanted.TOOL)) or span.name
+        receiver = _after(name, _HANDOFF) or None
+        return Reading("tool", name, None, receiver, receiver is not None)
+    return Reading(kind, _model(span) if kind == "llm" else span.name)
+
+
+def _legacy(span: RecordedSpan) -> Reading:
+    """A span without any kind: what it carries tells."""
+    attributes = span.attributes
+    tool = named(attributes.get(wanted.TOOL))
+    runs = named(attributes.get(wanted.AGENT_BEFORE))
+    agent = named(attributes.get(wanted.AGENT)) or runs
+    if tool:
+        return Reading("other" if _makes_the_answer(span) else "tool", tool, agent)
+    if any(mark in attributes for mark in _MODEL_MARKS):
+        return Reading("llm", _model(span), agent)
+    return Reading("agent", runs) if runs else Reading("other", span.name, agent)
+
+
+def _makes_the_answer(span: RecordedSpan) -> bool:
+    summary = span.attributes.get(wanted.SUMMARY)
+    return span.name == _OUTPUT_FUNCTION or (
+        isinstance(summary, str) and summary.startswith(_OUTPUT_FUNCTION)
+    )
+
+
+def _other_name(span: RecordedSpan) -> str | None:
+    attributes = span.attributes
+    return named(attributes.get(wanted.AGENT_BEFORE)) or named(attributes.get(wanted.AGENT_ID))
+
+
+def _model(span: RecordedSpan) -> str:
+    attributes = span.attributes
+    model = named(attributes.get(wanted.ANSWERING_MODEL)) or named(attributes.get(wanted.ASKED_MODEL))
+    return model or span.name
+
+
+def _after(text: str, prefix: str) -> str:
+    """What follows a prefix, or nothing where it does not start so."""
+    return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
+
+
+_MOST_TOKENS = 2**53
+_CHOICE = "gen_ai.choice"
+_MESSAGES = ("message", "content", "gen_ai.event.content")
+
+
+def named(value: Any) -> str | None:
+    """A text that is not empty, or a number as text."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def parsed(value: Any) -> Any:
+    """Structures come as JSON texts; any other text, and one nested too deep, is itself."""
+    if isinstance(value, str) and value[:1] in {"{", "["}:
+        try:
+            return msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return value
+    return value
+
+
+def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
+    """Tokens and cost of a model request, or None when it says nothing."""
+    tokens_in = _tokens(attributes.get(wanted.TOKENS_IN))
+    tokens_out = _tokens(attributes.get(wanted.TOKENS_OUT))
+    cost = attributes.get(wanted.COST)
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost):
+        cost = None
+    if tokens_in is None and tokens_out is None and cost is None:
+        return None
+    return SpanUsage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
+
+
+def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
+    """What is wrong with the token counts of a model request, in words; None where nothing is."""
+    named = (("input", wanted.TOKENS_IN), ("output", wanted.TOKENS_OUT))
+    wrong = [
+        f"{what} tokens are {attributes[key]!r:.40}"
+        for what, key in named
+        if attributes.get(key) is not None and _tokens(attributes[key]) is None
+    ]
+    if wrong:
+        return f"its {' and its '.join(wrong)}, which is no count; they are left out of all sums"
+    if wanted.CONTRADICTS in attributes:
+        usage = usage_of(attributes)
+        taken = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+        return f"its attributes say different numbers of tokens; taken are {taken[0]} in, {taken[1]} out"
+    return None
+
+
+def said(span: RecordedSpan) -> Any:
+    """What a model answered: an attribute, or in old conventions an event."""
+    found = span.attributes.get(wanted.SAID)
+    if found is not None:
+        return parsed(found)
+    choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
+    if not choices and wanted.MESSAGE_EVENTS in span.attributes:
+        told = parsed(span.attributes[wanted.MESSAGE_EVENTS])
+        events = [event for event in told if isinstance(event, dict)] if isinstance(told, list) else []
+        choices = [event for event in events if event.get("event.name") == _CHOICE]
+    if choices:
+        return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
+    return parsed(span.attributes.get(wanted.OUTPUT))
+
+
+def error_of(span: RecordedSpan) -> str:
+    """Why a span failed, in the words of its status, its exception or the type of its error."""
+    if span.error:
+        return span.error
+    for name, attributes in span.events or ():
+        if name == "exception":
+            told = [attributes.get(f"exception.{part}") for part in ("type", "message")]
+            return ": ".join(part for part in told if part and isinstance(part, str))
+    return named(span.attributes.get(wanted.ERROR_TYPE)) or ""
+
+
+def escaped(span: RecordedSpan) -> bool:
+    """Whether an exception left the span, though its status does not say so."""
+    return any(
+        name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
+        for name, attributes in span.events or ()
+    )
+
+
+def _tokens(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 16:
+        value = int(value)
+    if isinstance(value, float) and isfinite(value) and value == int(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_TOKENS:
+        return None
+    return value
 
 
 def spans_of(

@@ -6,13 +6,25 @@ from functools import cached_property
 
 import msgspec
 
-from trivium.traces.process.concurrency import Concurrency
-from trivium.traces.process.critical_path import Stretch, critical_path
-from trivium.traces.process.hand_offs import HandOffs, hand_offs
-from trivium.traces.process.loops import Circuit, Loop, call_loops, hand_off_loops, looped_calls
-from trivium.traces.process.repeated_calls import RepeatedCall, repeated_calls
-from trivium.traces.process.time_shares import TimeShare, agent_of, time_shares
-from trivium.traces.process.work import Work
+from trivium.traces.process.handoffs import HandOffs, hand_offs
+from trivium.traces.process.loops import (
+    Circuit,
+    Loop,
+    RepeatedCall,
+    call_loops,
+    hand_off_loops,
+    looped_calls,
+    repeated_calls,
+)
+from trivium.traces.process.timing import (
+    Concurrency,
+    Stretch,
+    TimeShare,
+    Work,
+    agent_of,
+    critical_path,
+    time_shares,
+)
 from trivium.traces.trace import Span, Trace
 
 

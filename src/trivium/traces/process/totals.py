@@ -6,10 +6,10 @@ from datetime import datetime
 
 import msgspec
 
-from trivium.traces.process.hand_offs import PingPong
+from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import Circuit, Loop
 from trivium.traces.process.process import PathStep, Process
-from trivium.traces.process.time_shares import TimeShare
+from trivium.traces.process.timing import TimeShare
 from trivium.traces.trace import Trace
 
 LONGEST_KEPT = 20

@@ -1,7 +1,7 @@
 """Readers of traces: one file a format, one line here (spec: architecture, rooms).
 
 A reader is a module with ``sniff(document) -> bool``, which says whether a JSON value is of its format,
-and ``read(documents, source) -> list[Trace]``, which reads the documents of a file (one, or one a line).
+and ``read_traces(documents, source)``, which reads the documents of a file (one, or one a line).
 A format that is no JSON, or that has a quicker way than through JSON values, has (instead, or besides)
 ``opens(path, head) -> bool``, which says so from the first ``HEAD_BYTES`` of a file (un-gzipped), and
 ``read_file(path) -> list[Trace]``. Those are asked first.
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError, suggest
-from trivium.traces.readers.documents import documents_of, head_of
+from trivium.traces.readers.json_input import documents_of, head_of
 from trivium.traces.trace import RECORDERS, Trace
 
 FORMATS = {
@@ -24,15 +24,15 @@ FORMATS = {
     "langsmith": "trivium.traces.readers.langsmith",
     "opik": "trivium.traces.readers.opik",
     "agentneo": "trivium.traces.readers.agentneo",
-    "native": "trivium.traces.readers.native",
+    "native": "trivium.traces.native",
     "recorded": "trivium.traces.readers.recorded",
-    "tau-bench": "trivium.traces.readers.tau_bench",
-    "agents-eval": "trivium.traces.readers.agents_eval",
+    "tau-bench": "trivium.formats.tau_bench",
+    "agents-eval": "trivium.formats.agents_eval",
     "otlp": "trivium.traces.readers.otlp",
     "pydantic-ai": "trivium.traces.readers.pydantic_ai",
     "claude-code": "trivium.traces.readers.claude_code.reader",
     "who-and-when": "trivium.traces.readers.who_and_when",
-    "inspect": "trivium.traces.readers.inspect_logs.reader",
+    "inspect": "trivium.formats.inspect_log.traces",
 }
 """Formats by name, in the order in which they are tried on a file of unknown format.
 
@@ -79,7 +79,6 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
 
 def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     """What ``trivium.trace`` recorded in a folder, or the folder of an Agents-eval run."""
-    from trivium.traces.readers.agents_eval import read_run
     from trivium.traces.readers.claude_code.reader import STREAM_NAME
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
@@ -89,7 +88,7 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
         exports = _exports(path)
         if exports:
             return read_paths(exports, "otlp")
-        return "agents-eval", _recorded_by("agents-eval", [read_run(path)])
+        return "agents-eval", _recorded_by("agents-eval", [_reader("agents-eval", str(path)).read_run(path)])
     # Where a disk was full, or a process is about to write, a file is empty.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
@@ -182,7 +181,7 @@ def read_documents(
     """The name of the format and every trace of a file's documents."""
     if format is None:
         format = sniff_format(documents, source=source)  # noqa: A001
-    return format, _recorded_by(format, _reader(format, source).read(documents, source))
+    return format, _recorded_by(format, _reader(format, source).read_traces(documents, source))
 
 
 def sniff_format(documents: Sequence[Any], *, source: str) -> str:

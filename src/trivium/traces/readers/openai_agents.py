@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trivium.errors import TraceError
-from trivium.traces.readers.fields import count, decoded, dict_, moment, snake, text
-from trivium.traces.readers.records import Left, Record, first_record, joined_by, told_once, unwrapped
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, decoded, dict_, moment, snake, text
+from trivium.traces.readers.span_records import Left, Record, first_record, joined_by, told_once, unwrapped
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
 _WRAPPERS = ("data", "items", "spans")
@@ -35,7 +35,7 @@ def sniff(document: Any) -> bool:
     return record is not None and (_is_trace(record) or _is_span(record))
 
 
-def read(documents: Sequence[Any], source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}

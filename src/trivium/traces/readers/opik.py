@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trivium.errors import TraceError
-from trivium.traces.readers.fields import count, decoded, dict_, dollars, moment, snake, text
-from trivium.traces.readers.langsmith.graphs import GraphRun, is_handoff, with_graph_agents
-from trivium.traces.readers.records import (
+from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, decoded, dict_, dollars, moment, snake, text
+from trivium.traces.readers.span_records import (
     Left,
     Record,
     counted_once,
@@ -22,7 +23,6 @@ from trivium.traces.readers.records import (
     told_once,
     unwrapped,
 )
-from trivium.traces.repair import normalise
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
 _WRAPPERS = ("spans", "traces", "content")
@@ -64,7 +64,7 @@ def _is_trace(record: Record) -> bool:
     return record.get("row") == "trace" or ("project_id" in record and "input" in record)
 
 
-def read(documents: Sequence[Any], source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}

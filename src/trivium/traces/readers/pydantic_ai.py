@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.readers.fields import count, decoded, dict_, dicts, moment, text
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, decoded, dict_, dicts, moment, text
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
 
 UNNAMED = "agent"
@@ -30,7 +30,7 @@ def sniff(document: Any) -> bool:
     return _is_message(document) or bool(_histories(document))
 
 
-def read(documents: Sequence[Any], _source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], _source: str) -> list[Trace]:
     """The traces of a file: one a run. A history that spans several runs is split at their ids."""
     histories = [history for document in documents for history in _histories(document)]
     histories += _histories([document for document in documents if _is_message(document)])

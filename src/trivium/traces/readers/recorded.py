@@ -9,13 +9,11 @@ from typing import Any
 import msgspec
 
 from trivium.errors import Problem, TraceError
-from trivium.traces.opentelemetry.assembling import traces_of
-from trivium.traces.opentelemetry.joining import joined, trace_ids
-from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.readers.documents import content_of, parse_documents
-from trivium.traces.readers.otlp.quickly import spans_of_json
-from trivium.traces.readers.torn import read_whole_lines, with_problems
-from trivium.traces.repair import recorded_as_text
+from trivium.traces.normalize import recorded_as_text
+from trivium.traces.opentelemetry.assemble import joined, trace_ids, traces_of
+from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.readers.json_input import content_of, parse_documents, read_whole_lines, with_problems
+from trivium.traces.readers.otlp.json import spans_of_json
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
@@ -112,7 +110,7 @@ def sniff(document: Any) -> bool:
     )
 
 
-def read(documents: Sequence[Any], source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they begin.
 
     Raises:
@@ -146,7 +144,7 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
         content, source = content_of(path), str(path)
         parse = partial(parse_documents, source=source)
         lines += read_whole_lines(content, parse, problems, source=source)
-    return with_problems(read(lines, str(paths[0])), problems)
+    return with_problems(read_traces(lines, str(paths[0])), problems)
 
 
 def read_folder(own: Sequence[Path], heard: Sequence[Path]) -> list[Trace]:

@@ -11,8 +11,8 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from trivium.errors import Problem, TraceError
-from trivium.traces.readers.fields import text
-from trivium.traces.repair import normalise
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 PEOPLE = frozenset({"human", "user"})
@@ -51,7 +51,7 @@ def sniff(document: Any) -> bool:
     )
 
 
-def read(documents: Sequence[Any], source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The conversations of a file's documents, one trace each.
 
     Raises:

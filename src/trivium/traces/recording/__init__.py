@@ -7,15 +7,15 @@ becomes the trace of the attempt; elsewhere it is written to ``logs/traces`` (TR
 ``trivium traces show logs/traces`` reads.
 """
 
-from trivium.traces.recording.carrying import carried as carried
-from trivium.traces.recording.collecting import recorded as recorded
-from trivium.traces.recording.configuring import configure as configure
-from trivium.traces.recording.deciding import message as message
-from trivium.traces.recording.listening import listen as listen
-from trivium.traces.recording.spanning import agent as agent
-from trivium.traces.recording.spanning import current as current
-from trivium.traces.recording.spanning import llm as llm
-from trivium.traces.recording.spanning import span as span
-from trivium.traces.recording.spanning import tool as tool
+from trivium.traces.recording.collector import message as message
+from trivium.traces.recording.collector import recorded as recorded
+from trivium.traces.recording.config import configure as configure
+from trivium.traces.recording.context import carried as carried
+from trivium.traces.recording.decorators import agent as agent
+from trivium.traces.recording.decorators import current as current
+from trivium.traces.recording.decorators import llm as llm
+from trivium.traces.recording.decorators import span as span
+from trivium.traces.recording.decorators import tool as tool
+from trivium.traces.recording.otel_listener import listen as listen
 
 __all__ = ["agent", "carried", "configure", "current", "listen", "llm", "message", "recorded", "span", "tool"]

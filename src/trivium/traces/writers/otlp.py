@@ -1,21 +1,139 @@
-"""OTLP: traces as spans of the GenAI semantic conventions, for anything that takes OpenTelemetry.
+"""Trace -> OTLP spans, JSON and protobuf.
 
 ``invoke_agent``, ``execute_tool`` and ``chat`` spans carry what the conventions name; what they have no word
 for goes along as ``trivium.*``, so that a trace read back is the trace that was written.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Literal
 
 import msgspec
 
-from trivium.traces.opentelemetry import own
-from trivium.traces.opentelemetry.recorded import NANOSECONDS
+from trivium.errors import MissingExtra
+from trivium.traces.opentelemetry import trivium_attributes as own
+from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.trace import Span, SpanUsage, Trace
-from trivium.traces.writers.clock import Clock, clock_of
-from trivium.traces.writers.told import Told
+
+Since = Literal["recorded", "run", "1970"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_THIS_CENTURY = range(10**9, 10**10)
+"""Seconds that are moments since 1970, rather than since a trace began: the years 2001 to 2286."""
+_LATEST = 2**63
+_LONGEST = _LATEST / NANOSECONDS
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The moment at which a trace's clock shows 0.
+
+    Attributes:
+        zero: Nanoseconds since 1970, or None where its times are no moments.
+        since: ``recorded`` when the trace knows it, ``run`` when the start of its run stands for it, ``1970``
+            when nothing is known, so that only the differences mean something.
+    """
+
+    zero: int | None
+    since: Since
+
+    def at(self, seconds: float | None) -> int | None:
+        """A time of the trace in nanoseconds since 1970; None for none, and for one before or long after."""
+        if seconds is None or self.zero is None:
+            return None
+        if abs(seconds) > _LONGEST:
+            return None
+        moment = self.zero + round(seconds * NANOSECONDS)
+        return moment if 0 < moment < _LATEST else None
+
+
+def clock_of(trace: Trace, begun: float | None) -> Clock:
+    """The clock of a trace.
+
+    Args:
+        trace: The trace; ``metadata.started`` is the moment of its first span, and times since 1970 are
+            moments themselves.
+        begun: Unix time that stands for the first moment where the trace does not know it, seconds.
+    """
+    starts = [span.start for span in trace.spans if span.start is not None]
+    times = starts + [span.end for span in trace.spans if span.end is not None]
+    times += [message.time for message in trace.messages if message.time is not None]
+    started = _moment(trace.metadata.get("started"))
+    earliest = min(starts or times, default=0.0)
+    if int(earliest) in _THIS_CENTURY:
+        return Clock(0, "recorded")
+    if abs(earliest) > _LONGEST:
+        return Clock(None, "1970")
+    shown = round(earliest * NANOSECONDS)
+    if started is not None:
+        return Clock(started - shown, "recorded")
+    if begun is not None:
+        return Clock(round(begun * NANOSECONDS) - shown, "run")
+    return Clock(NANOSECONDS - round(max(min(times, default=0.0), -_LONGEST) * NANOSECONDS), "1970")
+
+
+def _moment(text: object) -> int | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if found.tzinfo is None:
+        return None
+    moment = (found - _EPOCH) // timedelta(microseconds=1) * 1000
+    return moment if 0 < moment < _LATEST else None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace to be written, with what is told of it besides.
+
+    Attributes:
+        trace: The trace; one without spans where none was recorded.
+        key: What ids are made from: the same for the same trace, another for any other.
+        begun: Unix time that stands for the trace's first moment where the trace does not know it, seconds.
+        seconds: Wall time of the attempt, for a trace without spans.
+        input: What the attempt was asked, for a trace without spans.
+        output: What it gave back, likewise.
+        error: Why the attempt failed, or None.
+        name: What the trace is called, where it needs a name.
+        resource: Who tells it, for all spans.
+        attributes: Further facts, on the first span.
+        events: Name and attributes of what is told on the first span.
+    """
+
+    trace: Trace
+    key: str
+    begun: float | None = None
+    seconds: float | None = None
+    input: Any = None
+    output: Any = None
+    error: str | None = None
+    name: str = "attempt"
+    resource: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    events: list[tuple[str, dict[str, Any]]] = []
+
+
+def told_of_traces(traces: Iterable[Trace]) -> Iterator[Told]:
+    """Traces of a file, each by what it holds and its place."""
+    for number, trace in enumerate(traces):
+        digest = sha256(msgspec.json.encode(trace)).hexdigest()
+        yield Told(
+            trace=trace,
+            key=f"{number} {digest}",
+            name=trace.trace_id or f"trace {number + 1}",
+            resource=resource(),
+        )
+
+
+def resource(**further: Any) -> dict[str, Any]:
+    """Who tells a trace."""
+    return {"service.name": "trivium", "service.version": version("trivium"), **further}
+
 
 ResourceSpans = dict[str, Any]
 
@@ -237,3 +355,35 @@ def _value(value: Any) -> dict[str, Any]:
     if isinstance(value, int | float):
         return {"doubleValue": float(value)}
     return {"stringValue": _json(value)}
+
+
+_LENGTH_BYTES = 4
+_IDS = ("traceId", "spanId", "parentSpanId")
+
+
+def delimited(entry: ResourceSpans) -> bytes:
+    """A request with one entry, and before it its length.
+
+    Raises:
+        MissingExtra: If OpenTelemetry's protobufs are not installed.
+    """
+    try:
+        from google.protobuf.json_format import ParseDict
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError as error:
+        raise MissingExtra("otel", "OTLP in protobuf") from error
+    message = ParseDict({"resourceSpans": [_with_ids_in_base64(entry)]}, ExportTraceServiceRequest())
+    content: bytes = message.SerializeToString()
+    return len(content).to_bytes(_LENGTH_BYTES, "big") + content
+
+
+def _with_ids_in_base64(entry: ResourceSpans) -> dict[str, Any]:
+    """OTLP writes ids in hex, where protobuf's own JSON has base64."""
+    scopes = [
+        {**scope, "spans": [span | _ids(span) for span in scope["spans"]]} for scope in entry["scopeSpans"]
+    ]
+    return {**entry, "scopeSpans": scopes}
+
+
+def _ids(span: dict[str, Any]) -> dict[str, str]:
+    return {key: base64.b64encode(bytes.fromhex(span[key])).decode() for key in _IDS if key in span}

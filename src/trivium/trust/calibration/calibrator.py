@@ -8,12 +8,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from trivium.display import Drawn
 from trivium.errors import Problem, TrustError, suggest
-from trivium.showing import Drawn
-from trivium.trust.calibration.isotonic import Isotonic
-from trivium.trust.calibration.linear_model import Floats, LinearModel
-from trivium.trust.calibration.targets import known_target
-from trivium.trust.calibration.temperature import Temperature
+from trivium.trust.calibration.methods import Floats, Isotonic, LinearModel, Temperature, known_target
 
 SCHEMA_VERSION = "1"
 

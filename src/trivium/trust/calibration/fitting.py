@@ -1,4 +1,4 @@
-"""Fit a calibrator and say how good it is on groups that it has not seen (spec: metrics, S.10)."""
+"""Fit and cross-validate by group."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,16 +8,19 @@ import numpy.typing as npt
 
 from trivium.errors import TrustError, suggest
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator, group_digest
-from trivium.trust.calibration.folds import assign_folds
-from trivium.trust.calibration.isotonic import fit_isotonic
-from trivium.trust.calibration.linear import fit_linear
-from trivium.trust.calibration.logistic import fit_logistic
+from trivium.trust.calibration.methods import (
+    HOTTEST,
+    Temperature,
+    fit_isotonic,
+    fit_linear,
+    fit_logistic,
+    fit_temperature,
+    known_target,
+)
 from trivium.trust.calibration.quality import probability_quality
-from trivium.trust.calibration.targets import known_target
-from trivium.trust.calibration.temperature import HOTTEST, Temperature, fit_temperature
-from trivium.trust.groups import Groups
+from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.confidence.signals import Floats, Row, Signals
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 METHODS = ("temperature", "logistic", "platt", "linear", "isotonic")
@@ -213,3 +216,101 @@ def _checked(
         kind = "between 0 and 1" if target == "loss" else "0 or 1"
         raise TrustError(f"the target of items[{place}] must be {kind}; found {wanted[place]}")
     return given, wanted, clusters
+
+
+def assign_folds(groups: Groups, *, folds: int, seed: int) -> npt.NDArray[np.int64]:
+    """The fold of each row: whole groups, in an order drawn from the seed, dealt out in turn.
+
+    Which fold a group is in depends on the ids of the groups and the seed, not on the order of the rows.
+
+    Args:
+        groups: At least one.
+        folds: Number of folds, at least 2.
+        seed: Of the draw.
+
+    Returns:
+        Shape (n,), 0 … min(folds, number of groups) - 1.
+
+    Raises:
+        ValueError: If ``folds`` is below 2.
+    """
+    if folds < 2:
+        raise ValueError(f"folds must be at least 2; found {folds}")
+    fold = np.random.default_rng(seed).permutation(groups.count) % folds
+    return np.asarray(fold[groups.codes], dtype=np.int64)
+
+
+KNOWN = (
+    "llm_evidence_count",
+    "retrieval_reference_count",
+    "retrieval_similarity_mean",
+    "retrieval_similarity_max",
+    "verbalized_confidence",
+    "token_msp",
+    "token_pe",
+    "token_energy",
+    "consistency_modal_confidence",
+    "consistency_score_std",
+    "consistency_na_rate",
+)
+"""The signals that a judgement can carry (spec: metrics, T2.5)."""
+
+MIDDLE_OF_FIVE = 3.0
+
+WITHOUT_DEFAULT = frozenset({"consistency_modal_confidence"})
+"""Signals whose name would say 3, though they live in [0, 1]: a gap is an error."""
+
+
+def feature_matrix(
+    rows: Sequence[Row],
+    features: Sequence[str],
+    *,
+    groups: Sequence[object] | None = None,
+    items: Sequence[object] | None = None,
+    used: npt.ArrayLike | None = None,
+    wanted_by: str = "the calibrator",
+) -> tuple[Floats, list[str]]:
+    """The features of every item.
+
+    A signal that is null or missing counts 0 where its name has "similarity" in it, 3 (the middle of 1–5)
+    where it has "confidence", else 0; how often that happened is told. A name that is neither a signal of
+    judgements nor found in any item is refused: a misspelt feature would be a constant.
+
+    Args:
+        rows: One mapping of signal names to values an item, n of them.
+        features: Names of d signals.
+        groups: The group of each item, for errors.
+        items: The name of each item, for errors.
+        used: Which items matter, shape (n,), bool.
+        wanted_by: Who asks, for errors.
+
+    Returns:
+        Shape (n, d), finite, NaN for items that do not matter; and what was filled in.
+
+    Raises:
+        TrustError: If a feature is unknown, or a value is no finite number.
+    """
+    signals = Signals(rows, wanted_by=wanted_by, groups=groups, items=items, used=used)
+    unknown = [name for name in features if name not in KNOWN and not any(name in row for row in rows)]
+    if unknown:
+        raise TrustError(
+            f'{wanted_by}: no item has a signal "{unknown[0]}".{suggest(unknown[0], KNOWN)}\n'
+            f"  known: {', '.join(KNOWN)}"
+        )
+    columns = [signals.number(name, null=_default(name), absent=_default(name)) for name in features]
+    matrix = np.column_stack(columns) if columns else np.empty((len(rows), 0))
+    return matrix, filled_in(signals)
+
+
+def filled_in(signals: Signals) -> list[str]:
+    """One line for each signal that a default stood in for."""
+    return [
+        f'signal "{name}" is null or missing in {count:,} of {signals.counted:,} items; its default was used'
+        for name, count in signals.filled.items()
+    ]
+
+
+def _default(name: str) -> float | None:
+    if name in WITHOUT_DEFAULT:
+        return None
+    return MIDDLE_OF_FIVE if "confidence" in name and "similarity" not in name else 0.0

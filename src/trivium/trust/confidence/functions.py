@@ -1,9 +1,71 @@
-"""The confidence functions that come with Trivium (spec: metrics, S.9)."""
+"""Confidence functions, registry, variants."""
 
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal
+
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from trivium.trust.confidence.registry import confidence_function
-from trivium.trust.confidence.signals import Floats, Signals
+from trivium.errors import TrustError, suggest
+from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
+from trivium.trust.calibration.fitting import feature_matrix, filled_in
+from trivium.trust.calibration.methods import LinearModel
+from trivium.trust.confidence.signals import Floats, Row, Signals
+
+ConfidenceFunction = Callable[[Signals], Floats]
+"""From the signals of n items to their confidences, shape (n,); higher is surer."""
+
+REGISTERED: dict[str, ConfidenceFunction] = {}
+
+RESERVED = frozenset({"all", "default", "confidence", "calibrated", "verbalized_calibrated"})
+"""Words that mean something else where a confidence is named."""
+
+
+def confidence_function(*names: str) -> Callable[[ConfidenceFunction], ConfidenceFunction]:
+    """Register a confidence function under one or more names.
+
+        @confidence_function("agreement_of_quotes")
+        def agreement_of_quotes(signals: Signals) -> Floats:
+            return signals.number("quote_agreement", low=0, high=1)
+
+    Raises:
+        ValueError: If a name is taken, reserved, or not made of letters, digits, ``_``, ``.`` and ``-``.
+    """
+    for name in names:
+        if name in REGISTERED or name in RESERVED:
+            raise ValueError(f'a confidence is already called "{name}"')
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise ValueError(f'"{name}" cannot name a confidence: letters, digits, "_", "." and "-" only')
+
+    def register(function: ConfidenceFunction) -> ConfidenceFunction:
+        REGISTERED.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def base_function(name: str, *, within: str) -> ConfidenceFunction:
+    """A registered confidence function.
+
+    Args:
+        name: Of the function.
+        within: The whole variant that names it, for the error.
+
+    Raises:
+        TrustError: If none is called that.
+    """
+    try:
+        return REGISTERED[name]
+    except KeyError:
+        part = "" if name == within else f' (in "{within}")'
+        raise TrustError(
+            f'no confidence is called "{name}"{part}.{suggest(name, REGISTERED)}\n'
+            f"  known: {', '.join(REGISTERED)}, secondary:<a>+<b>:<average|product>, "
+            "verbalized_calibrated, calibrated, calibrated:<any of these>"
+        ) from None
+
 
 ALL = (
     "llm",
@@ -119,3 +181,171 @@ def _evidence(signals: Signals) -> Floats:
 
 def _similarity(signals: Signals) -> Floats:
     return np.clip(similarity_mean(signals), 0, 1)
+
+
+SECONDARY, CALIBRATED = "secondary:", "calibrated:"
+
+COMBINE: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "average": lambda a, b: (a + b) / 2,
+    "product": lambda a, b: a * b,
+}
+
+
+class CalibratorUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How a calibrator was applied (spec: metrics, H.4).
+
+    Attributes:
+        method: Of the calibrator.
+        features: What it looks at.
+        items: Items that it was applied to.
+        own_groups: Items among them of groups that it was fitted on.
+        models: ``whole`` where the whole model gave every value, ``out of fold`` where each came from a model
+            fitted without the item's group, ``mixed`` where there are items of both kinds.
+        groups_known: Whether the artifact lists the groups that it was fitted on.
+    """
+
+    method: str
+    features: tuple[str, ...]
+    items: int
+    own_groups: int
+    models: Literal["whole", "out of fold", "mixed"]
+    groups_known: bool
+
+
+class Confidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Confidences with what a user must know about them.
+
+    Attributes:
+        variant: Its name.
+        values: Shape (n,), higher is surer; NaN for items that were not asked for.
+        warnings: What stood in for missing signals, and why a calibrator may not fit.
+        calibrator: How a calibrator was applied; None where none was asked for.
+    """
+
+    variant: str
+    values: npt.NDArray[np.float64]
+    warnings: tuple[str, ...] = ()
+    calibrator: CalibratorUse | None = None
+
+
+def confidence(
+    variant: str,
+    rows: Sequence[Row],
+    *,
+    calibrator: Calibrator | None = None,
+    groups: Sequence[Hashable] | None = None,
+    items: Sequence[object] | None = None,
+    used: npt.ArrayLike | None = None,
+) -> Confidence:
+    """The confidence of every item.
+
+    Variants are a registered name (``token_msp``), ``secondary:<a>+<b>:<average|product>`` of two of those,
+    ``calibrated:<either>`` with a temperature or isotonic calibrator (``verbalized_calibrated`` is
+    ``calibrated:verbalized``), and ``calibrated`` with a supervised calibrator on its own signals.
+
+    Args:
+        variant: Which confidence.
+        rows: The signals of each item, n mappings of names to values.
+        calibrator: For the calibrated variants.
+        groups: The group of each item, for errors, and so that a calibrator meets none that it was fitted on
+            with its whole model.
+        items: The name of each item, for errors.
+        used: Which items have a prediction, shape (n,), bool; the signals of others are not looked at.
+
+    Raises:
+        TrustError: If the variant is unknown, a calibrator is missing or of the wrong kind, it was fitted on
+            these groups without a cross-fit, or an item's signals do not give a finite confidence; the error
+            names key, variant, group and item.
+    """
+    asker = f'confidence "{variant}"'
+    signals = Signals(rows, wanted_by=asker, groups=groups, items=items, used=used)
+    if variant == "calibrated":
+        fitted = _needed(calibrator, variant)
+        if not fitted.supervised:
+            raise TrustError(
+                f"{asker} needs a calibrator fitted on signals; this one is {_kind(fitted)}: "
+                f'use "calibrated:{fitted.confidence or "NAME"}"'
+            )
+        x, notes = feature_matrix(
+            rows, fitted.features, groups=groups, items=items, used=used, wanted_by=asker
+        )
+        fine, how = calibrated(fitted, x, groups)
+        return Confidence(variant=variant, values=signals.finite(fine), warnings=tuple(notes), calibrator=how)
+    plain = "verbalized" if variant == "verbalized_calibrated" else variant.removeprefix(CALIBRATED)
+    values = signals.finite(_function(plain, within=variant)(signals))
+    notes = filled_in(signals)
+    use: CalibratorUse | None = None
+    if plain != variant:
+        fitted = _needed(calibrator, variant)
+        if isinstance(fitted.model, LinearModel):
+            raise TrustError(
+                f"{asker} needs a temperature or isotonic calibrator; this one is {_kind(fitted)}: "
+                'use "calibrated", which looks at its own signals'
+            )
+        notes += fitted.doubts(plain) + _outside(fitted, values, plain)
+        values, use = calibrated(fitted, values, groups)
+        values = signals.finite(values)
+    return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=use)
+
+
+def calibrated(
+    calibrator: Calibrator, x: npt.ArrayLike, groups: Sequence[Hashable] | None
+) -> tuple[Floats, CalibratorUse]:
+    """The calibrated value of every item that has a row without NaN, and how it came about.
+
+    Args:
+        calibrator: What is applied.
+        x: Features (n, d), or one feature (n,).
+        groups: The group of each item; None applies the whole model to all.
+
+    Raises:
+        TrustError: If the calibrator was fitted on one of these groups, and has no cross-fitted models.
+    """
+    values, met = (calibrator.apply(x), 0) if groups is None else calibrator.apply_unseen(x, groups)
+    items = int(np.count_nonzero(~np.isnan(values)))
+    crossed = 0 if calibrator.keeps_ranking else met
+    return values, CalibratorUse(
+        method=calibrator.method,
+        features=calibrator.features,
+        items=items,
+        own_groups=met,
+        models="whole" if not crossed else "out of fold" if crossed == items else "mixed",
+        groups_known=calibrator.fitted_groups is not None,
+    )
+
+
+def named_variants(word: str) -> tuple[str, ...]:
+    """The variants that a word stands for: ``all``, ``default``, or itself."""
+    return {"all": ALL, "default": DEFAULT}.get(word, (word,))
+
+
+def _function(name: str, *, within: str) -> ConfidenceFunction:
+    """The function of a base or secondary variant."""
+    if not name.startswith(SECONDARY):
+        return base_function(name, within=within)
+    pair, _, how = name.removeprefix(SECONDARY).rpartition(":")
+    first, _, second = pair.partition("+")
+    if not first or not second or how not in COMBINE:
+        raise TrustError(f'"{within}": expected secondary:<a>+<b>:<average|product>')
+    one, other = base_function(first, within=within), base_function(second, within=within)
+    combine = COMBINE[how]
+    return lambda signals: combine(one(signals), other(signals))
+
+
+def _needed(calibrator: Calibrator | None, variant: str) -> Calibrator:
+    if calibrator is None:
+        raise TrustError(f'confidence "{variant}" needs a calibrator, and none is given')
+    return calibrator
+
+
+def _kind(calibrator: Calibrator) -> str:
+    made_for = calibrator.confidence or ", ".join(calibrator.features)
+    return f'"{calibrator.method}"' + (f" on {made_for}" if made_for else "")
+
+
+def _outside(calibrator: Calibrator, values: Floats, name: str) -> list[str]:
+    """That a temperature meets values that are no probabilities: they clip to 0 or 1 and tie."""
+    count = int(np.count_nonzero((values < 0) | (values > 1)))
+    if calibrator.method != TEMPERATURE or not count:
+        return []
+    return [f'"{name}" lies outside [0, 1] in {count:,} items; a temperature took it for 0 or 1 there']

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.errors import Problem, TrustError, suggest
-from trivium.trust.groups import Groups
+from trivium.trust.cluster_bootstrap import Groups
 
 Floats = npt.NDArray[np.float64]
 Name = Callable[[int], str]

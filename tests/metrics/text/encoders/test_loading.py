@@ -28,7 +28,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         return None if name in known - set(modules) else find_spec(name, package)
 
     monkeypatch.setattr(loading, "find_spec", found)
-    monkeypatch.setattr("trivium.metrics.text.encoders.sources.find_spec", found)
+    monkeypatch.setattr("trivium.metrics.text.encoders.model_files.find_spec", found)
     monkeypatch.setattr(loading, "_has_gpu", lambda: False)
 
 

@@ -12,7 +12,8 @@ import pytest
 from tests.traces.opentelemetry.spans import TRACE, agent, chat, content, request, span, span_id, tool
 from trivium.errors import MissingExtra, TraceError
 from trivium.traces.readers import FORMATS, read_path, read_paths, read_trace_file
-from trivium.traces.readers.otlp import opens, quickly
+from trivium.traces.readers.otlp import json as quickly
+from trivium.traces.readers.otlp import opens
 
 SPANS = (
     chat("think", parent="aide", at=(2.5, 3)),

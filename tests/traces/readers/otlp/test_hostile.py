@@ -14,9 +14,9 @@ from tests.strategies import json_values
 from tests.traces.opentelemetry.spans import ORIGIN, TRACE, agent, chat, content, request, span, span_id, tool
 from tests.traces.readers.otlp.test_encodings import PROTOBUF, SPANS, protobuf
 from trivium.errors import TraceError
-from trivium.traces.facts import trace_facts
-from trivium.traces.opentelemetry.wanted import MEANINGS
+from trivium.traces.opentelemetry.semconv import MEANINGS
 from trivium.traces.readers import read_documents, read_path, read_trace
+from trivium.traces.summary import trace_facts
 
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from tests.goldens import data
-from trivium.traces.facts import trace_facts
 from trivium.traces.readers import read_path
+from trivium.traces.summary import trace_facts
 
 TOKENS = ("llm_input_tokens", "llm_output_tokens")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from trivium.metrics.judge.prompts.json_said import NoJson, SaidTwice, json_said
-from trivium.suites.door import clean
+from trivium.metrics.judge.prompts.json_extract import NoJson, SaidTwice, json_said
 from trivium.suites.rubrics.rubric import Dimension
+from trivium.suites.sanitize import clean
 
 MOST_CLAIMS = 100
 MOST_ASPECTS = 100

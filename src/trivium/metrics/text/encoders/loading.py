@@ -9,7 +9,7 @@ from threading import Lock
 
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders.encoder import Backend, Encoder, describe
-from trivium.metrics.text.encoders.sources import find
+from trivium.metrics.text.encoders.model_files import find
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,16 @@ from typing import Any
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders.encoder import (
     Backend,
+    Tokeniser,
+    Tokens,
     Vectors,
     cores,
+    max_tokens,
     one_core_each,
     own_vectors,
     padded,
 )
-from trivium.metrics.text.encoders.limits import max_tokens
-from trivium.metrics.text.encoders.sources import Source
-from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
+from trivium.metrics.text.encoders.model_files import Source
 
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _LAST_HIDDEN = ("last_hidden_state", "token_embeddings")

@@ -5,10 +5,17 @@ from contextlib import contextmanager
 from functools import partial
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.encoder import Backend, Vectors, one_core_each, own_vectors, padded
-from trivium.metrics.text.encoders.limits import max_tokens
-from trivium.metrics.text.encoders.sources import Source
-from trivium.metrics.text.encoders.tokens import Tokeniser, Tokens
+from trivium.metrics.text.encoders.encoder import (
+    Backend,
+    Tokeniser,
+    Tokens,
+    Vectors,
+    max_tokens,
+    one_core_each,
+    own_vectors,
+    padded,
+)
+from trivium.metrics.text.encoders.model_files import Source
 
 
 class TorchEncoder:

@@ -6,6 +6,6 @@ call that raised left a row among the errors and nothing else.
 """
 
 from trivium.traces.readers.agentneo.database import opens, read_file
-from trivium.traces.readers.agentneo.log import read, sniff
+from trivium.traces.readers.agentneo.json_log import read_traces, sniff
 
-__all__ = ["opens", "read", "read_file", "sniff"]
+__all__ = ["opens", "read_file", "read_traces", "sniff"]

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from trivium.errors import TraceError
-from trivium.traces.readers.agentneo.calls import Tables, agentneo_trace
-from trivium.traces.readers.documents import MAX_BYTES, content_of, head_of
-from trivium.traces.readers.fields import text
-from trivium.traces.readers.records import Record
-from trivium.traces.readers.torn import with_problems
+from trivium.traces.readers.agentneo.spans import Tables, agentneo_trace
+from trivium.traces.readers.json_input import MAX_BYTES, content_of, head_of, text, with_problems
+from trivium.traces.readers.span_records import Record
 from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
 
 MAGIC = b"SQLite format 3\0"
@@ -62,10 +60,10 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
         TraceError: If it is none of AgentNeo's, broken, or larger than what is read.
     """
     if not opens(path, head_of(path)):
-        from trivium.traces.readers.agentneo.log import read
-        from trivium.traces.readers.documents import documents_of
+        from trivium.traces.readers.agentneo.json_log import read_traces
+        from trivium.traces.readers.json_input import documents_of
 
-        return read(documents_of(path), str(path))
+        return read_traces(documents_of(path), str(path))
     try:
         with _opened(path, most_steps) as connection:
             tables = _Reader(connection, str(path), most_rows).tables()

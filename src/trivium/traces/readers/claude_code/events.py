@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.errors import TraceError
-from trivium.traces.readers.documents import parse_documents
-from trivium.traces.readers.fields import dict_, dicts, number, text
+from trivium.traces.readers.json_input import dict_, dicts, number, parse_documents, text
 from trivium.traces.trace import TraceProblem
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})

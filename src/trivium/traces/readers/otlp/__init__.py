@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trivium.traces.opentelemetry.assembling import traces_of
-from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.readers.documents import content_of
-from trivium.traces.readers.otlp.leniently import is_request, spans_leniently
+from trivium.traces.opentelemetry.assemble import traces_of
+from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.readers.json_input import content_of, read_whole_lines, with_problems
+from trivium.traces.readers.otlp.json import is_request, spans_leniently, spans_of_json
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
-from trivium.traces.readers.otlp.quickly import spans_of_json
-from trivium.traces.readers.torn import read_whole_lines, with_problems
 from trivium.traces.trace import Trace, TraceProblem
 
 _KEYS = (b'"resourceSpans"', b'"resource_spans"')
@@ -56,6 +54,6 @@ def sniff(document: Any) -> bool:
     return is_request(document)
 
 
-def read(documents: Sequence[Any], source: str) -> list[Trace]:
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file's export requests."""
     return traces_of(spans_leniently(documents, source=source))

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
-from trivium.traces.opentelemetry.recorded import RecordedSpan
-from trivium.traces.opentelemetry.wanted import MEANINGS, add
-from trivium.traces.readers.otlp.values import LATEST
+from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add
+from trivium.traces.readers.otlp.json import LATEST
 
 _RESOURCE_SPANS = 0x0A
 """First byte of a request: field 1, of a length."""

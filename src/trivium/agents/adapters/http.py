@@ -1,0 +1,140 @@
+"""HTTP endpoint agents, bounded decompression."""
+
+import asyncio
+import zlib
+
+import httpx
+import msgspec
+
+from trivium.agents.attempt import AgentFailure, Reply, Request
+from trivium.agents.failures import is_passing_status, parse_retry_after
+from trivium.agents.reply import decode_json, read_reply, too_large
+from trivium.masking import mask
+
+_CONNECT_SECONDS = 30.0
+_COMPLAINT_BYTES = 2_000
+"""How much of the body of a refusal is kept for the reason."""
+
+
+class EndpointAgent:
+    """An agent behind a URL.
+
+    It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
+    ``output`` holds the fields of an Attempt (see :func:`trivium.agents.reply.read_reply`); any other JSON
+    or text is the output itself, and 204 says that there is none. The whole answer is bounded by
+    ``limits.output_bytes`` and is read and unpacked as it comes, so that a flood does not fill memory.
+
+    Args:
+        url: Where to post.
+        transport: Carries the requests; the network by default.
+    """
+
+    blocks_no_loop = True
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.name = mask(url)
+        self._url = url
+        self._transport = transport
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def call(self, request: Request) -> Reply:
+        """Post the case once."""
+        asked = {
+            "input": request.case.input,
+            "case": request.case.id,
+            "repeat": request.repeat,
+            "seed": request.seed,
+        }
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
+            "Accept-Encoding": ACCEPTED,
+        }
+        content = msgspec.json.encode(asked)
+        async with self._connected().stream("POST", self._url, content=content, headers=headers) as response:
+            if not response.is_success:
+                raise await _refusal(response)
+            body = await beginning(response, request.output_bytes + 1)
+            if len(body) > request.output_bytes:
+                raise too_large(request.output_bytes)
+        return _understood(response, body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _connected(self) -> httpx.AsyncClient:
+        """The one client of this event loop; connections cannot be shared between loops."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._loop = loop
+            self._client = httpx.AsyncClient(
+                transport=self._transport,
+                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),  # the attempt's own limit rules
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            )
+        return self._client
+
+
+async def _refusal(response: httpx.Response) -> AgentFailure:
+    """What a status other than 2xx means, with the beginning of what the server said."""
+    try:
+        said = await beginning(response, _COMPLAINT_BYTES)
+    except AgentFailure:  # the status says what matters
+        said = b""
+    text = said.decode(errors="replace").strip()
+    status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    if response.has_redirect_location:
+        text = f"redirects to {response.headers['location']}; name that address instead"
+    return AgentFailure(
+        f"{status}: {text}" if text else status,
+        retryable=is_passing_status(response.status_code),
+        retry_after=parse_retry_after(response.headers.get("retry-after")),
+    )
+
+
+def _understood(response: httpx.Response, body: bytes) -> Reply:
+    if response.status_code == httpx.codes.NO_CONTENT:
+        return Reply(output=None)
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return read_reply(decode_json(body))
+    try:
+        return Reply(output=body.decode(response.charset_encoding or "utf-8"))
+    except (UnicodeDecodeError, LookupError) as error:
+        raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is no text: {error}") from error
+
+
+ACCEPTED = "gzip"
+"""What a server may pack its answer as (``Accept-Encoding``)."""
+
+_GZIP_FRAME = 16 + zlib.MAX_WBITS
+
+
+async def beginning(response: "httpx.Response", size: int) -> bytes:
+    """The first ``size`` bytes of a body; the rest is neither read nor unpacked.
+
+    httpx would unpack whatever a server packs, a whole chunk at a time: 60 kB of zstd become 2 GB.
+
+    Raises:
+        AgentFailure: When it is packed as nobody asked for, or is no gzip though it says so.
+    """
+    coding = response.headers.get("content-encoding", "").strip().lower()
+    if coding not in {"", "identity", "gzip", "x-gzip"}:
+        raise AgentFailure(f'the answer is packed as "{coding[:40]}", expected gzip or as it is')
+    packed = zlib.decompressobj(_GZIP_FRAME) if coding.endswith("gzip") else None
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        left = size - len(body)
+        try:
+            body += packed.decompress(chunk, left) if packed else chunk[:left]
+        except zlib.error as error:
+            raise AgentFailure(f"the answer is no gzip, though it says so: {error}") from error
+        if len(body) >= size:
+            return bytes(body)
+    if packed and not packed.eof and response.num_bytes_downloaded:
+        raise AgentFailure("the answer is gzip that ends in the middle")
+    return bytes(body)

@@ -1,0 +1,242 @@
+"""PydanticAI agents with traces from OpenTelemetry spans."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult
+from opentelemetry.trace import Link, SpanKind, TraceState
+from opentelemetry.util.types import Attributes
+from pydantic_ai import Agent
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.capabilities import AbstractCapability, Instrumentation, WrapperCapability
+from pydantic_ai.models.instrumented import InstrumentationSettings
+
+from trivium.agents.attempt import AgentFailure, Reply, Request, Usage
+from trivium.errors import AgentError, MissingExtra
+from trivium.suites.case import Case
+from trivium.traces.normalize import normalise
+from trivium.traces.recording.collector import collector
+from trivium.traces.recording.otel_listener import listener_of
+from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+
+_NO_DEPENDENCIES = (object, type(None))
+"""What ``deps_type`` is when none are wanted; the first when it was not stated."""
+
+
+class PydanticAgent:
+    """An agent that is a ``pydantic_ai.Agent``.
+
+    Its prompt is the case's input (as JSON when it is no text). An agent whose ``deps_type`` is
+    :class:`~trivium.suites.case.Case` is given the case, so that its tools can read ``ctx.deps.source``.
+    The seed goes to the model where the provider knows one. The trace holds the agent, every agent that it
+    delegates to, their tools and model requests; a failed run keeps it up to the failure.
+
+    Args:
+        agent: The agent.
+        name: How reports call it. An agent without a name of its own takes it.
+
+    Raises:
+        AgentError: When the agent wants dependencies that nobody gives.
+        MissingExtra: When OpenTelemetry's SDK, which records the trace, is not installed.
+    """
+
+    def __init__(self, agent: "AbstractAgent[Any, Any]", *, name: str) -> None:
+        try:
+            import opentelemetry.sdk.trace  # noqa: F401 - asked now, not in the middle of a run
+        except ImportError:
+            raise MissingExtra("judge", "the trace of a PydanticAI agent") from None
+        self.name = agent.name or name
+        if agent.name is None:
+            agent.name = name
+        wanted = agent.deps_type
+        self._takes_case = wanted is Case
+        if wanted not in _NO_DEPENDENCIES and not self._takes_case:
+            raise AgentError(
+                name,
+                f"the agent wants dependencies of type {getattr(wanted, '__name__', wanted)}, which nobody"
+                " gives; use deps_type=trivium.Case, or name a function that calls it",
+            )
+        self._agent = agent
+
+    async def call(self, request: Request) -> Reply:
+        """Run the agent once."""
+        from pydantic_ai import capture_run_messages
+        from pydantic_ai.settings import ModelSettings
+
+        from trivium.traces.recording import recorded
+
+        asked = request.case.input
+        # What is decorated in a tool is of this attempt too, and not for files.
+        with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
+            try:
+                result = await self._agent.run(
+                    asked if isinstance(asked, str) else msgspec.json.encode(asked).decode(),
+                    deps=request.case if self._takes_case else None,
+                    model_settings=ModelSettings(seed=request.seed),
+                )
+            except Exception as error:
+                # No verdict of its own on retrying: the cause decides.
+                raise AgentFailure(
+                    f"{type(error).__name__}: {error}",
+                    retryable=None,
+                    trace=_whole(found.trace, history, self.name),
+                ) from error
+        trace = _whole(found.trace, history, self.name)
+        return Reply(output=_plain(result.output), trace=trace, usage=usage_of(trace))
+
+    async def close(self) -> None:
+        """Nothing is kept between calls."""
+
+
+def _whole(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
+    """The trace of a run; one that does not know the agent gets what its message history tells.
+
+    So it is where the agent's instrumentation goes to a place that cannot be listened to, or is off.
+    """
+    found = trace or Trace()
+    if any(span.kind == "agent" for span in found.spans):
+        return found
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    from trivium.traces.readers.pydantic_ai import UNNAMED, read_traces
+
+    messages = ModelMessagesTypeAdapter.dump_python(list(history), mode="json")
+    told = [span for trace in read_traces([messages], "") for span in trace.spans] if messages else []
+    spans = [msgspec.structs.replace(span, agent=name) if span.agent == UNNAMED else span for span in told]
+    spans = [msgspec.structs.replace(span, name=name) if span.kind == "agent" else span for span in spans]
+    what = (
+        f"PydanticAI's instrumentation of {name} could not be listened to: its calls are those of its "
+        "message history, and agents that it asks are not seen"
+    )
+    problem = TraceProblem(kind=INCOMPLETE, what=what)
+    return normalise([*spans, *found.spans], found.messages, problems=[*found.problems, problem])
+
+
+def usage_of(trace: Trace) -> Usage | None:
+    """Tokens and cost of a trace, summed over its llm spans; None when none says."""
+    used = [span.usage for span in trace.spans if span.usage is not None]
+    if not used:
+        return None
+    costs = [each.cost_usd for each in used]
+    return Usage(
+        input_tokens=sum(each.input_tokens or 0 for each in used),
+        output_tokens=sum(each.output_tokens or 0 for each in used),
+        # A sum with an unknown part is unknown.
+        cost_usd=sum(cost for cost in costs if cost is not None) if None not in costs else None,
+    )
+
+
+def _plain(output: Any) -> Any:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(output)
+
+
+class _WithinAnAttempt(Sampler):
+    """Agents that run outside of an attempt make no spans."""
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Whether a span with none above it is made."""
+        decision = Decision.DROP if collector() is None else Decision.RECORD_AND_SAMPLE
+        return SamplingResult(decision, attributes, trace_state)
+
+    def get_description(self) -> str:
+        """What OpenTelemetry calls it."""
+        return "within an attempt"
+
+
+class _Instrumentation:
+    """Instruments all PydanticAI agents for as long as an attempt runs, and no longer.
+
+    Agents that are delegated to can only be reached through the default of all agents. Where the user
+    instruments agents already, that is left as it is and listened to.
+    """
+
+    def __init__(self) -> None:
+        provider = TracerProvider(
+            sampler=ParentBased(root=_WithinAnAttempt()),
+            resource=Resource.get_empty(),
+            shutdown_on_exit=False,
+        )
+        listener_of(provider)
+        self._ours = InstrumentationSettings(tracer_provider=provider, include_binary_content=False)
+        self._lock = threading.Lock()
+        self._running = 0
+        self._before: InstrumentationSettings | bool = False
+
+    def begin(self, agent: "AbstractAgent[Any, Any]") -> None:
+        with self._lock:
+            self._running += 1
+            if self._running == 1:
+                self._before = _default()
+                if not self._before:
+                    Agent.instrument_all(self._ours)
+            for settings in (self._before, *_settings_of(agent)):
+                if isinstance(settings, InstrumentationSettings):
+                    _listen_to(settings)
+
+    def end(self) -> None:
+        with self._lock:
+            self._running -= 1
+            if self._running == 0 and _default() is self._ours:
+                Agent.instrument_all(self._before)
+
+
+def _settings_of(agent: "AbstractAgent[Any, Any]") -> Iterator[Any]:
+    """How the user instruments one agent."""
+    yield getattr(agent, "instrument", None)
+    leaves: list[AbstractCapability[Any]] = []
+    agent.root_capability.apply(leaves.append)
+    for leaf in leaves:
+        while isinstance(leaf, WrapperCapability):
+            leaf = leaf.wrapped  # noqa: PLW2901
+        if isinstance(leaf, Instrumentation):
+            yield leaf.settings
+
+
+def _listen_to(settings: InstrumentationSettings) -> None:
+    """Hear the spans of agents that the user sends elsewhere too, if that place allows it."""
+    place = getattr(settings.tracer, "span_processor", None)
+    if callable(getattr(place, "add_span_processor", None)):
+        listener_of(place)
+
+
+def _default() -> InstrumentationSettings | bool:
+    default: InstrumentationSettings | bool = Agent._instrument_default  # noqa: SLF001 - it can only be set in public
+    return default
+
+
+@cache
+def _instrumentation() -> _Instrumentation:
+    return _Instrumentation()
+
+
+@contextmanager
+def instrumented(agent: "AbstractAgent[Any, Any]") -> Iterator[None]:
+    """Within, every PydanticAI agent that runs is heard, delegated ones included."""
+    instrumentation = _instrumentation()
+    instrumentation.begin(agent)
+    try:
+        yield
+    finally:
+        instrumentation.end()

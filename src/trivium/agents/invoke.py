@@ -1,0 +1,194 @@
+"""Asking an agent once, whatever it does: the result is always an Attempt."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from random import Random
+from time import perf_counter
+
+from trivium.agents.attempt import AgentAdapter, AgentFailure, Attempt, Blocked, Reply, Request
+from trivium.agents.failures import (
+    lacks_resources,
+    may_be_ctrl_c,
+    reason,
+    retry_after,
+    shown,
+    wait_seconds,
+    worth_retrying,
+)
+from trivium.agents.reply import NOTHING, admit, without_secrets
+from trivium.suites.case import Case
+from trivium.suites.settings import Limits
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 5.0
+"""How long a cancelled agent may take to clean up before it is left behind."""
+
+
+class NoRoom(Exception):
+    """This machine cannot make so many calls at once: the attempt is to be asked again when fewer are."""
+
+
+async def ask(
+    agent: AgentAdapter,
+    case: Case,
+    repeat: int,
+    limits: Limits,
+    *,
+    seed: int,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    grace: float = GRACE_SECONDS,
+    alone: Callable[[], bool] = lambda: True,
+) -> Attempt:
+    """Ask an agent for one attempt of a case.
+
+    Nothing that the agent does raises here; only a cancellation (Ctrl-C) does, and a machine without file
+    handles while other attempts are in flight, which the agent has no part in. What a connection or a busy
+    server spoiled is tried again, up to ``limits.retries`` times; an attempt that ran out of time is not.
+
+    Args:
+        agent: Who is asked.
+        case: What is asked.
+        repeat: Which attempt of the case this is, from 0.
+        limits: Bounds on time, size and retries.
+        seed: The run's; every (case, repeat) gets its own from it.
+        sleep: Waits that many seconds between tries.
+        grace: Seconds that an agent over its time may take to clean up.
+        alone: Whether no other attempt is in flight.
+
+    Returns:
+        The attempt; ``seconds`` is the wall time of the try that counted, in seconds to the microsecond.
+        ``metadata.tries`` counts the tries when there were several.
+
+    Raises:
+        NoRoom: If this machine lacks resources for the call and others are in flight.
+    """
+    own_seed = attempt_seed(seed, case.id, repeat)
+    request = Request(case=case, repeat=repeat, seed=own_seed, output_bytes=limits.output_bytes)
+    rng = Random(own_seed)  # noqa: S311 - jitter is no secret
+    tries = 0
+    while True:
+        tries += 1
+        started = perf_counter()
+        try:
+            reply = await _try_once(agent, request, limits.seconds, grace)
+            seconds = perf_counter() - started
+            return _attempt(request, _admitted(reply, limits), seconds, tries)
+        except Exception as error:
+            seconds = perf_counter() - started
+            why = reason(error)
+            log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
+            if lacks_resources(error) and not alone():
+                raise NoRoom(why) from error
+            wait = _wait(error, tries, limits, rng)
+            trace = error.trace if isinstance(error, AgentFailure) else None
+        if isinstance(wait, str):
+            return _attempt(request, Reply(error=f"{why}{wait}", trace=trace), seconds, tries)
+        log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
+        await sleep(wait)
+
+
+def attempt_seed(seed: int, case: str, repeat: int) -> int:
+    """The seed of one attempt, in [0, 2³¹): the same in every run, another for every case and repeat."""
+    digest = blake2b(f"{seed}\0{repeat}\0{case}".encode(errors="surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | str:
+    """Seconds until the next try, or (a text for the end of the reason) that there is none."""
+    if not worth_retrying(error):
+        return ""
+    if tries > limits.retries:
+        return f" (tried {tries} times)" if tries > 1 else ""
+    asked_for = retry_after(error)
+    if asked_for is not None and asked_for > limits.seconds:
+        return f" (asked to wait {asked_for:,.0f} s, longer than limits.seconds)"
+    return wait_seconds(tries, asked_for, rng)
+
+
+async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace: float) -> Reply:
+    task = asyncio.create_task(_call(agent, request))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task, grace)
+        raise
+    if not done:
+        await _stop(task, grace)
+        blocked = task.exception() if task.done() and not task.cancelled() else None
+        why = f"; {blocked}" if isinstance(blocked, Blocked) else ""
+        raise AgentFailure(f"no answer within {seconds:g} s (limits.seconds){why}")
+    if task.cancelled():
+        raise AgentFailure("the agent cancelled itself")
+    return task.result()
+
+
+async def _call(agent: AgentAdapter, request: Request) -> Reply:
+    """The call, with what would end the whole process made a failure of this try."""
+    try:
+        return await agent.call(request)
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        if may_be_ctrl_c(error):
+            raise
+        raise AgentFailure(f"the agent raised {type(error).__name__}: {error}") from error
+
+
+async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
+    """Cancel, give time to clean up, and leave behind what will not end."""
+    task.add_done_callback(_look_at)
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=grace)
+    if not done:
+        log.warning("an agent does not stop when it is cancelled; it is left behind")
+
+
+def _look_at(task: asyncio.Task[Reply]) -> None:
+    """Nobody waits for this task any more: its exception is looked at, so that asyncio does not complain."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _admitted(reply: Reply, limits: Limits) -> Reply:
+    """The reply with its output clean, bounded and without secrets.
+
+    Raises:
+        AgentFailure: When what came back is no answer.
+    """
+    output, flags = admit(reply.output, limit=limits.output_bytes)
+    metadata, more_flags = admit(reply.metadata, limit=limits.output_bytes)
+    if not reply.error and output is None and reply.trace is None and reply.reward is None:
+        raise AgentFailure(NOTHING)
+    for name, number in (("seconds", reply.seconds), ("reward", reply.reward)):
+        if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
+            raise AgentFailure(f"{name} is {number}; expected a finite number")
+    trace, trace_flags = (None, ()) if reply.trace is None else without_secrets(reply.trace)
+    return Reply(
+        output=output,
+        trace=trace,
+        usage=reply.usage,
+        reward=reply.reward,
+        error=shown(reply.error or "") or None,
+        seconds=reply.seconds,
+        flags=tuple(dict.fromkeys([*reply.flags, *flags, *more_flags, *trace_flags])),
+        metadata=metadata,
+    )
+
+
+def _attempt(request: Request, reply: Reply, seconds: float, tries: int) -> Attempt:
+    return Attempt(
+        case=request.case.id,
+        repeat=request.repeat,
+        output=reply.output,
+        seconds=round(seconds if reply.seconds is None else reply.seconds, 6),
+        trace=reply.trace,
+        usage=reply.usage,
+        reward=reply.reward,
+        error=reply.error,
+        flags=reply.flags,
+        metadata=reply.metadata | {"tries": tries} if tries > 1 else reply.metadata,
+    )

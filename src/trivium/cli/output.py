@@ -1,0 +1,281 @@
+"""Presenting a run, exit code, progress bar, console."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from trivium.errors import InputError
+from trivium.runs.run import Run
+from trivium.runs.summary import Summary
+from trivium.suites.settings import Settings
+
+if TYPE_CHECKING:
+    from trivium.reports.view import EvaluationView
+    from trivium.runs.disagreements import Disagreements
+
+
+DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
+
+
+def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
+    """0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
+    answers = [gate.answer for gate in summary.gates]
+    if inconclusive is not None:
+        answers = [inconclusive if answer == "inconclusive" else answer for answer in answers]
+    if "fail" in answers:
+        return GATE_FAILED
+    if summary.missing or any(summary.errors.values()):
+        return WITH_ERRORS
+    return INCONCLUSIVE if "inconclusive" in answers else DONE
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output, in UTF-8 whatever the terminal's encoding."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def just_made(run: Run) -> Summary:
+    """The summary that was stored when the run finished a moment ago; nothing can have changed since."""
+    return msgspec.convert(run.record.summary, Summary)
+
+
+def present(
+    run: Run,
+    summary: Summary,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    html: str | None = None,
+    markdown: str | None = None,
+    junit: str | None = None,
+    cases_shown: int = 500,
+    disagreements: "Disagreements | None" = None,
+    only_disagreements: bool = False,
+) -> None:
+    """Print a run and write the reports that were asked for.
+
+    Args:
+        run: The run.
+        summary: Of it.
+        as_json: Whether to print JSON in place of the table.
+        quiet: Whether to print nothing but, on standard error, what is in error or missing.
+        html: Where to write a page.
+        markdown: Where to write Markdown.
+        junit: Where to write JUnit XML.
+        cases_shown: Most attempts in the page.
+        disagreements: Where its judges disagree; the page finds those of a panel without being told.
+        only_disagreements: Whether table, JSON and Markdown are of these and not of the run.
+    """
+    told = disagreements if only_disagreements else None
+    if as_json:
+        print_json(told or summary)
+    elif not quiet:
+        _show(summary, told)
+    if quiet:
+        _say_what_is_missing(summary)
+    if html is not None:
+        _write(html, lambda path: _html(run, summary, path, cases_shown, disagreements))
+    if markdown is not None:
+        _write(markdown, lambda path: path.write_text(_markdown(summary, told), encoding="utf-8"))
+    if junit is not None:
+        _write(junit, lambda path: _junit(run, summary, path))
+
+
+def _say_what_is_missing(summary: Summary) -> None:
+    """One line on standard error where a quiet command ends with exit code 3."""
+    if summary.missing or any(summary.errors.values()):
+        from trivium.reports.wording import what_is_missing
+
+        click.echo(what_is_missing(summary), err=True)
+
+
+def _show(summary: Summary, told: "Disagreements | None") -> None:
+
+    if told is not None:
+        from trivium.reports.disagreements import DisagreementTable
+
+        show(DisagreementTable(told))
+    else:
+        from trivium.reports.terminal import SummaryTable
+
+        show(SummaryTable(summary))
+
+
+def _write(name: str, write: Callable[[Path], object]) -> None:
+    path = Path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {path}", err=True)
+
+
+def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]":
+    from trivium.reports.view import EvaluationView
+    from trivium.runs.aggregation import why_not_passed
+
+    settings = msgspec.convert(run.record.settings, Settings)
+    for case, attempt, evaluation in run.store.views(run.record, worst_first=worst_first):
+        yield EvaluationView(
+            case=case,
+            attempt=attempt,
+            scores=evaluation.scores,
+            composite=evaluation.composite,
+            passed=evaluation.passed,
+            why=None if evaluation.passed else why_not_passed(evaluation, settings),
+        )
+
+
+def _html(
+    run: Run, summary: Summary, path: Path, cases_shown: int, disagreements: "Disagreements | None"
+) -> None:
+    from trivium.reports.html.page import write_html
+
+    if disagreements is None:
+        panels = run.disagreements()
+        disagreements = panels if panels.found else None
+    write_html(
+        path,
+        summary,
+        _views(run, worst_first=True),
+        cases_shown=cases_shown,
+        provenance=run.provenance,
+        disagreements=disagreements,
+        group=msgspec.convert(run.record.settings, Settings).group,
+    )
+
+
+def _markdown(summary: Summary, told: "Disagreements | None") -> str:
+    if told is not None:
+        from trivium.reports.disagreements import render_markdown as render_disagreements
+
+        return render_disagreements(told)
+    from trivium.reports.markdown import render_markdown
+
+    return render_markdown(summary)
+
+
+def _junit(run: Run, summary: Summary, path: Path) -> None:
+    from trivium.reports.junit import junit_parts
+
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(junit_parts(summary, _views(run)))
+
+
+def interrupted(command: list[str], run: str | None, done: int) -> None:
+    """Say what is kept and how to go on."""
+    if run is None:
+        return
+    import shlex
+
+    again = [part for part in command if part]
+    if "--resume" not in again:
+        again = [*again, "--resume", run]
+    kept = f"{done:,} attempts are kept with their scores, and whatever else came back without"
+    click.echo(f"\nInterrupted: {kept}. To go on:\n  {shlex.join(again)}", err=True)
+
+
+def own_command_line() -> list[str]:
+    """The command as it was typed."""
+    return ["trivium", *sys.argv[1:]]
+
+
+class ProgressBar:
+    """Shows attempts done, rate, time left and failures; says nothing when it is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown = not quiet and sys.stderr.isatty()
+        self._bar: Any = None
+        self._failed = 0
+        self.run: str | None = None
+        self.done = 0
+
+    def begin(self, *, run: str, total: int | None, already: int) -> None:
+        """A run begins."""
+        self.run = run
+        self.done = already
+        if not self._shown:
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[failed]}", style="red"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(run, total=total, completed=already, rate="", failed="")
+
+    def advance(self, *, done: int, failed: int) -> None:
+        """So many more attempts are stored."""
+        self.done += done
+        self._failed += failed
+        if self._bar is None:
+            return
+        self._bar.advance(self._task, done)
+        speed = self._bar.tasks[self._task].speed
+        self._bar.update(
+            self._task,
+            rate=f"{speed:,.1f}/s" if speed else "",
+            failed=f"{self._failed:,} failed" if self._failed else "",
+        )
+
+    def end(self) -> None:
+        """The run ended."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+NARROWEST = 80
+"""Columns that every table fits. A narrower terminal breaks their lines itself, which cuts no cell off."""
+
+_END_OF_LINE = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
+
+
+def show(renderable: Any) -> None:
+    """Print a Rich renderable on standard output, without the blanks that it fills its lines with."""
+    from rich.console import Console
+
+    console = Console(highlight=False, legacy_windows=False)
+    console.width = max(NARROWEST, console.width) if sys.stdout.isatty() else NARROWEST
+    with console.capture() as captured:
+        console.print(renderable)
+    sys.stdout.write(_END_OF_LINE.sub(lambda end: end[0].replace(" ", ""), captured.get()))
+
+
+@contextmanager
+def kept_for_answers() -> Iterator[None]:
+    """Meanwhile what is printed goes to standard error, by Python or not, here or in a child process."""
+    out, err = _descriptor(sys.stdout), _descriptor(sys.stderr)
+    with redirect_stdout(sys.stderr):
+        if out is None or err is None:  # closed, or a test listens in their place
+            yield
+            return
+        kept = os.dup(out)
+        try:
+            os.dup2(err, out)
+            yield
+        finally:
+            os.dup2(kept, out)
+            os.close(kept)
+
+
+def _descriptor(stream: IO[str] | None) -> int | None:
+    try:
+        return None if stream is None else stream.fileno()
+    except (OSError, ValueError):
+        return None

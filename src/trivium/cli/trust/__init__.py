@@ -1,1 +1,0 @@
-"""``trivium trust``: how far predictions and judges can be trusted. One file a command."""

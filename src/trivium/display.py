@@ -1,0 +1,90 @@
+"""Rich / HTML repr mixin of public records.
+
+Records know nothing of rendering; these tables name what renders them, imported when it is first needed.
+"""
+
+from importlib import import_module
+from io import StringIO
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+RENDERABLES = {
+    "Comparison": "trivium.reports.comparison_text:ComparisonTable",
+    "Disagreements": "trivium.reports.disagreements:DisagreementTable",
+    "PairComparison": "trivium.reports.pairwise:PairTable",
+    "Summary": "trivium.reports.terminal:SummaryTable",
+}
+"""Rich renderable of each kind of record that is a table in a terminal."""
+
+FRAGMENTS = {
+    "Agreement": "trivium.reports.notebook.reprs:agreement_fragment",
+    "Calibrator": "trivium.reports.notebook.reprs:calibrator_fragment",
+    "Certificate": "trivium.reports.notebook.reprs:certificate_fragment",
+    "Comparison": "trivium.reports.notebook.reprs:comparison_fragment",
+    "Curve": "trivium.reports.notebook.reprs:curve_fragment",
+    "Run": "trivium.reports.notebook.reprs:run_fragment",
+    "Summary": "trivium.reports.notebook.reprs:summary_fragment",
+}
+"""What draws each kind of record in a notebook; the others show the table of the terminal there."""
+
+
+class Drawn:
+    """Mixed into a record: a piece of HTML for notebooks, without script and without a style sheet."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        drawn: str = _named(FRAGMENTS, self)(self)
+        return drawn
+
+
+class Shown:
+    """Mixed into a record: a table for ``print``, Rich and IPython, and a piece of HTML for notebooks."""
+
+    __slots__ = ()
+
+    def __rich__(self) -> Any:
+        return _named(RENDERABLES, self)(self)
+
+    def __str__(self) -> str:
+        as_text = import_module("trivium.display").as_text
+        text: str = as_text(self.__rich__())
+        return text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        text = str(self)
+        if type(self).__name__ in FRAGMENTS:
+            return {"text/plain": text, "text/html": _named(FRAGMENTS, self)(self)}
+        from html import escape
+
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+
+
+def _named(table: dict[str, str], record: object) -> Any:
+    """What a table names for a record, by the name of its class or of one that it derives from."""
+    name = next(cls.__name__ for cls in type(record).__mro__ if cls.__name__ in table)
+    module, _, function = table[name].partition(":")
+    return getattr(import_module(module), function)
+
+
+def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False) -> str:
+    """What a terminal would show.
+
+    Args:
+        renderable: A :class:`~trivium.reports.terminal.SummaryTable` or any other Rich renderable.
+        width: Columns to fill.
+        colour: Whether to add ANSI colours.
+    """
+    buffer = StringIO()
+    console = Console(
+        file=buffer,
+        width=width,
+        force_terminal=colour,
+        force_jupyter=False,  # inside a kernel Rich would display it instead of writing it here
+        color_system="truecolor" if colour else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

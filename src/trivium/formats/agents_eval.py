@@ -1,0 +1,377 @@
+"""Agents-eval run folder: cases, attempts, traces.
+
+A run folder is one that holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; a run that
+kept only its scores has nothing to score. The traces themselves are read where attempts are; here the folder
+tells what was asked.
+
+The file is the ``GraphTraceData`` of that project: interactions without times, tool calls that carry the
+time of their end, coordination events that mostly repeat an interaction, and ``timing_data`` or a start
+and an end. Agent runs are not stored: each delegation is a run of the agent it goes to, as long as its
+``delegate_*`` call, and whoever calls a tool outside such a run has one of its own, from its first call
+to its last. A ``delegate_*`` call is a real call of its agent, not a hand-off dressed as one.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.record import attempt_of
+from trivium.errors import OutputsError, Problem, SuiteError, TraceError
+from trivium.formats.agents_eval_messages import Interaction, interactions_of, messages_of
+from trivium.suites.case import Case
+from trivium.suites.files.documents import Malformed, read_mapping
+from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.sources import Found
+from trivium.suites.suite import Suite
+from trivium.traces.normalize import normalise
+from trivium.traces.readers import read_trace_file
+from trivium.traces.readers.json_input import dict_, dicts, documents_of, number, text
+from trivium.traces.trace import Span, Trace, TraceProblem
+
+TRACE_FILE = "trace.json"
+STREAM_FILE = "stream.jsonl"
+"""The events of a run with Claude Code, which are all of its trace."""
+METRICS = (
+    "path_convergence",
+    "tool_efficiency",
+    "tool_success",
+    "complexity",
+    "communication_overhead",
+    "centrality",
+    "coordination_quality",
+    "task_balance",
+    "time",
+)
+"""What a trace can be measured by when nothing is known of a good one."""
+
+DEEPEST = 3
+"""Levels below the folder named, at which runs are looked for."""
+
+
+def run_folders(folder: str | Path) -> dict[str, Path]:
+    """Run folders by the id of their case: the path below ``folder``, such as ``mas/2026…``.
+
+    A run folder that is itself named is its own only run, under its name.
+
+    Raises:
+        SuiteError: If there is none.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise SuiteError(str(root), "is no folder" if root.exists() else "there is no such folder")
+    names = (TRACE_FILE, STREAM_FILE)
+    if any(_is_trace(root / name) for name in names):
+        return {root.resolve().name: root}
+    patterns = ["/".join(["*"] * depth) + f"/{name}" for depth in range(1, DEEPEST + 1) for name in names]
+    found = sorted({path.parent for pattern in patterns for path in root.glob(pattern) if _is_trace(path)})
+    if not found:
+        what = f"holds no run: expected folders with a {TRACE_FILE}, or a {STREAM_FILE} of Claude Code"
+        raise SuiteError(str(root), what)
+    return {path.relative_to(root).as_posix(): path for path in found}
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a file may hold a trace; Claude Code leaves an empty one where it could not start."""
+    return path.is_file() and (path.name == TRACE_FILE or path.stat().st_size > 0)
+
+
+def read_suite(folder: Path) -> Found:
+    """The runs of a folder as cases; what was asked is a review of the paper that ``metadata.json`` names."""
+    raw = []
+    problems: list[Problem] = []
+    for id_, path in run_folders(folder).items():
+        try:
+            raw.append((str(path), _case(id_, _metadata(path))))
+        except Malformed as malformed:
+            problems.append(malformed.problem)
+    raise_any(problems, str(folder))
+    cases, problems = cases_of(raw)
+    raise_any(problems, str(folder))
+    return Found(folder.resolve().name, cases, {"metrics": list(METRICS)})
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    path = folder / "metadata.json"
+    return read_mapping(path) if path.exists() else {}
+
+
+def _case(id_: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    paper = metadata.get("paper_id")
+    known = isinstance(paper, str) and paper != "unknown"
+    kept = {key: value for key, value in metadata.items() if value is not None}
+    return {
+        "id": id_,
+        "input": f"Review the paper {paper}." if known else "Review a paper.",
+        "metadata": kept,
+    }
+
+
+REVIEW_FILE = "review.json"
+
+
+def read_attempts(path: Path, suite: Suite) -> "AgentsEvalRuns":
+    """Every run of a folder.
+
+    Raises:
+        OutputsError: If a run is no case of the suite.
+        SuiteError: If the folder holds no run.
+    """
+    return AgentsEvalRuns(path, suite)
+
+
+class AgentsEvalRuns:
+    """The runs of a folder as attempts, read one by one.
+
+    The output is the review that the run wrote, where it kept one. The time is that of the trace, from the
+    start of its first call to the end of its last: what the files state as start is the first *end*.
+    """
+
+    def __init__(self, path: Path, suite: Suite) -> None:
+        self._suite = suite
+        self._folders = run_folders(path)
+        problems = [
+            Problem(str(folder), f'the suite has no case "{id_}"')
+            for id_, folder in self._folders.items()
+            if suite.position(id_) is None
+        ]
+        if problems:
+            raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each run with its case."""
+        limit = self._suite.settings.limits.output_bytes
+        for id_, folder in self._folders.items():
+            yield self._suite.case(id_), _attempt(id_, folder, limit)
+
+
+def _attempt(case: str, folder: Path, limit: int) -> Attempt:
+    trace = output = unreadable = failure = None
+    try:
+        trace = read_run(folder) if (folder / TRACE_FILE).exists() else _of_claude_code(folder / STREAM_FILE)
+    except TraceError as error:
+        unreadable = str(error)
+    try:
+        output = _review(folder / REVIEW_FILE)
+    except Malformed as malformed:
+        failure = f"the review cannot be read: {malformed.problem}"
+    return attempt_of(
+        case=case,
+        repeat=0,
+        output=output,
+        limit=limit,
+        seconds=None if trace is None else trace.seconds,
+        trace=trace,
+        trace_error=unreadable,
+        error=failure,
+    )
+
+
+def _of_claude_code(path: Path) -> Trace:
+    """The trace of a run's one session.
+
+    Raises:
+        TraceError: If there is none, or several.
+    """
+    traces = read_trace_file(path, "claude-code")
+    if len(traces) != 1:
+        raise TraceError(str(path), f"expected one session, found {len(traces):,}")
+    return traces[0]
+
+
+def _review(path: Path) -> Any:
+    """The text of a review, or all of it where it has no text of its own; None where there is none."""
+    if not path.exists():
+        return None
+    raw = read_mapping(path)
+    review = raw.get("review", raw)
+    comments = review.get("comments") if isinstance(review, dict) else None
+    return comments if isinstance(comments, str) else review
+
+
+DELEGATING = "delegate_"
+_MARKS = ("agent_interactions", "coordination_events", "execution_id")
+_KEPT = ("execution_id", "performance_metrics", "timing_data")
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a trace of this format."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("tool_calls"), list)
+        and any(key in document for key in _MARKS)
+    )
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, one a document."""
+    return [agents_eval_trace(document, source=source) for document in documents]
+
+
+def trace_folders(folder: str | Path) -> list[Path]:
+    """The runs below a folder: those that hold a ``trace.json``, by name."""
+    return sorted(path.parent for path in Path(folder).rglob("trace.json"))
+
+
+def read_run(folder: str | Path) -> Trace:
+    """The trace of a run's folder, its graph included.
+
+    Raises:
+        TraceError: If its ``trace.json`` is missing or no trace.
+    """
+    path = Path(folder) / "trace.json"
+    graph = Path(folder) / "agent_graph.json"
+    documents = documents_of(path)
+    if len(documents) != 1:
+        raise TraceError(str(path), f"expected one JSON object, found {len(documents):,}")
+    stored = documents_of(graph)[0] if graph.exists() else None
+    return agents_eval_trace(documents[0], graph=stored, source=str(path))
+
+
+def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> Trace:
+    """A trace from what ``trace.json`` and ``agent_graph.json`` hold.
+
+    Args:
+        document: The trace.
+        graph: The node-link graph; it tells of delegations that the trace does not list.
+        source: The file, for error messages.
+
+    Raises:
+        TraceError: If it is no trace of this format.
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("tool_calls", []), list):
+        raise TraceError(source, 'expected an object with a list "tool_calls"')
+    problems: list[TraceProblem] = []
+    calls = [_call(index, item) for index, item in enumerate(dicts(document.get("tool_calls")))]
+    interactions = interactions_of(document, graph, problems)
+    _pair(calls, interactions)
+    delegated = {_run_id(index): found for index, found in enumerate(interactions) if found.starts_a_run}
+    placed = [_placed(call, delegated) for call in calls]
+    own = _own_runs(placed, interactions, _stated_times(document))
+    runs = [*own.values(), *_delegated_runs(delegated, own)]
+    first = min(calls, key=_start).agent if calls else next(iter(own), None)
+    return normalise(
+        [*runs, *(call if call.parent else _below(call, own) for call in placed)],
+        messages_of(interactions, document, first=first),
+        trace_id=text(document, "execution_id") or "",
+        problems=problems,
+        metadata={key: document[key] for key in _KEPT if key in document},
+    )
+
+
+def _call(index: int, item: dict[str, Any]) -> Span:
+    end = number(item.get("timestamp"))
+    duration = number(item.get("duration"))
+    return Span(
+        id=f"call-{index}",
+        kind="tool",
+        name=text(item, "tool_name", "name") or "",
+        agent=text(item, "agent_id") or "manager",
+        start=end if end is None or duration is None else end - duration,
+        end=end,
+        ok=item.get("success") is not False,
+        attributes={} if item.get("context") is None else {"context": item["context"]},
+    )
+
+
+def _start(span: Span) -> float:
+    return float("inf") if span.start is None else span.start
+
+
+def _run_id(index: int) -> str:
+    return f"delegation-{index}"
+
+
+def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
+    """Gives each delegation the call that carried it out.
+
+    Interactions are logged when they start and calls when they end, so both are taken by start. A
+    ``delegate_X`` call belongs to its agent's first delegation of task type X that has no call yet, else
+    to its first of any type. One that raised was never logged, so a delegation may stay without.
+    """
+    for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=_start):
+        free = [
+            found
+            for found in interactions
+            if found.call is None and found.starts_a_run and found.sender == call.agent
+        ]
+        task = call.name.removeprefix(DELEGATING)
+        for found in [found for found in free if found.task == task][:1] or free[:1]:
+            found.call = call
+
+
+def _placed(call: Span, delegated: dict[str, Interaction]) -> Span:
+    """The call below the innermost delegation of its agent that encloses it; as it is when none does.
+
+    A delegation without a call, or a call without times, has no interval to go by: then the agent's
+    first such delegation is the only place there is.
+    """
+    runs = [(run, found.call) for run, found in delegated.items() if found.receiver == call.agent]
+    around = [(_start(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
+    vague = [run for run, outer in runs if outer is None or (call.start is None and outer.id != call.id)]
+    if around:
+        return msgspec.structs.replace(call, parent=max(around)[1])
+    return msgspec.structs.replace(call, parent=vague[0]) if vague else call
+
+
+def _encloses(outer: Span, inner: Span) -> bool:
+    if outer.id == inner.id or outer.start is None or outer.end is None:
+        return False
+    if inner.start is None or inner.end is None:
+        return False
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _own_runs(
+    placed: list[Span], interactions: list[Interaction], stated: tuple[float | None, float | None]
+) -> dict[str, Span]:
+    """A run of its own for every agent that acts or asks outside the runs that others gave it."""
+    receivers = {found.receiver for found in interactions if found.starts_a_run}
+    actors = dict.fromkeys(call.agent or "" for call in placed if call.parent is None)
+    actors |= dict.fromkeys(found.sender for found in interactions if found.sender not in receivers)
+    runs = {}
+    for actor in actors:
+        calls = [call for call in placed if call.parent is None and call.agent == actor]
+        starts = [call.start for call in calls if call.start is not None]
+        ends = [call.end for call in calls if call.end is not None]
+        start, end = (min(starts), max(ends)) if starts and ends else stated
+        runs[actor] = Span(id=f"run-{actor}", kind="agent", name=actor, agent=actor, start=start, end=end)
+    return runs
+
+
+def _delegated_runs(delegated: dict[str, Interaction], own: dict[str, Span]) -> list[Span]:
+    runs = []
+    for run, found in delegated.items():
+        call = found.call
+        asker = own.get(found.sender)
+        runs.append(
+            Span(
+                id=run,
+                kind="agent",
+                name=found.receiver,
+                agent=found.receiver,
+                parent=call.id if call else asker.id if asker else None,
+                start=call.start if call else None,
+                end=call.end if call else None,
+                ok=call.ok if call else None,
+                input=found.query,
+            )
+        )
+    return runs
+
+
+def _below(call: Span, own: dict[str, Span]) -> Span:
+    return msgspec.structs.replace(call, parent=own[call.agent or ""].id)
+
+
+def _stated_times(document: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Start and end of the whole run, as the file or its ``timing_data`` states them."""
+    timing = dict_(document.get("timing_data"))
+    start = number(document.get("start_time", timing.get("start_time", timing.get("start"))))
+    end = number(document.get("end_time", timing.get("end_time", timing.get("end"))))
+    return (start, end) if start is not None and end is not None else (None, None)

@@ -1,0 +1,146 @@
+"""Agents-eval: who said what to whom (interactions, coordination events, the graph)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trivium.traces.readers.json_input import dicts, number, text
+from trivium.traces.trace import Message, Span, TraceProblem
+
+MESSAGE_TYPES = {
+    "delegation": "task_request",
+    "request": "task_request",
+    "result": "result_delivery",
+    "broadcast": "status_update",
+    "control": "coordination",
+}
+"""Foreign words for the message types of metrics T3.8; other words are kept as they are."""
+
+_COORDINATING = frozenset({"coordination", "status_update", "handoff"})
+_SENDERS = ("from", "from_agent", "sender", "manager_agent", "agent_id")
+_RECEIVERS = ("to", "to_agent", "receiver")
+
+
+@dataclass
+class Interaction:
+    """Something that one agent sent another, and the tool call that carried it out, once found."""
+
+    sender: str
+    receiver: str
+    type: str
+    query: Any = None
+    task: str | None = None
+    time: float | None = None
+    call: Span | None = None
+    repeated: bool = False  # by a coordination event
+
+    @property
+    def starts_a_run(self) -> bool:
+        """Whether the receiver works because of it."""
+        return self.type == "task_request"
+
+
+def interactions_of(document: dict[str, Any], graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
+    """The interactions of a trace, and the delegations of its graph that no interaction tells."""
+    found = []
+    for index, item in enumerate(dicts(document.get("agent_interactions"))):
+        sender, receiver = text(item, *_SENDERS), text(item, *_RECEIVERS)
+        if sender is None or receiver is None:
+            what = f"agent_interactions[{index}] does not say from whom to whom; it was left out"
+            problems.append(TraceProblem(kind="bad_message", what=what))
+            continue
+        found.append(
+            Interaction(
+                sender=sender,
+                receiver=receiver,
+                type=_type(item.get("type"), "task_request"),
+                query=item.get("query"),
+                task=text(item, "task_type"),
+                time=number(item.get("timestamp")),
+            )
+        )
+    told = {(interaction.sender, interaction.receiver) for interaction in found}
+    return found + [
+        Interaction(sender=sender, receiver=receiver, type="task_request")
+        for sender, receiver in _delegations(graph)
+        if (sender, receiver) not in told
+    ]
+
+
+def messages_of(
+    interactions: list[Interaction], document: dict[str, Any], *, first: str | None
+) -> list[Message]:
+    """The messages of a trace.
+
+    An interaction is a message; a delegation whose call ended is answered by a ``result_delivery``,
+    unless the trace lists one. A coordination event that repeats an interaction is the same event again;
+    any other is a coordination message to each of its targets.
+
+    Args:
+        interactions: Paired with their calls.
+        document: The trace, for its events.
+        first: The agent that events without a sender come from: the one that acted first.
+    """
+    answered = {(found.receiver, found.sender) for found in interactions if found.type == "result_delivery"}
+    messages = []
+    for found in interactions:
+        asked = found.call.start if found.call else found.time
+        messages.append(_message(found, asked))
+        if found.call is not None and (found.sender, found.receiver) not in answered:
+            messages.append(
+                Message(
+                    sender=found.receiver, receiver=found.sender, type="result_delivery", time=found.call.end
+                )
+            )
+    messages += _events(document, interactions, first or "manager")
+    if all(message.time is not None for message in messages):
+        messages.sort(key=lambda message: message.time or 0.0)
+    return messages
+
+
+def _message(found: Interaction, time: float | None) -> Message:
+    return Message(
+        sender=found.sender, receiver=found.receiver, type=found.type, time=time, content=found.query
+    )
+
+
+def _events(document: dict[str, Any], interactions: list[Interaction], first: str) -> Iterator[Message]:
+    for event in dicts(document.get("coordination_events")):
+        targets = event.get("target_agents")
+        word = _type(event.get("coordination_type"), "coordination")
+        for target in targets if isinstance(targets, list) else []:
+            same = [found for found in interactions if _repeats(event, str(target), word, found)]
+            if same:
+                same[0].repeated = True
+                continue
+            yield Message(
+                sender=text(event, *_SENDERS) or first,
+                receiver=str(target),
+                type=word if word in _COORDINATING else "coordination",
+                time=number(event.get("timestamp")),
+                content=event.get("query"),
+            )
+
+
+def _repeats(event: dict[str, Any], target: str, word: str, found: Interaction) -> bool:
+    return (
+        not found.repeated
+        and found.receiver == target
+        and found.type == word
+        and text(event, *_SENDERS) in (None, found.sender)
+        and event.get("query", found.query) == found.query
+        and event.get("task_type", found.task) == found.task
+    )
+
+
+def _delegations(graph: Any) -> Iterator[tuple[str, str]]:
+    """Sender and receiver of each delegation in a node-link graph."""
+    if not isinstance(graph, dict):
+        return
+    for edge in dicts(graph.get("edges", graph.get("links"))):
+        if edge.get("interaction") == "delegation":
+            yield str(edge.get("source")), str(edge.get("target"))
+
+
+def _type(word: Any, default: str) -> str:
+    return MESSAGE_TYPES.get(word, word) if isinstance(word, str) and word else default

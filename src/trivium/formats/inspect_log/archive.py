@@ -1,0 +1,310 @@
+""".eval zip and JSON log reading, bounded.
+
+Inspect compresses with Zstandard since 2026, which Python's own ``zipfile`` reads from 3.14 on.
+"""
+
+import json
+import lzma
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self, cast
+
+import msgspec
+
+from trivium.errors import InputError, MissingExtra, Problem, TraceError
+from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+
+MAX_FILE_BYTES = 4 * 2**30
+"""Largest file read."""
+MAX_MEMBER_BYTES = 512 * 2**20
+"""Largest member, unpacked: what it says of its own size is not believed."""
+MAX_TOTAL_BYTES = 16 * 2**30
+"""Most that is unpacked of one file in one go through it."""
+MAX_MEMBERS = 2_000_000
+"""Most members."""
+
+ZSTANDARD = 93
+"""The number of Zstandard in zip files (PKWARE, APPNOTE 4.4.5)."""
+
+_LOCAL_HEADER = struct.Struct("<4s2x2x2x2x2x4x4x4xHH")
+_PIECE = 2**20
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+    struct.error,
+)
+
+
+class Archive:
+    """A zip file that is open for reading.
+
+    Args:
+        path: Where it is.
+
+    Raises:
+        TraceError: If it is no zip file, too large, or has too many members.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._left = MAX_TOTAL_BYTES
+        try:
+            size = path.stat().st_size
+            if size > MAX_FILE_BYTES:
+                raise TraceError(self._path, f"holds {size:,} bytes; at most {MAX_FILE_BYTES:,} are read")
+            self._file: BufferedReader = path.open("rb")
+        except OSError as error:
+            raise TraceError(self._path, f"cannot be read: {error.strerror or error}") from error
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+        except _UNREADABLE as error:
+            self._file.close()
+            raise TraceError(self._path, f"no zip file that can be read: {error}") from error
+        infos = self._zip.infolist()
+        if len(infos) > MAX_MEMBERS:
+            self.close()
+            raise TraceError(self._path, f"holds {len(infos):,} members; at most {MAX_MEMBERS:,} are read")
+        # A name may stand twice: the last one counts, as with every reader of zip files.
+        self._members = {info.filename: info for info in infos}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._zip.close()
+        self._file.close()
+
+    def names(self) -> list[str]:
+        """The names of all members, in the order of the file."""
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a member.
+
+        Raises:
+            TraceError: If it cannot be unpacked, or is too large.
+            MissingExtra: If it is compressed with Zstandard and nothing can unpack that.
+        """
+        info = self._members[name]
+        limit = min(MAX_MEMBER_BYTES, self._left)
+        try:
+            content = b"".join(self._pieces(info, limit + 1))
+        except (InputError, MissingExtra):
+            raise
+        except _UNREADABLE as error:
+            raise TraceError(self._path, f'its member "{name}" cannot be unpacked: {error}') from error
+        if len(content) > limit:
+            raise TraceError(self._path, f'its member "{name}" holds more than {limit:,} bytes')
+        self._left -= len(content)
+        return content
+
+    def _pieces(self, info: zipfile.ZipInfo, most: int) -> Iterator[bytes]:
+        with self._opened(info) as member:
+            while most > 0 and (piece := member.read(min(_PIECE, most))):
+                most -= len(piece)
+                yield piece
+
+    def _opened(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        if info.compress_type != ZSTANDARD:
+            return self._zip.open(info)
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtra("inspect", f"reading {Path(self._path).name}") from None
+        self._file.seek(info.header_offset)
+        mark, name_length, extra_length = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        if mark != b"PK\x03\x04":
+            raise zipfile.BadZipFile("no local header where the directory says")
+        self._file.seek(name_length + extra_length, 1)
+        packed = self._file.read(min(info.compress_size, MAX_FILE_BYTES))
+        reader: Any = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(
+            packed, read_across_frames=True
+        )
+        return cast("IO[bytes]", _Zstandard(reader))
+
+
+class _Zstandard:
+    """A Zstandard stream whose own errors are those of a bad zip file."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._reader.close()
+
+    def read(self, most: int) -> bytes:
+        import zstandard
+
+        try:
+            return bytes(self._reader.read(most))
+        except (zstandard.ZstdError, MemoryError) as error:
+            raise zipfile.BadZipFile(str(error)) from error
+
+
+MAX_JSON_BYTES = 512 * 2**20
+"""Largest log that is one JSON document."""
+
+_HEADERS = ("header.json", "_journal/start.json")
+_SAMPLE = re.compile(r"samples/[^/]+\.json")
+_ZIP = b"PK\x03\x04"
+
+
+class Sample(NamedTuple):
+    """One sample of a log, once answered.
+
+    ``raw`` is the whole of it as the log has it, ``where`` its place in the file.
+    """
+
+    id: str
+    epoch: int
+    raw: dict[str, Any]
+    where: str
+
+
+class Log:
+    """A log: ``task``, ``model``, ``status`` and what the samples were scored by; the samples on request.
+
+    Args:
+        path: An ``.eval`` file, or a ``.json`` one.
+
+    Raises:
+        TraceError: If it is no log.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._whole: dict[str, Any] | None = None
+        self._archived = is_archive(self.path)
+        header = self._header_of_archive() if self._archived else self._read_whole()
+        spec = header.get("eval")
+        if not isinstance(spec, dict):
+            raise TraceError(str(path), 'is no log of Inspect AI: expected an object "eval"')
+        self.task = _text(spec.get("task")) or self.path.stem
+        self.model = _text(spec.get("model"))
+        self.status = _text(header.get("status")) or "unknown"
+        self.created = _text(spec.get("created"))
+        self.solver = _text(spec.get("solver"))
+        self.headline = _headline(header)
+
+    def samples(self) -> Iterator[Sample]:
+        """Every sample, in the order of the file; none is kept.
+
+        Raises:
+            TraceError: If one cannot be read.
+        """
+        if not self._archived:
+            whole = self._whole or self._read_whole()
+            items = whole.get("samples")
+            for index, raw in enumerate(items if isinstance(items, list) else []):
+                yield self._sample(raw, f"samples[{index}]")
+            return
+        with Archive(self.path) as archive:
+            for name in archive.names():
+                if _SAMPLE.fullmatch(name):
+                    raw = decode_json(archive.read(name), source=str(self.path), where=name)
+                    yield self._sample(raw, name)
+
+    def _sample(self, raw: Any, where: str) -> Sample:
+        if not isinstance(raw, dict):
+            raise TraceError(str(self.path), Problem(where, "expected a sample, an object"))
+        id_, epoch = raw.get("id"), raw.get("epoch", 1)
+        if not isinstance(id_, int | str) or isinstance(id_, bool) or id_ == "":
+            raise TraceError(str(self.path), Problem(f"{where}: id", "expected a number or text"))
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 1 <= epoch < 2**31:
+            raise TraceError(str(self.path), Problem(f"{where}: epoch", "expected a whole number from 1"))
+        return Sample(str(id_), epoch, raw, where)
+
+    def _header_of_archive(self) -> dict[str, Any]:
+        with Archive(self.path) as archive:
+            names = set(archive.names())
+            for name in _HEADERS:
+                if name in names:
+                    header = decode_json(archive.read(name), source=str(self.path), where=name)
+                    return header if isinstance(header, dict) else {}
+        raise TraceError(str(self.path), f"is no log of Inspect AI: it holds none of {', '.join(_HEADERS)}")
+
+    def _read_whole(self) -> dict[str, Any]:
+        try:
+            with self.path.open("rb") as file:
+                content = file.read(MAX_JSON_BYTES + 1)
+        except OSError as error:
+            raise TraceError(str(self.path), f"cannot be read: {error.strerror or error}") from error
+        if len(content) > MAX_JSON_BYTES:
+            raise TraceError(str(self.path), f"holds more than {MAX_JSON_BYTES:,} bytes")
+        whole = decode_json(content, source=str(self.path), where="")
+        if not isinstance(whole, dict):
+            raise TraceError(str(self.path), 'is no log of Inspect AI: expected an object with "eval"')
+        self._whole = whole
+        return whole
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file starts as a zip file does.
+
+    Raises:
+        TraceError: If it cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise TraceError(str(path), "is no file" if path.exists() else "there is no such file")
+        with path.open("rb") as file:
+            return file.read(len(_ZIP)) == _ZIP
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+
+
+def decode_json(content: bytes, *, source: str, where: str) -> Any:
+    """A JSON value; NaN and Infinity, which Inspect writes for what was not scored, are read.
+
+    Raises:
+        TraceError: If it is none, or holds too many values.
+    """
+    if holds_too_many_values(content):
+        raise TraceError(source, Problem(where, TOO_MANY_VALUES))
+    try:
+        return msgspec.json.decode(content)
+    except RecursionError as error:
+        raise TraceError(source, Problem(where, "nested too deep to be read")) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as strict:
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict
+
+
+def _headline(header: dict[str, Any]) -> str | None:
+    """The score that the log is known by: the one it names, else the first."""
+    results = header.get("results")
+    if not isinstance(results, dict):
+        return None
+    named = results.get("headline")
+    if isinstance(named, dict) and (score := _text(named.get("score"))):
+        return score
+    scores = results.get("scores")
+    first = scores[0] if isinstance(scores, list) and scores else None
+    return _text(first.get("name")) if isinstance(first, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

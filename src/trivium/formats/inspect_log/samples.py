@@ -1,0 +1,359 @@
+"""Inspect samples as cases, attempts, scores, items.
+
+What was answered is read where attempts are; here the log tells what was asked, and how it was scored.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.recorded.record import attempt_of
+from trivium.errors import ItemsError, OutputsError, Problem, SuiteError, TraceError, suggest
+from trivium.formats.inspect_log.archive import Log, Sample
+from trivium.formats.inspect_log.traces import completion_of, trace_of_sample, usage_of
+from trivium.runs.items.records import Item
+from trivium.runs.items.table import ItemTable, Origin, TableBuilder
+from trivium.suites.case import Case
+from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.sources import Found
+from trivium.suites.suite import Suite
+
+PREFIX = "inspect."
+"""Before the name of a scorer it makes the name of a metric."""
+
+_WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+"""Correct, partial, incorrect and no answer, as Inspect counts them, and the words that it takes for them."""
+
+
+class Recorded(NamedTuple):
+    """One score of a sample.
+
+    Attributes:
+        name: ``inspect.SCORER``, with ``.KEY`` where the scorer gave several.
+        value: In [0, 1]; None where it was not scored, or is on another scale.
+        raw: As the log has it.
+        answer: What the scorer took for the answer.
+        explanation: What it said.
+        unscored: Why there is no value, where the scorer gave none.
+        edits: Who changed it, oldest first.
+        original: The first value, where it was changed.
+    """
+
+    name: str
+    value: float | None
+    raw: Any
+    answer: str | None
+    explanation: str | None
+    unscored: str | None
+    edits: tuple[str, ...]
+    original: float | None
+
+
+def scores_of(raw: dict[str, Any]) -> list[Recorded]:
+    """The scores of a sample as the log has it; logs before 2025 hold one, without its name."""
+    scores = raw.get("scores")
+    if not isinstance(scores, dict):
+        scores = {"score": raw["score"]} if isinstance(raw.get("score"), dict) else {}
+    return [
+        found
+        for scorer, score in scores.items()
+        if isinstance(score, dict)
+        for found in _parts(scorer, score)
+    ]
+
+
+def _parts(scorer: str, score: dict[str, Any]) -> Iterator[Recorded]:
+    value = score.get("value")
+    history = [edit for edit in _list(score.get("history")) if isinstance(edit, dict)]
+    authors = tuple(author for edit in history if (author := _author(edit)))
+    first = history[0].get("value") if history and authors else None
+    keyed = value.items() if isinstance(value, dict) else [("", value)]
+    for key, part in keyed:
+        before = first.get(key) if isinstance(first, dict) else first
+        number = as_number(part)
+        known = number is not None and 0 <= number <= 1
+        yield Recorded(
+            name=f"{PREFIX}{scorer}.{key}" if key else f"{PREFIX}{scorer}",
+            value=number if known else None,
+            raw=part if not isinstance(part, float) or isfinite(part) else None,
+            answer=_text(score.get("answer")),
+            explanation=_text(score.get("explanation")),
+            unscored=_unscored(score, part),
+            edits=authors,
+            original=as_number(before) if authors else None,
+        )
+
+
+def _unscored(score: dict[str, Any], part: Any) -> str | None:
+    if part is not None and not (isinstance(part, float) and not isfinite(part)):
+        return None
+    return _text(score.get("reason")) or "the scorer gave no value"
+
+
+def as_number(value: Any) -> float | None:
+    """A value as Inspect's own ``value_to_float`` takes it; None where it would make up a 0."""
+    if isinstance(value, bool | int | float):
+        return float(value) if isinstance(value, bool) or abs(value) < 1e300 else None  # drops NaN too
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in _WORDS:
+            return _WORDS[word]
+        try:
+            number = float(word)
+        except ValueError:
+            return None
+        return number if isfinite(number) else None
+    return None
+
+
+def _author(edit: dict[str, Any]) -> str | None:
+    provenance = edit.get("provenance")
+    return _text(provenance.get("author")) if isinstance(provenance, dict) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+OF_TRACES = ("tool_success", "task_balance", "time")
+"""What can be measured of an attempt whatever its task, where the log tells of tool calls."""
+
+
+def read_suite(path: Path) -> Found:
+    """The samples of a log, one case an id, and metrics for the scores that it holds.
+
+    Raises:
+        SuiteError: If it is no log, holds no sample, or a sample makes no case.
+    """
+    try:
+        log = Log(path)
+        raw: dict[str, dict[str, Any]] = {}
+        names: dict[str, None] = {}
+        lowest: dict[str, float] = {}
+        repeats, acted = 1, False
+        for sample in log.samples():
+            raw.setdefault(sample.id, _case(sample.id, sample.raw))
+            repeats = max(repeats, sample.epoch)
+            acted = acted or bool(sample.raw.get("events")) or bool(sample.raw.get("messages"))
+            for score in scores_of(sample.raw):
+                names[score.name] = None
+                if score.value is not None:
+                    lowest[score.name] = min(score.value, lowest.get(score.name, 1.0))
+    except TraceError as error:
+        raise SuiteError(error.source, error.problems) from error
+    if not raw:
+        raise SuiteError(str(path), "holds no sample: expected a log that was kept with its samples")
+    cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
+    raise_any(problems, str(path))
+    settings: dict[str, Any] = {"metrics": [*names, *(OF_TRACES if acted else ())], "repeats": repeats}
+    headline = _headline(log, list(lowest))
+    if headline is not None:
+        settings["success"] = {"metric": headline, "at_least": 1.0}
+        settings["metrics"].insert(len(names), "success")
+    if not settings["metrics"]:
+        del settings["metrics"]
+    return Found(log.task, cases, settings)
+
+
+def _headline(log: Log, valued: list[str]) -> str | None:
+    """The score that decides on success: the one the log is known by, else the first that has values."""
+    named = f"{PREFIX}{log.headline}" if log.headline is not None else None
+    return named if named in valued else next(iter(valued), None)
+
+
+def _case(id_: str, raw: dict[str, Any]) -> dict[str, Any]:
+    target = raw.get("target")
+    references = [target] if isinstance(target, str) else target if isinstance(target, list) else []
+    metadata = raw.get("metadata")
+    kept = dict(metadata) if isinstance(metadata, dict) else {}
+    if isinstance(raw.get("choices"), list):
+        kept["choices"] = raw["choices"]
+    return {
+        "id": id_,
+        "input": raw.get("input", ""),
+        "references": [text for text in references if isinstance(text, str) and text],
+        "metadata": kept,
+    }
+
+
+_MOST_PROBLEMS = 20
+
+
+def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
+    """Every sample of a log.
+
+    Raises:
+        OutputsError: If a sample is no case of the suite, or an epoch of a sample stands twice.
+        TraceError: If the log cannot be read.
+    """
+    return InspectSamples(path, suite)
+
+
+class InspectSamples:
+    """The samples of a log as attempts, read one by one: repeat = epoch, from 0.
+
+    The output is the model's last completion, the time the sample's own. Its scores stand in
+    ``metadata.scores``, where metrics called ``inspect.SCORER`` find them. A sample that Inspect gave up
+    with an error is a failed attempt; one that hit a limit is none, and ``metadata.limit`` says which.
+    """
+
+    def __init__(self, path: Path, suite: Suite) -> None:
+        self._suite = suite
+        self._log = Log(path)
+        problems: list[Problem] = []
+        seen: dict[tuple[str, int], str] = {}
+        for sample in self._log.samples():
+            first = seen.setdefault((sample.id, sample.epoch), sample.where)
+            if suite.position(sample.id) is None:
+                near = (
+                    suggest(sample.id, [case.id for case in suite]) if len(problems) < _MOST_PROBLEMS else ""
+                )
+                problems.append(Problem(sample.where, f'the suite has no case "{sample.id}".{near}'))
+            elif first != sample.where:
+                what = f"epoch {sample.epoch} of sample {sample.id} stands already in {first}"
+                problems.append(Problem(sample.where, what))
+        self._count = len(seen)
+        if problems:
+            left_out = max(0, len(problems) - _MOST_PROBLEMS)
+            raise OutputsError(str(path), problems[:_MOST_PROBLEMS], left_out=left_out)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each sample with its case."""
+        limit = self._suite.settings.limits.output_bytes
+        for sample in self._log.samples():
+            yield self._suite.case(sample.id), _attempt(sample, limit)
+
+
+def _attempt(sample: Sample, limit: int) -> Attempt:
+    raw = sample.raw
+    return attempt_of(
+        case=sample.id,
+        repeat=sample.epoch - 1,
+        output=completion_of(raw.get("output")),
+        limit=limit,
+        seconds=_seconds(raw.get("total_time")),
+        trace=trace_of_sample(raw),
+        usage=_usage(raw.get("model_usage")),
+        error=_message(raw.get("error")),
+        metadata=_metadata(raw),
+    )
+
+
+def _metadata(raw: dict[str, Any]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"scores": {}}
+    for score in scores_of(raw):
+        told = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
+        metadata["scores"][told.pop("name")] = msgspec.to_builtins(told)
+    halted = raw.get("limit")
+    if isinstance(halted, dict):
+        metadata["limit"] = halted.get("type")
+    retried = raw.get("error_retries")
+    if isinstance(retried, list) and retried:
+        metadata["retries"] = len(retried)
+    return metadata
+
+
+def _message(error: Any) -> str | None:
+    if not isinstance(error, dict):
+        return None
+    message = error.get("message")
+    return message if isinstance(message, str) and message else "the sample ended in an error"
+
+
+def _seconds(value: Any) -> float | None:
+    ok = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
+    return float(value) if ok else None
+
+
+def _usage(by_model: Any) -> Usage | None:
+    """Tokens and cost of a sample, over its models."""
+    found = [usage_of(usage) for usage in by_model.values()] if isinstance(by_model, dict) else []
+    used = [usage for usage in found if usage is not None]
+    if not used:
+        return None
+    return Usage(
+        input_tokens=_sum([usage.input_tokens for usage in used]),
+        output_tokens=_sum([usage.output_tokens for usage in used]),
+        cost_usd=_sum([usage.cost_usd for usage in used]),
+    )
+
+
+def _sum(values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+SCALE = (0.0, 1.0)
+
+
+def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
+    """One item a sample and epoch; the sample is the group.
+
+    Without a mode they are the scores that somebody changed: the first value is the prediction, the one that
+    stands now the truth. A mode ``PRED:TRUTH`` names two scorers, of which the second is held to be right.
+
+    Args:
+        path: The log.
+        mode: Two scorers, such as ``model_graded_qa:expert``.
+
+    Raises:
+        ItemsError: If the log cannot be read, has no such scorer, or no score that was changed.
+    """
+    pair = _pair(str(path), mode)
+    builder = TableBuilder(Origin(path=str(path), mode=mode), scale=SCALE)
+    known: dict[str, None] = {}
+    count = 0
+    try:
+        for sample in Log(path).samples():
+            scores = {score.name.removeprefix(PREFIX): score for score in scores_of(sample.raw)}
+            known.update(dict.fromkeys(scores))
+            for name, pred, truth in _found(scores, pair):
+                count += 1
+                item = Item(group=sample.id, item=f"{name}, epoch {sample.epoch}", pred=pred, gt=truth)
+                builder.add(item, count)
+    except TraceError as error:
+        raise ItemsError(error.source, error.problems) from error
+    for name in pair or ():
+        if name not in known:
+            what = f'no scorer is called "{name}".{suggest(name, known)} It has: {", ".join(known) or "none"}'
+            raise ItemsError(str(path), Problem("mode", what))
+    if not count:
+        what = "no sample has both scores" if pair else "nobody changed a score: say --mode PRED:TRUTH"
+        raise ItemsError(str(path), what)
+    return builder.table() if pair is None else builder.table(sides=pair)
+
+
+def _pair(source: str, mode: str | None) -> tuple[str, str] | None:
+    if mode is None:
+        return None
+    pred, colon, truth = mode.partition(":")
+    if not (pred and colon and truth):
+        raise ItemsError(source, Problem("mode", f'found "{mode}", expected two scorers: PRED:TRUTH'))
+    return pred.removeprefix(PREFIX), truth.removeprefix(PREFIX)
+
+
+def _found(
+    scores: dict[str, Recorded], pair: tuple[str, str] | None
+) -> list[tuple[str, float | None, float]]:
+    """Name, prediction (None where the scorer abstained) and truth of each item of a sample."""
+    if pair is None:
+        return [
+            (name, score.original, score.value)
+            for name, score in scores.items()
+            if score.edits and score.value is not None
+        ]
+    pred, truth = scores.get(pair[0]), scores.get(pair[1])
+    if pred is None or truth is None or truth.value is None:
+        return []
+    return [(pair[0], pred.value, truth.value)]

@@ -1,0 +1,329 @@
+"""Inspect events / messages as a Trace.
+
+Its events tell of spans that begin and end, of model calls and of tool calls. A span of type ``agent`` is an
+agent's run; where calls stand in none, the solver's span is (else one that is called ``agent``). A span of
+type ``tool`` is that of the tool call beside it. What scorers did is not what the agent did: it is left out.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from trivium.errors import Problem, TraceError
+from trivium.formats.inspect_log.archive import Log
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import dict_, dicts, number, text
+from trivium.traces.trace import Span, SpanUsage, Trace
+
+HANDOFF = "transfer_to_"
+_ATTACHED = "attachment://"
+_ROOT = "agent"
+
+
+def trace_of_sample(raw: dict[str, Any]) -> Trace:
+    """The trace of a sample as its log has it."""
+    kept = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
+    spans = _Builder(list(_flat(raw)), kept).spans()
+    if not any(span.kind in {"llm", "tool"} for span in spans):
+        spans = spans_of_messages(raw.get("messages"))
+    id_, epoch = text(raw, "id") or "", raw.get("epoch", 1)
+    metadata = {"sample": id_, "epoch": epoch}
+    return normalise(spans, trace_id=f"{id_}/{epoch}", metadata=metadata)
+
+
+def _flat(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The events in order. Logs before 2025 nest those of a sub-task or tool within it."""
+    events = raw.get("events")
+    if not isinstance(events, list):
+        events = dict_(raw.get("transcript")).get("events")
+    waiting = deque(dicts(events))
+    while waiting:
+        event = waiting.popleft()
+        yield event
+        inner = dicts(event.get("events"))
+        if inner:
+            begin = {"event": "nested_begin", "tool": text(event, "event") == "tool"}
+            waiting.extendleft(reversed([begin, *inner, {"event": "nested_end"}]))
+
+
+class _Builder:
+    """The spans of one sample, event by event.
+
+    A node is a span of the log or a tool call; ``_parents`` says below which other each stands.
+    """
+
+    def __init__(self, events: list[dict[str, Any]], attachments: dict[str, Any]) -> None:
+        self._attachments = attachments
+        self._parents: dict[str, str | None] = {}
+        self._runs: dict[str, Span] = {}
+        self._ends: dict[str, float | None] = {}
+        self._waiting: dict[tuple[str | None, str], deque[str]] = {}
+        self._agents: set[str] = set()
+        self._scoring: set[str] = set()
+        self._stack: list[str | None] = [None]
+        self._calls: list[Span] = []
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: dict[str, Any]) -> None:
+        kind = text(event, "event")
+        if kind == "span_begin":
+            self._begin(event, text(event, "id"), text(event, "parent_id"))
+        elif kind == "span_end":
+            self._ends[text(event, "id") or ""] = number(event.get("timestamp"))
+        elif kind == "step" and text(event, "action") == "begin":
+            id_ = f"step-{len(self._parents)}"
+            self._begin(event, id_, self._stack[-1])
+            self._stack.append(id_)
+        elif kind == "nested_begin":
+            self._stack.append(self._calls[-1].id if event.get("tool") and self._calls else self._stack[-1])
+        elif kind in {"step", "nested_end"} and len(self._stack) > 1:
+            self._ends[self._stack.pop() or ""] = number(event.get("timestamp"))
+        elif kind == "model":
+            self._calls.append(self._model(event))
+        elif kind == "tool":
+            self._calls.append(self._tool(event))
+
+    def _begin(self, event: dict[str, Any], id_: str | None, parent: str | None) -> None:
+        if id_ is None or id_ in self._parents:
+            return
+        kind, name = text(event, "type") or "", text(event, "name") or _ROOT
+        self._parents[id_] = parent
+        if kind in {"scorers", "scorer"}:
+            self._scoring.add(id_)
+        elif kind == "tool":
+            self._waiting.setdefault((parent, name), deque()).append(id_)
+        elif kind in {"agent", "solver"}:
+            if kind == "agent":
+                self._agents.add(id_)
+            start = number(event.get("timestamp"))
+            self._runs[id_] = Span(id=id_, kind="agent", name=name, agent=name, start=start)
+
+    def _place(self, event: dict[str, Any]) -> str | None:
+        return text(event, "span_id") or self._stack[-1]
+
+    def _id(self, event: dict[str, Any], word: str) -> str:
+        return text(event, "uuid") or f"{word}-{len(self._calls)}"
+
+    def _model(self, event: dict[str, Any]) -> Span:
+        output = dict_(event.get("output"))
+        start, end = number(event.get("timestamp")), number(event.get("completed"))
+        if end is None and start is not None and event.get("pending") is not True:
+            took = number(output.get("time"))
+            end = start if took is None else start + max(0.0, took)
+        cached = text(event, "cache") == "read"
+        return Span(
+            id=self._id(event, "model"),
+            kind="llm",
+            name=text(event, "model") or text(output, "model") or "model",
+            parent=self._place(event),
+            start=start,
+            end=end,
+            ok=_ok(event, failed=event.get("error") is not None or output.get("error") is not None),
+            output=self._attached(completion_of(output)),
+            usage=usage_of(output.get("usage")),
+            attributes={"cached": True} if cached else {},
+        )
+
+    def _tool(self, event: dict[str, Any]) -> Span:
+        name, place = text(event, "function") or "", self._place(event)
+        id_ = self._id(event, "tool")
+        own = self._waiting.get((place, name))
+        if own:  # its own span: what ran within it ran below the call
+            self._parents[own.popleft()] = id_
+        self._parents.setdefault(id_, place)
+        failed = event.get("error") is not None or event.get("failed") is True
+        handed = name.startswith(HANDOFF) and event.get("agent") is not None
+        return Span(
+            id=id_,
+            kind="tool",
+            name=name,
+            parent=place,
+            start=number(event.get("timestamp")),
+            end=number(event.get("completed")),
+            ok=_ok(event, failed=failed),
+            input=self._attached(event.get("arguments")),
+            output=self._attached(event.get("result")) or dict_(event.get("error")).get("message"),
+            attributes={"handoff": True} if handed else {},
+        )
+
+    def _attached(self, value: Any) -> Any:
+        """A text in place of the mark that it is kept apart; in the arguments of a call too."""
+        if isinstance(value, dict):
+            return {
+                key: self._attached(part) if isinstance(part, str) else part for key, part in value.items()
+            }
+        if isinstance(value, str) and value.startswith(_ATTACHED):
+            return self._attachments.get(value.removeprefix(_ATTACHED), value)
+        return value
+
+    def spans(self) -> list[Span]:
+        """Agents, then calls, each below the nearest of either. Nothing that a scorer did is among them."""
+        judging = _Ancestors(self._parents, self._scoring)
+        calls = [call for call in self._calls if judging.of(call.parent) is None]
+        tools = {call.id for call in calls if call.kind == "tool"}
+        agents = {id_ for id_ in self._agents if judging.of(id_) is None}
+        above, solvers = _Ancestors(self._parents, agents | tools), _Ancestors(self._parents, set(self._runs))
+        for call in calls:
+            solver = solvers.of(call.parent)
+            if above.of(call.parent) is None and solver is not None:
+                agents.add(solver)
+        above = _Ancestors(self._parents, agents | tools)
+        rows: list[Span] = []
+        root = None
+        if not agents or any(above.of(call.parent) is None for call in calls):
+            root = "root"
+            rows.append(_over(root, calls))
+        for id_, run in self._runs.items():
+            if id_ in agents:
+                end = self._ends.get(id_)
+                ok = True if end is not None or run.start is None else None
+                parent = above.of(self._parents[id_]) or root
+                rows.append(replace(run, end=end, ok=ok, parent=parent))
+        return rows + [replace(call, parent=above.of(call.parent) or root) for call in calls]
+
+
+class _Ancestors:
+    """The nearest of some nodes at or above another, each looked for once."""
+
+    def __init__(self, parents: dict[str, str | None], wanted: set[str]) -> None:
+        self._parents = parents
+        self._found: dict[str, str | None] = {node: node for node in wanted}
+
+    def of(self, node: str | None) -> str | None:
+        trail: list[str] = []
+        while node is not None and node not in self._found:
+            self._found[node] = None  # a circle of parents ends here
+            trail.append(node)
+            node = self._parents.get(node)
+        nearest = None if node is None else self._found[node]
+        for each in trail:
+            self._found[each] = nearest
+        return nearest
+
+
+def _over(id_: str, calls: list[Span]) -> Span:
+    """A run over calls that stand in none, from their first start to their last end."""
+    starts = [call.start for call in calls if call.start is not None]
+    ends = [call.end for call in calls if call.end is not None]
+    start, end = min(starts, default=None), max(ends, default=None)
+    return Span(id=id_, kind="agent", name=_ROOT, agent=_ROOT, start=start, end=end)
+
+
+def usage_of(usage: Any) -> SpanUsage | None:
+    """Tokens and cost as Inspect counts them: what was cached stands beside the input, not in it."""
+    usage = dict_(usage)
+    parts = [usage.get(f"input_tokens{part}") for part in ("", "_cache_read", "_cache_write")]
+    inputs = [count for part in parts if (count := _count(part)) is not None]
+    output, cost = _count(usage.get("output_tokens")), number(usage.get("total_cost"))
+    if not inputs and output is None and cost is None:
+        return None
+    return SpanUsage(
+        input_tokens=sum(inputs) if inputs else None,
+        output_tokens=output,
+        cost_usd=cost if cost is not None and cost >= 0 else None,
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def _ok(event: dict[str, Any], *, failed: bool) -> bool | None:
+    return False if failed else None if event.get("pending") is True else True
+
+
+def completion_of(output: Any) -> str | None:
+    """What a model's output says: its completion, else the texts of its first choice."""
+    said = dict_(output).get("completion")
+    if isinstance(said, str) and said:
+        return said
+    choices = dicts(dict_(output).get("choices"))
+    return text_of(dict_(choices[0].get("message")).get("content")) if choices else None
+
+
+def text_of(content: Any) -> str | None:
+    """The texts of a message's content, or None."""
+    if isinstance(content, str):
+        return content or None
+    parts = [part["text"] for part in dicts(content) if isinstance(part.get("text"), str)]
+    return "\n".join(parts) or None
+
+
+AGENT = "agent"
+
+
+def spans_of_messages(messages: Any) -> list[Span]:
+    """A run, its model calls and its tool calls, each paired with the result of its id, in order.
+
+    The messages of a chat that a model did not write (``source`` is not ``generate``) are no model calls.
+    """
+    turns = dicts(messages)
+    if not turns:
+        return []
+    spans = [Span(id="root", kind="agent", name=AGENT, agent=AGENT)]
+    waiting: dict[str, deque[int]] = {}
+    for place, turn in enumerate(turns):
+        role = text(turn, "role")
+        if role == "assistant":
+            if text(turn, "source") in {None, "generate"}:
+                model = text(turn, "model") or "model"
+                content = turn.get("content")
+                spans.append(Span(id=f"model-{place}", kind="llm", name=model, parent="root", output=content))
+            for index, call in enumerate(dicts(turn.get("tool_calls"))):
+                waiting.setdefault(text(call, "id") or "", deque()).append(len(spans))
+                name, arguments = text(call, "function") or "", call.get("arguments")
+                id_ = f"tool-{place}-{index}"
+                spans.append(Span(id=id_, kind="tool", name=name, parent="root", input=arguments, ok=None))
+        elif role == "tool":
+            calls = waiting.get(text(turn, "tool_call_id") or "")
+            if calls:
+                at = calls.popleft()
+                wrong = bool(dict_(turn.get("error")))
+                spans[at] = replace(spans[at], ok=not wrong, output=turn.get("content"))
+    return spans
+
+
+def opens(path: Path, head: bytes) -> bool:
+    """Whether a file is an archive that such a log begins."""
+    first = head[30:300]
+    return head.startswith(b"PK\x03\x04") and (
+        path.suffix == ".eval" or first.startswith((b"_journal/", b"samples/", b"header.json"))
+    )
+
+
+def read_file(path: Path) -> list[Trace]:
+    """The traces of a log's samples, in the order of the file.
+
+    Raises:
+        TraceError: If it is no log, or a sample cannot be read.
+    """
+    return [trace_of_sample(sample.raw) for sample in Log(path).samples()]
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is such a log."""
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("eval"), dict)
+        and "status" in document
+        and isinstance(document.get("samples", []), list | None)
+    )
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of the samples of a file's documents.
+
+    Raises:
+        TraceError: If a document is no log.
+    """
+    traces = []
+    for index, document in enumerate(documents):
+        where = f"[{index}]" if len(documents) > 1 else ""
+        if not sniff(document):
+            raise TraceError(source, Problem(where, 'expected a log, an object with "eval" and "samples"'))
+        traces += [trace_of_sample(raw) for raw in document.get("samples") or () if isinstance(raw, dict)]
+    return traces

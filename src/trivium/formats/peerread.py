@@ -1,0 +1,409 @@
+"""PeerRead: papers as cases, reviews as human attempts.
+
+A folder in PeerRead's layout, ``{train,dev,test}/reviews/*.json`` with ``parsed_pdfs/*.pdf.json`` beside it,
+becomes a suite: one case a paper. One split, or a folder of several venues, will do as well.
+``FOLDER?skip_broken`` leaves out papers whose files cannot be read, and names them.
+
+A file's ``reviews`` also hold what is no reviewer's report, and each entry may stand there twice (ICLR 2017:
+questions, authors' answers, the committee's decision, none of them marked). Where any entry carries what the
+venue's form asks of a reviewer (:data:`REVIEWER_FIELDS`), those without it are left out; equal texts count
+once. What is left out is counted in the case's metadata and in the notes of the suite.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.record import attempt_of
+from trivium.errors import OutputsError, Problem, SuiteError
+from trivium.suites.case import Case
+from trivium.suites.files.documents import Malformed, read_mapping
+from trivium.suites.selection import MOST_PROBLEMS, cases_of, raise_any
+from trivium.suites.sources import Found
+from trivium.suites.suite import Suite
+from trivium.suites.validation import describe, unknown_key
+
+FEWEST_MARGIN_NUMBERS = 5
+"""Lines that hold nothing but rising numbers are a margin's line numbers from this many on."""
+
+SPLITS = ("train", "dev", "test")
+META = ("is_meta_review", "IS_META_REVIEW")
+REVIEWER_FIELDS = ("RECOMMENDATION", "REVIEWER_CONFIDENCE")
+"""What a reviewer's form asks and no question, answer or decision has. (Aspect scores do not tell: annotators
+gave some to questions too.)"""
+
+REPEATED, NOT_REVIEWS = "repeated", "not_reviews"
+"""Why entries of a file are left out."""
+
+PAPERS_NAMED = 5
+"""Broken papers that a note names; the others are counted."""
+
+
+class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that a person wrote, held against the other people's reviews of the same paper.
+
+    Attributes:
+        case: Id of the case.
+        repeat: Place of the review in its file, from 0.
+        text: The review.
+        seconds: Nobody measured it.
+        other_references: The paper's other reviews; at least one.
+    """
+
+    case: str
+    repeat: int
+    text: str
+    seconds: None = None
+    other_references: tuple[str, ...]
+
+
+class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All reviews of a folder that have another beside them, and how many have none.
+
+    Attributes:
+        outputs: In the order of the suite, reviews of a paper by place.
+        alone: Reviews left out because their paper has no other.
+    """
+
+    outputs: tuple[HumanOutput, ...]
+    alone: int
+
+    def __iter__(self) -> Iterator[HumanOutput]:
+        return iter(self.outputs)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+
+class _Entries(msgspec.Struct, frozen=True, kw_only=True):
+    """What the entries of a file of reviews are.
+
+    Attributes:
+        reviews: Place and content of every review by a person, each once.
+        meta: Texts of the meta reviews that repeat no review, each once.
+        left_out: Count of the other entries by why they are left out.
+    """
+
+    reviews: list[tuple[int, dict[str, Any]]]
+    meta: list[str]
+    left_out: dict[str, int]
+
+
+class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A file of reviews, with the id its case has in the suite."""
+
+    id: str
+    path: Path
+    raw: dict[str, Any]
+
+    @property
+    def split(self) -> str:
+        return self.path.parent.parent.name
+
+    @property
+    def venue(self) -> str:
+        return self.path.parent.parent.parent.name if self.split in SPLITS else ""
+
+    @cached_property
+    def entries(self) -> _Entries:
+        """The entries of the file, sorted out."""
+        listed = self.raw.get("reviews")
+        placed = [
+            (place, entry)
+            for place, entry in enumerate(listed if isinstance(listed, list) else [])
+            if isinstance(entry, dict)
+        ]
+        plain = [(place, entry) for place, entry in placed if not _is_meta(entry)]
+        filled_in = [(place, entry) for place, entry in plain if _is_of_a_reviewer(entry)]
+        reviews = {_same(entry): (place, entry) for place, entry in reversed(filled_in or plain)}
+        summing_up = [entry for _, entry in placed if _is_meta(entry) and _comments(entry)]
+        meta = {_same(entry): _comments(entry) for entry in summing_up}
+        own_meta = {same: text for same, text in meta.items() if same not in reviews}
+        repeated = len(summing_up) - len(own_meta) + len(filled_in or plain) - len(reviews)
+        left_out = {REPEATED: repeated, NOT_REVIEWS: len(plain) - len(filled_in or plain)}
+        return _Entries(
+            reviews=sorted(reviews.values(), key=lambda placed: placed[0]),
+            meta=list(own_meta.values()),
+            left_out={why: count for why, count in left_out.items() if count},
+        )
+
+    @property
+    def human(self) -> list[tuple[int, str]]:
+        """Place and text of every review that says something."""
+        return [(place, _comments(review)) for place, review in self.entries.reviews if _comments(review)]
+
+
+def read_suite(path: Path) -> Found:
+    """The papers of a folder as cases.
+
+    Raises:
+        SuiteError: If there are no reviews below the folder, or files are broken and not to be skipped.
+    """
+    folder, skip_broken = _folder_of(path)
+    papers, problems = _papers(folder)
+    raw = []
+    left_out: Counter[str] = Counter()
+    for paper in papers:
+        try:
+            raw.append((str(paper.path), _case(paper)))
+        except Malformed as malformed:
+            problems.append(malformed.problem)
+        else:
+            left_out.update(paper.entries.left_out)
+    if not skip_broken:
+        _raise_broken(problems, folder)
+    cases, wrong = cases_of(raw)
+    raise_any(wrong, str(folder))
+    name = folder.resolve().name
+    return Found(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
+
+
+def human_outputs(path: str | Path) -> HumanOutputs:
+    """Every human review of a folder against the paper's other human reviews: the human ceiling.
+
+    Args:
+        path: As for ``peerread:FOLDER``; the cases are those of that suite.
+    """
+    folder, skip_broken = _folder_of(Path(path))
+    papers, problems = _papers(folder)
+    if not skip_broken:
+        _raise_broken(problems, folder)
+    outputs = []
+    alone = 0
+    for paper in papers:
+        human = paper.human
+        if len(human) == 1:
+            alone += 1
+            continue
+        for place, text in human:
+            others = tuple(other for beside, other in human if beside != place)
+            outputs.append(HumanOutput(case=paper.id, repeat=place, text=text, other_references=others))
+    return HumanOutputs(outputs=tuple(outputs), alone=alone)
+
+
+def _folder_of(path: Path) -> tuple[Path, bool]:
+    """The folder that a source names, and whether broken papers of it are skipped."""
+    name, _, query = str(path).partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    wrong = [
+        Problem("", unknown_key(key, ["skip_broken"]).replace("key", "option", 1))
+        for key in options
+        if key != "skip_broken"
+    ]
+    said = options.get("skip_broken", "false")
+    if said not in {"", "true", "false"}:
+        wrong.append(Problem("skip_broken", f"found {describe(said)}, expected true or false"))
+    raise_any(wrong, str(path))
+    return Path(name), said != "false"
+
+
+def _raise_broken(problems: list[Problem], folder: Path) -> None:
+    if problems:
+        remedy = Problem("", f'to go on without broken papers: "peerread:{folder}?skip_broken"')
+        shown = problems[:MOST_PROBLEMS]
+        raise SuiteError(str(folder), [*shown, remedy], left_out=len(problems) - len(shown))
+
+
+def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator[str]:
+    """What a reader of the suite's figures must know of what the folder holds besides."""
+    said = [
+        f"{left_out[why]:,} {what}"
+        for why, what in (
+            (REPEATED, "repeated"),
+            (NOT_REVIEWS, "without a recommendation (questions, answers, decisions)"),
+        )
+        if left_out[why]
+    ]
+    if said:
+        yield f"entries of {name}'s review files that were left out: {', '.join(said)}"
+    if broken:
+        named = "; ".join(str(problem) for problem in broken[:PAPERS_NAMED])
+        more = f"; and {len(broken) - PAPERS_NAMED:,} more" if len(broken) > PAPERS_NAMED else ""
+        papers = "paper with a broken file was" if len(broken) == 1 else "papers with broken files were"
+        yield f"{len(broken):,} {papers} left out: {named}{more}"
+
+
+def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
+    """Every file of reviews, in the order of its path, with numbers in order of size; and the broken ones."""
+    if not folder.is_dir():
+        raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
+    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
+    found.sort(key=lambda path: [_numbers_by_size(part) for part in path.relative_to(folder).parts])
+    if not found:
+        layout = "{train,dev,test}/reviews/*.json"
+        raise SuiteError(str(folder), f"holds no reviews: expected PeerRead's layout, {layout}")
+    papers = []
+    problems: list[Problem] = []
+    for path in found:
+        try:
+            raw = read_mapping(path)
+            papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
+        except Malformed as malformed:
+            problems.append(malformed.problem)
+    return _told_apart(papers), problems
+
+
+def _numbers_by_size(name: str) -> tuple[bool, int, str]:
+    """Sorts names: numbers by size, then the others."""
+    stem = name.removesuffix(".json")
+    number = stem.isdecimal() and len(stem) < 20
+    return not number, int(stem) if number else 0, name
+
+
+def _told_apart(papers: list[_Paper]) -> list[_Paper]:
+    """Papers of one id in several splits, or venues, get a longer one."""
+    for longer in ("{split}/{id}", "{venue}/{id}"):
+        same: dict[str, list[_Paper]] = defaultdict(list)
+        for paper in papers:
+            same[paper.id].append(paper)
+        papers = [
+            msgspec.structs.replace(
+                paper, id=longer.format(split=paper.split, venue=paper.venue, id=paper.id)
+            )
+            if len(same[paper.id]) > 1
+            else paper
+            for paper in papers
+        ]
+    return papers
+
+
+def _paper_id(raw: dict[str, Any], path: Path) -> str:
+    id_ = raw.get("id")
+    usable = isinstance(id_, str | int) and not isinstance(id_, bool) and id_ != ""
+    return str(id_) if usable else path.stem
+
+
+def _case(paper: _Paper) -> dict[str, Any]:
+    title = _text(paper.raw.get("title"))
+    entries = paper.entries
+    return {
+        "id": paper.id,
+        "input": f"Review this paper.\n\n{title}" if title else "Review this paper.",
+        "references": [text for _, text in paper.human],
+        "source": _source(paper, title),
+        "tags": [tag for tag in (paper.venue, paper.split) if tag],
+        "group": paper.id,
+        "metadata": {
+            "title": title,
+            "reviews": [
+                {"place": place, "scores": _scores(review), **_presentation(review)}
+                for place, review in entries.reviews
+            ],
+            **({"meta_reviews": entries.meta} if entries.meta else {}),
+            **({"left_out": entries.left_out} if entries.left_out else {}),
+        },
+    }
+
+
+def _source(paper: _Paper, title: str) -> str:
+    """The parsed paper, or its title and abstract where there is none."""
+    path = paper.path.parent.parent / "parsed_pdfs" / f"{paper.path.stem}.pdf.json"
+    if not path.exists():
+        return _paragraphs(title, _text(paper.raw.get("abstract")))
+    parsed = read_mapping(path).get("metadata")
+    if not isinstance(parsed, dict):
+        raise Malformed(str(path), 'has no mapping "metadata"')
+    sections = parsed.get("sections")
+    parts = [_text(parsed.get("title")) or title]
+    parts.append(_text(parsed.get("abstractText")) or _text(paper.raw.get("abstract")))
+    for section in sections if isinstance(sections, list) else []:
+        if isinstance(section, dict):
+            parts += [_text(section.get("heading")), _text(section.get("text"))]
+    return without_margin_numbers(_paragraphs(*parts))
+
+
+def without_margin_numbers(text: str) -> str:
+    """A text without the line numbers of the margin, which the parser puts on lines of their own."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    run: list[str] = []
+    last = -1
+    for line in [*lines, ""]:
+        number = int(line.split()[-1]) if re.fullmatch(r"\d{1,4}(?: \d{1,4})?", line, re.ASCII) else None
+        if number is None or number <= last:
+            kept += run if len(run) < FEWEST_MARGIN_NUMBERS else []
+            run, last = [], -1
+        if number is None:
+            kept.append(line)
+        else:
+            run.append(line)
+            last = number
+    return "\n".join(kept[:-1])
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def _scores(review: dict[str, Any]) -> dict[str, float]:
+    """Aspect scores by their names in small letters; what is absent or no number stays absent."""
+    scores = {
+        name.lower(): _number(value) for name, value in review.items() if name.isupper() and name not in META
+    }
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}(?:\.\d+)?\s*", value, re.ASCII):
+        return float(value) if "." in value else int(value)
+    return None
+
+
+def _presentation(review: dict[str, Any]) -> dict[str, str]:
+    said = _text(review.get("PRESENTATION_FORMAT"))
+    return {"presentation_format": said} if said else {}
+
+
+def _is_meta(review: dict[str, Any]) -> bool:
+    return any(review.get(key) is True for key in META)
+
+
+def _is_of_a_reviewer(entry: dict[str, Any]) -> bool:
+    return any(entry.get(field) is not None for field in REVIEWER_FIELDS)
+
+
+def _same(entry: dict[str, Any]) -> str:
+    """What entries have in common that are one: the words of their text, or all where there is none."""
+    return " ".join(_comments(entry).split()) or repr(sorted(entry.items()))
+
+
+def _comments(review: dict[str, Any]) -> str:
+    comments = _text(review.get("comments"))
+    return comments if comments.strip() else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
+    """Every review of the suite's papers, with the paper's other reviews as the references of its case.
+
+    Reviews of papers that the suite leaves out, and those without another beside them, are left out.
+
+    Raises:
+        OutputsError: If none is left.
+    """
+    limit = suite.settings.limits.output_bytes
+    pairs = [
+        (
+            msgspec.structs.replace(suite.case(human.case), references=human.other_references),
+            attempt_of(case=human.case, repeat=human.repeat, output=human.text, limit=limit),
+        )
+        for human in human_outputs(path)
+        if suite.position(human.case) is not None
+    ]
+    if not pairs:
+        raise OutputsError(str(path), "no paper of the suite has two reviews by people")
+    return pairs

@@ -1,0 +1,356 @@
+"""Tau-bench: cases, attempts and traces of one file.
+
+The trajectories themselves are read where attempts are; here the file tells what was asked.
+
+A file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, ``info`` and ``traj``, the
+chat messages. Messages have no times: their place is the order, and starts and ends are null.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.record import attempt_of
+from trivium.errors import OutputsError, Problem, SuiteError, TraceError, suggest
+from trivium.suites.case import Case
+from trivium.suites.files.documents import Malformed, parse_json, read_text
+from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.sources import Found
+from trivium.suites.suite import Suite
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import dict_, dicts, documents_of
+from trivium.traces.trace import Message, Span, Trace, TraceProblem
+
+CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
+"""First words of the tools that change state, in the airline and the retail domain."""
+
+METRICS = (
+    "action_match",
+    "tool_selection",
+    "tool_recall",
+    "tool_success",
+    "path_convergence",
+    "path_agreement",
+    "success",
+)
+
+
+def reads(tool: str) -> bool:
+    """Whether a tool of tau-bench changes nothing."""
+    return tool.partition("_")[0] not in CHANGES_STATE
+
+
+def task_id(entry: dict[str, Any]) -> str:
+    """Id of the case that a trajectory is an attempt of."""
+    return str(entry["task_id"])
+
+
+def numbered_trajectories(path: Path) -> list[dict[str, Any]]:
+    """The trajectories of a file, checked for what makes a case.
+
+    Raises:
+        SuiteError: With every mistake found.
+    """
+    try:
+        raw = parse_json(read_text(path))
+    except Malformed as malformed:
+        raise SuiteError(str(path), malformed.problem) from malformed
+    if not isinstance(raw, list):
+        raise SuiteError(str(path), "expected a list of trajectories")
+    raise_any([problem for i, entry in enumerate(raw) for problem in _wrong(entry, f"[{i}]")], str(path))
+    return raw
+
+
+def read_suite(path: Path) -> Found:
+    """The tasks of a file as cases, one an id, with the number of trials as repeats."""
+    entries = numbered_trajectories(path)
+    tasks: dict[str, dict[str, Any]] = {}
+    trials: dict[str, int] = {}
+    for entry in entries:
+        tasks.setdefault(task_id(entry), entry["info"]["task"])
+        trials[task_id(entry)] = trials.get(task_id(entry), 0) + 1
+    cases, problems = cases_of((f"task {id_}", _case(id_, task)) for id_, task in tasks.items())
+    raise_any(problems, str(path))
+    settings = {
+        "metrics": list(METRICS),
+        "success": {"reward": 1.0},
+        "repeats": max(trials.values(), default=1),
+        "tools": {"read_only": sorted({tool for entry in entries for tool in _tools(entry) if reads(tool)})},
+    }
+    return Found(path.stem, cases, settings)
+
+
+def _wrong(entry: Any, where: str) -> Iterator[Problem]:
+    if not isinstance(entry, dict):
+        yield Problem(where, "expected a mapping: a trajectory")
+        return
+    id_ = entry.get("task_id")
+    if not isinstance(id_, int | str) or isinstance(id_, bool):
+        yield Problem(f"{where}.task_id", "expected a number or text")
+    info = entry.get("info")
+    task = info.get("task") if isinstance(info, dict) else None
+    if not isinstance(task, dict) or not isinstance(task.get("instruction"), str):
+        yield Problem(f"{where}.info.task", 'expected a mapping with the text "instruction"')
+        return
+    actions = task.get("actions", [])
+    if not isinstance(actions, list) or not all(
+        isinstance(action, dict) and isinstance(action.get("name"), str) for action in actions
+    ):
+        yield Problem(f"{where}.info.task.actions", "expected a list of calls, each with a name")
+    if not isinstance(entry.get("traj", []), list):
+        yield Problem(f"{where}.traj", "expected a list of messages")
+
+
+def _case(id_: str, task: dict[str, Any]) -> dict[str, Any]:
+    tools = [
+        {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": reads(action["name"])}
+        for action in task.get("actions", [])
+    ]
+    said = {key: task[key] for key in ("user_id", "outputs") if task.get(key)}
+    return {"id": id_, "input": task["instruction"], "expect": {"tools": tools}, "metadata": said}
+
+
+def _tools(entry: dict[str, Any]) -> Iterator[str]:
+    """Every tool that a trajectory expects or calls."""
+    for action in entry["info"]["task"].get("actions", []):
+        yield action["name"]
+    for message in entry.get("traj", []):
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        for call in calls if isinstance(calls, list) else []:
+            function = call.get("function") if isinstance(call, dict) else None
+            if isinstance(function, dict) and isinstance(function.get("name"), str):
+                yield function["name"]
+
+
+AGENT, USER = "agent", "user"
+
+WRITES = ("book_", "cancel_", "update_", "send_", "modify_", "return_", "exchange_")
+"""How the tools that change the database are called, in the airline and the retail domain."""
+
+
+class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial of a task.
+
+    Attributes:
+        task: Id of the task.
+        trial: Which try it is, from 0.
+        reward: 1.0 when the database and what was said were right; None where it was not judged.
+        instruction: What the simulated user was told to want.
+        actions: The expected calls, each a name and its arguments.
+        outputs: What the agent must say.
+        finished: Whether the user or a tool ended it; False at the step limit.
+        answer: The last text that the agent wrote.
+        trace: What happened.
+    """
+
+    task: str
+    trial: int
+    reward: float | None
+    instruction: str
+    actions: tuple[tuple[str, dict[str, Any]], ...]
+    outputs: tuple[str, ...]
+    finished: bool
+    answer: str
+    trace: Trace
+
+
+def changes_state(tool: str) -> bool:
+    """Whether a tool of tau-bench writes to the database."""
+    return tool.startswith(WRITES)
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a trajectory or a list of them."""
+    if isinstance(document, list):
+        return bool(document) and isinstance(document[0], dict) and sniff(document[0])
+    return isinstance(document, dict) and isinstance(document.get("traj"), list)
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file's trajectories, in order."""
+    return [trajectory.trace for trajectory in trajectories(documents, source)]
+
+
+def read_trajectories(path: str | Path) -> list[Trajectory]:
+    """The trajectories of a file, in order.
+
+    Raises:
+        TraceError: If the file cannot be read or an element is no trajectory.
+    """
+    return trajectories(documents_of(Path(path)), str(path))
+
+
+def trajectories(documents: Sequence[Any], source: str) -> list[Trajectory]:
+    """The trajectories that a file's documents hold, one each or a list of them."""
+    items: list[Any] = []
+    for document in documents:
+        items += document if isinstance(document, list) else [document]
+    return [_trajectory(item, source, f"[{index}]") for index, item in enumerate(items)]
+
+
+def _trajectory(item: Any, source: str, where: str) -> Trajectory:
+    if not isinstance(item, dict) or not isinstance(item.get("traj"), list):
+        raise TraceError(source, Problem(where, 'expected a trajectory, an object with a list "traj"'))
+    if "task_id" not in item:
+        raise TraceError(source, Problem(where, 'expected a "task_id"'))
+    info = dict_(item.get("info"))
+    task = dict_(info.get("task"))
+    trial, reward = item.get("trial", 0), item.get("reward")
+    trace_id = f"{item['task_id']}/{trial}"
+    return Trajectory(
+        task=str(item["task_id"]),
+        trial=trial if isinstance(trial, int) else 0,
+        reward=float(reward) if isinstance(reward, int | float) else None,
+        instruction=str(task.get("instruction", "")),
+        actions=tuple(
+            (action["name"], dict_(action.get("kwargs")))
+            for action in dicts(task.get("actions"))
+            if isinstance(action.get("name"), str)
+        ),
+        outputs=tuple(str(output) for output in task.get("outputs") or ()),
+        finished=info.get("reward_info") is not None,
+        answer=_answer(item["traj"]),
+        trace=_trace(item["traj"], trace_id),
+    )
+
+
+def _answer(chat: list[Any]) -> str:
+    texts = [
+        turn["content"]
+        for turn in chat
+        if isinstance(turn, dict) and turn.get("role") == "assistant" and isinstance(turn.get("content"), str)
+    ]
+    return texts[-1] if texts else ""
+
+
+def _trace(chat: list[Any], trace_id: str) -> Trace:
+    builder = _Builder()
+    for place, turn in enumerate(chat):
+        if isinstance(turn, dict):
+            builder.add(place, turn)
+        else:
+            what = f"message {place} is no object; it was left out"
+            builder.problems.append(TraceProblem(kind="bad_message", what=what))
+    return normalise(
+        [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
+        builder.messages,
+        trace_id=trace_id,
+        problems=builder.problems,
+        metadata={"people": [USER]},
+    )
+
+
+class _Builder:
+    """Spans and messages of one chat, a result paired with the call before it, never by id alone.
+
+    Ids of calls repeat within a trajectory, so a result goes to the nearest call before it that waits
+    for one and, where several do, has the result's id.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.problems: list[TraceProblem] = []
+        self._spans: list[Span] = []
+        self._open: list[tuple[str, int]] = []  # id of the call, place of its span
+
+    def spans(self) -> list[Span]:
+        """The spans; a call that got no result neither succeeded nor failed."""
+        for _, place in self._open:
+            span = self._spans[place]
+            self.problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
+            self._spans[place] = msgspec.structs.replace(span, ok=None)
+        return self._spans
+
+    def add(self, place: int, turn: dict[str, Any]) -> None:
+        role, content = turn.get("role"), turn.get("content")
+        if role == "user":
+            self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
+        elif role == "assistant":
+            self._spans.append(
+                Span(id=f"llm-{place}", kind="llm", name="assistant", parent="run", output=content)
+            )
+            if content:
+                self.messages.append(
+                    Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
+                )
+            for number, call in enumerate(dicts(turn.get("tool_calls"))):
+                self._call(place, number, call)
+        elif role == "tool":
+            self._result(place, turn)
+
+    def _call(self, place: int, number: int, call: dict[str, Any]) -> None:
+        function = dict_(call.get("function"))
+        self._open.append((str(call.get("id", "")), len(self._spans)))
+        self._spans.append(
+            Span(
+                id=f"tool-{place}-{number}",
+                kind="tool",
+                name=str(function.get("name", "")),
+                parent="run",
+                input=_arguments(function.get("arguments")),
+            )
+        )
+
+    def _result(self, place: int, turn: dict[str, Any]) -> None:
+        if not self._open:
+            what = f"message {place} is a result without a call before it; it was left out"
+            self.problems.append(TraceProblem(kind="orphan_result", what=what))
+            return
+        wanted = str(turn.get("tool_call_id", ""))
+        same = [index for index, (call_id, _) in enumerate(self._open) if call_id == wanted]
+        _, at = self._open.pop(same[-1] if same else -1)
+        content = turn.get("content")
+        failed = isinstance(content, str) and content.startswith("Error")
+        self._spans[at] = msgspec.structs.replace(self._spans[at], output=content, ok=not failed)
+
+
+def _arguments(text: Any) -> Any:
+    """The arguments that a JSON text holds, or the text itself where it holds none."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return text
+
+
+def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
+    """Every trajectory of a file: output = the last text that the agent wrote, repeat = trial.
+
+    The format has neither times nor usage; ``metadata.finished`` is False for a trial that was cut at the
+    step limit.
+
+    Raises:
+        OutputsError: If a task is no case of the suite, or a trial of a task stands twice.
+        TraceError: If the file cannot be read.
+    """
+    trajectories = read_trajectories(path)
+    problems: list[Problem] = []
+    first: dict[tuple[str, int], int] = {}
+    for index, trajectory in enumerate(trajectories):
+        key = (trajectory.task, trajectory.trial)
+        if suite.position(trajectory.task) is None:
+            near = suggest(trajectory.task, [case.id for case in suite])
+            problems.append(Problem(f"[{index}]", f'the suite has no case "{trajectory.task}".{near}'))
+        elif first.setdefault(key, index) != index:
+            said = f"task {key[0]}, trial {key[1]} stands already in [{first[key]}]"
+            problems.append(Problem(f"[{index}]", said))
+    if problems:
+        raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))
+    limit = suite.settings.limits.output_bytes
+    return [(suite.case(each.task), _attempt(each, limit)) for each in trajectories]
+
+
+def _attempt(trajectory: Trajectory, limit: int) -> Attempt:
+    return attempt_of(
+        case=trajectory.task,
+        repeat=trajectory.trial,
+        output=trajectory.answer,
+        limit=limit,
+        trace=trajectory.trace,
+        reward=trajectory.reward,
+        metadata={"finished": trajectory.finished},
+    )

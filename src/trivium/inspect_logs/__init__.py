@@ -1,1 +1,0 @@
-"""Logs of Inspect AI, as plain records: what suites, attempts and traces are made of."""

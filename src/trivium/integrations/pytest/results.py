@@ -1,0 +1,279 @@
+"""EvaluatedRun, TestedAttempt."""
+
+from functools import cached_property
+from heapq import nlargest, nsmallest
+from math import nan
+from typing import Any
+
+import msgspec
+import pytest
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import TriviumError, suggest
+from trivium.metrics.evaluation import Evaluation
+from trivium.reports import wording
+from trivium.reports.escape import one_line
+from trivium.reports.wording import number
+from trivium.runs.aggregation import why_not_passed
+from trivium.runs.columns import Column
+from trivium.runs.run import Run
+from trivium.runs.summarize import answer_of, columns_of
+from trivium.runs.summary import GateAnswer, Summary
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.case import Case
+from trivium.suites.settings import Settings
+
+SHOWN = 160
+"""Characters of an output that a failing assertion shows."""
+
+
+class Value(float):
+    """A score of an attempt: a number that knows why it is so low. Not a number where there is none."""
+
+    name: str
+    why: str
+    attempt: "TestedAttempt"
+
+    def trivium_explanation(self, op: str, other: object) -> list[str]:
+        """The lines that a failing assertion shows."""
+        found = number(self) if self == self else "without a value"  # noqa: PLR0124 - only nan is not itself
+        lines = [f"{self.name} is {found}, and not {op} {other} ({self.attempt.name})"]
+        lines += [self.why] if self.why else []
+        lines.append(f"output: {one_line(self.attempt.attempt.text, at_most=SHOWN)}")
+        lines += [f"reference: {one_line(text, at_most=SHOWN)}" for text in self.attempt.case.references[:2]]
+        return lines
+
+
+class TestedAttempt:
+    """What the agent did for a case once, with its scores.
+
+    Attributes:
+        case: What was asked.
+        attempt: What the agent did.
+        evaluation: All its scores, the composite and the verdict.
+        passed: The verdict of the suite's ``pass`` rule; None when its metric has no value.
+        why: Why it did not pass, in a few words; empty when it did.
+        failure: Why there is nothing to look at (the agent failed, nothing was recorded), or None.
+    """
+
+    __test__ = False
+
+    def __init__(self, case: Case, attempt: Attempt, evaluation: Evaluation, why: str) -> None:
+        self.case = case
+        self.attempt = attempt
+        self.evaluation = evaluation
+        self.passed = evaluation.passed
+        self.why = why
+        self.failure = None if attempt.error is None else f"the agent failed: {attempt.error}"
+
+    @property
+    def name(self) -> str:
+        """The case, and which repeat where it is not the first."""
+        return (
+            f"{one_line(self.case.id)}#{self.attempt.repeat}"
+            if self.attempt.repeat
+            else one_line(self.case.id)
+        )
+
+    @property
+    def output(self) -> Any:
+        """What the agent gave back."""
+        return self.attempt.output
+
+    def __getitem__(self, metric: str) -> Value:
+        """A score by its metric; ``composite`` is one too.
+
+        Raises:
+            LookupError: If nothing of that name was scored.
+        """
+        scores = self.evaluation.scores
+        if metric == "composite":
+            value, why = self.evaluation.composite.value, self.evaluation.composite.reason
+        elif metric in scores:
+            value, why = scores[metric].value, scores[metric].reason
+        else:
+            raise LookupError(f'nothing is called "{metric}".{suggest(metric, [*scores, "composite"])}')
+        made = Value(nan if value is None else value)
+        made.name, made.why, made.attempt = metric, why or "", self
+        return made
+
+    def __repr__(self) -> str:
+        verdict = {True: "passed", False: "did not pass", None: "has no verdict"}[self.passed]
+        return f"<{self.name} {verdict}{': ' if self.why else ''}{one_line(self.why)}>"
+
+
+def record_attempt(item: pytest.Item, attempt: TestedAttempt, *, run: str) -> None:
+    """Properties of the test for JUnit XML and other reports."""
+    composite = attempt.evaluation.composite.value
+    found: dict[str, object] = {
+        "run": run,
+        "case": one_line(attempt.case.id),
+        "repeat": attempt.attempt.repeat,
+    }
+    found["seconds"] = attempt.attempt.seconds
+    found |= {f"score.{name}": score.value for name, score in attempt.evaluation.scores.items()}
+    found["composite"] = composite
+    item.user_properties += [(f"trivium.{name}", value) for name, value in found.items() if value is not None]
+
+
+WORST = 4
+"""Attempts that a failing gate names; pytest itself cuts an explanation after eight lines."""
+
+
+class EvaluatedRun(Run):
+    """A finished run whose figures can be asserted: ``assert run["pass_rate"] >= 0.85``.
+
+    Args:
+        store: Where the run is.
+        record: What the store says of it.
+        inconclusive_passes: Whether a figure of which nobody can say meets its bar.
+    """
+
+    def __init__(self, store: Store, record: RunRecord, *, inconclusive_passes: bool = False) -> None:
+        super().__init__(store, record)
+        self.inconclusive_passes = inconclusive_passes
+
+    def __getitem__(self, name: str) -> "Figured":
+        """A figure by its name: a metric, ``composite`` or ``pass_rate``.
+
+        Raises:
+            LookupError: If nothing of that name was scored.
+        """
+        if name not in self._columns:
+            raise LookupError(f'nothing is called "{name}".{suggest(name, self._columns)}')
+        return Figured(self, name, self._columns[name], self.settings.level)
+
+    def require_gates(self) -> None:
+        """Fail unless every gate of the suite passes.
+
+        Raises:
+            TriviumError: If the suite has no gates.
+        """
+        gates = self.summary().gates
+        if not gates:
+            raise TriviumError(f'suite "{self.record.suite_name}" has no gates')
+        wrong = [gate for gate in gates if not self.meets(gate)]
+        if wrong:
+            pytest.fail("\n".join(line for gate in wrong for line in self.complaint(gate)), pytrace=False)
+
+    def meets(self, gate: GateAnswer) -> bool:
+        """Whether an answer is good enough."""
+        return gate.answer == "pass" or (gate.answer == "inconclusive" and self.inconclusive_passes)
+
+    def complaint(self, gate: GateAnswer) -> list[str]:
+        """What a gate found, what was asked, what would settle it, and the worst attempts."""
+        name, sign, bar = gate.gate.rsplit(" ", 2)
+        asked = f"{'at least' if sign == '≥' else 'at most'} {bar} was asked"
+        lines = [f"{gate.answer}: {one_line(name)} {wording.gate_sentence(gate)}; {asked}"]
+        lines += [f"  {one_line(line, at_most=100)}" for line in self.worst(name, highest=sign == "≤")]
+        return [*lines, f"  run {self.id}"]
+
+    def worst(self, name: str, *, highest: bool = False) -> list[str]:
+        """The attempts that pull a figure down (or up), each with its reason."""
+        if name == "pass_rate":
+            found = self.summary().failures[:WORST]
+            return [f"{wording.attempt_name(each.case, each.repeat)}: {each.why}" for each in found]
+        told: list[tuple[float, str]] = []
+        for _, outline in self.store.outlines(self.record):
+            score = outline.composite if name == "composite" else outline.scores.get(name)
+            if score is not None and score.value is not None:
+                attempt = wording.attempt_name(outline.case, outline.repeat)
+                why = outline.failed or why_not_passed(outline, self.settings) if not outline.passed else ""
+                told.append(
+                    (score.value, f"{attempt}: {wording.number(score.value)}{' · ' if why else ''}{why}")
+                )
+        return [words for _, words in (nlargest if highest else nsmallest)(WORST, told)]
+
+    def summary(self) -> Summary:
+        """What the run says, as it was stored when it finished."""
+        return self._summary
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Of the suite, as it was evaluated."""
+        return msgspec.convert(self.record.settings, Settings)
+
+    def attempt(self, case: str, repeat: int) -> TestedAttempt:
+        """An attempt by its case and repeat."""
+        found = self._attempts.get((case, repeat))
+        if found is None:
+            pytest.fail(f"run {self.id} has no attempt of {case}, repeat {repeat}", pytrace=False)
+        return found
+
+    @cached_property
+    def _summary(self) -> Summary:
+        return msgspec.convert(self.record.summary, Summary)
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return columns_of(self.store, self.record)
+
+    @cached_property
+    def _attempts(self) -> dict[tuple[str, int], TestedAttempt]:
+        return {
+            (case.id, attempt.repeat): TestedAttempt(
+                case,
+                attempt,
+                evaluation,
+                "" if evaluation.passed else why_not_passed(evaluation, self.settings),
+            )
+            for case, attempt, evaluation in self.store.views(self.record)
+        }
+
+
+class Figured:
+    """A figure of a run that knows how sure it is.
+
+    ``>=`` and ``<=`` hold where its whole interval lies on the good side of the bar. What is merely likely is
+    inconclusive, and does not hold.
+
+    Attributes:
+        name: The metric, ``composite`` or ``pass_rate``.
+        value: The mean or rate; None where there is none.
+        ci95: Its interval, at the suite's level, or None.
+    """
+
+    def __init__(self, run: EvaluatedRun, name: str, column: Column, level: float) -> None:
+        self.name = name
+        self.value = column.mean
+        interval = column.interval(level)
+        self.ci95 = None if interval is None else (interval.low, interval.high)
+        self._run = run
+        self._column = column
+        self._level = level
+
+    def answer(self, *, at_least: float | None = None, at_most: float | None = None) -> GateAnswer:
+        """pass, fail or inconclusive, with what would settle it; exactly one bar is given."""
+        return answer_of(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
+
+    def __ge__(self, bar: float) -> bool:
+        return self._run.meets(self.answer(at_least=bar))
+
+    def __le__(self, bar: float) -> bool:
+        return self._run.meets(self.answer(at_most=bar))
+
+    def trivium_explanation(self, op: str, bar: Any) -> list[str] | None:
+        """The lines that a failing assertion shows."""
+        if op not in {">=", "<="} or not isinstance(bar, int | float):
+            return None
+        return self._run.complaint(self.answer(at_least=bar) if op == ">=" else self.answer(at_most=bar))
+
+    def __repr__(self) -> str:
+        return f"{self.name} {wording.number(self.value)} {wording.interval(self.ci95)}"
+
+
+def record_run(item: pytest.Item, run: EvaluatedRun) -> None:
+    """Properties of the test for JUnit XML and other reports."""
+    summary = run.summary()
+    found: dict[str, object] = {"trivium.run": run.id, "trivium.suite": one_line(summary.suite)}
+    figures = {"pass_rate": (summary.pass_rate.value, summary.pass_rate.ci95)}
+    if summary.composite is not None:
+        figures["composite"] = (summary.composite.mean, summary.composite.ci95)
+    figures |= {name: (figure.mean, figure.ci95) for name, figure in summary.metrics.items()}
+    for name, (value, ci95) in figures.items():
+        if value is not None:
+            found[f"trivium.{name}"] = value
+        if ci95 is not None:
+            found[f"trivium.{name}.ci95"] = wording.interval(ci95)
+    item.user_properties += list(found.items())

@@ -1,0 +1,194 @@
+"""."""
+
+import dataclasses
+import datetime
+import numbers
+from typing import Any
+
+import msgspec
+
+MOST_CHARS = 65_536
+"""Characters of the text that stands for one object."""
+
+_MOST_ELEMENTS = 10_000
+"""Elements of a NumPy array up to which its numbers are written, and not its text."""
+
+_MOST_BITS = 1024
+"""Bits of an integer up to which it is written as a number; Python refuses to print very large ones."""
+
+_DEEPEST = 100
+"""Levels of nesting that :func:`_walked` follows."""
+
+_MOST_NODES = 100_000
+"""Values that :func:`_walked` looks at, which bounds structures that share their parts."""
+
+
+def encode(value: Any, as_text: list[str] | None = None) -> bytes:
+    """The JSON of any value. Nothing that the value does is raised, except Ctrl-C.
+
+    Numbers of other libraries and of subclasses become plain numbers, texts of subclasses plain texts, arrays
+    of up to 10,000 elements lists, Pydantic models their fields. Any other object becomes its ``repr``, and
+    one without a working ``repr`` a text that says so. Half a surrogate pair becomes U+FFFD.
+
+    Args:
+        value: Any object.
+        as_text: Gets the name of the type of each value for which a text stands.
+    """
+    found: list[str] = []
+    try:
+        made = msgspec.json.encode(value, enc_hook=lambda each: plain(each, found))
+        if as_text is not None:
+            as_text += found
+        return made
+    except BaseException as error:
+        _raise_ctrl_c(error)
+    # A cycle, too deep, half a surrogate pair, an object that breaks while it is read: piece by piece.
+    walk = _Walk([] if as_text is None else as_text)
+    return msgspec.json.encode(walk.walked(value, 0))
+
+
+def plain_text(value: Any) -> str:
+    """A name of any type as a text: of a subclass the plain text, of another type its ``repr``."""
+    text = value if type(value) is str else plain(value)
+    return _whole(text if type(text) is str else _shown(text))
+
+
+def plain(value: Any, as_text: list[str] | None = None) -> Any:
+    """What msgspec cannot encode, as something that it can: its ``enc_hook``. Arguments as of :func:`encode`.
+
+    ``type`` is asked and not ``isinstance``: an object may claim any class.
+    """
+    kind = type(value)
+    try:
+        made = _made_plain(value, kind)
+        if made is not value:
+            return made
+    except BaseException as error:
+        _raise_ctrl_c(error)
+    if as_text is not None:
+        as_text.append(kind.__name__)
+    return _shown(value)
+
+
+def _made_plain(value: Any, kind: type) -> Any:
+    """The value as one that JSON has, itself where there is none."""
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if kind is bool or value is None:  # keys of a dictionary
+        return str(value)
+    if issubclass(kind, numbers.Real):
+        return _integer(int(value)) if issubclass(kind, numbers.Integral) else float(value)
+    if issubclass(kind, datetime.date | datetime.time):
+        return plain_text(value.isoformat())
+    if issubclass(kind, bytes | bytearray):
+        return bytes(value)
+    if kind.__module__ == "numpy":
+        return _of_numpy(value)
+    return value.model_dump(mode="json") if callable(getattr(kind, "model_dump", None)) else value
+
+
+def _of_numpy(value: Any) -> Any:
+    """Scalars as Python's, small arrays as lists; others as they are."""
+    return value.tolist() if value.size <= _MOST_ELEMENTS else value
+
+
+def _integer(number: int) -> int | str:
+    return number if number.bit_length() <= _MOST_BITS else f"[integer of {number.bit_length():,} bits]"
+
+
+def _shown(value: Any) -> str:
+    """The ``repr`` of an object, bounded, or that it has none."""
+    try:
+        return _whole(str.__str__(repr(value))[:MOST_CHARS])
+    except BaseException as error:
+        _raise_ctrl_c(error)
+        return f"[{type(value).__name__} is not recorded: {type(error).__name__}]"
+
+
+def _whole(text: str) -> str:
+    """A text that a file can hold: half a surrogate pair becomes the replacement character."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _raise_ctrl_c(error: BaseException) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+
+
+class _Walk:
+    """Copies a value into plain JSON types, whatever parts of it do.
+
+    Args:
+        as_text: Gets the names of the types for which a text stands.
+    """
+
+    def __init__(self, as_text: list[str]) -> None:
+        self._as_text = as_text
+        self._above: set[int] = set()
+        self._left = _MOST_NODES
+
+    def walked(self, value: Any, depth: int) -> Any:
+        """The copy."""
+        kind = type(value)
+        if value is None or kind is bool or kind is float:
+            return value
+        if kind is str:
+            return _whole(value)
+        if kind is int:
+            return _integer(value)
+        self._left -= 1
+        if depth > _DEEPEST or self._left < 0 or id(value) in self._above:
+            why = "it holds itself" if id(value) in self._above else "too deep or too large"
+            self._as_text.append(kind.__name__)
+            return f"[{kind.__name__} is not recorded: {why}]"
+        self._above.add(id(value))
+        try:
+            return self._parts(value, kind, depth + 1)
+        except BaseException as error:
+            _raise_ctrl_c(error)
+            self._as_text.append(kind.__name__)
+            return _shown(value)
+        finally:
+            self._above.discard(id(value))
+
+    def _parts(self, value: Any, kind: type, depth: int) -> Any:
+        if issubclass(kind, dict):
+            return {
+                plain_text(self.walked(key, depth)): self.walked(each, depth)
+                for key, each in list(dict.items(value))
+            }
+        if issubclass(kind, list | tuple | set | frozenset):
+            return [self.walked(each, depth) for each in list(value)]
+        if issubclass(kind, msgspec.Struct):
+            return {name: self.walked(getattr(value, name), depth) for name in kind.__struct_fields__}
+        if dataclasses.is_dataclass(kind):
+            fields = dataclasses.fields(kind)
+            return {field.name: self.walked(getattr(value, field.name), depth) for field in fields}
+        try:
+            return msgspec.json.decode(msgspec.json.encode(value))  # what JSON has a form for: dates, enums
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            return self.walked(plain(value, self._as_text), depth)
+
+
+MAX_VALUES = 20_000_000
+"""Most values of a JSON text; about 2 GB in memory at worst. A trace of 50,000 spans has some 5 million."""
+
+_BEFORE_A_VALUE = b"[{,"
+_AT_ONCE = 2**24
+
+TOO_MANY_VALUES = f"holds more than {MAX_VALUES:,} values, the most that are read"
+
+
+def holds_too_many_values(content: bytes) -> bool:
+    """Whether a JSON text has more than ``MAX_VALUES`` brackets and commas, those in its texts included.
+
+    Every value but the first stands behind one of them, so that no text with more values passes.
+    """
+    if len(content) <= MAX_VALUES:
+        return False
+    view = memoryview(content)
+    found = 0
+    for start in range(0, len(content), _AT_ONCE):
+        piece = bytes(view[start : start + _AT_ONCE])
+        found += len(piece) - len(piece.translate(None, _BEFORE_A_VALUE))
+    return found > MAX_VALUES

@@ -1,0 +1,293 @@
+"""Interaction graph; communication, coordination, centrality, balance."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from trivium.metrics.graph.matching import counted_calls, once
+from trivium.metrics.graph.measures import Shape, betweenness, closeness, degree, global_efficiency
+from trivium.metrics.graph.tool_calls import ToolMetric
+from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric, metric
+from trivium.suites.case import Case
+from trivium.suites.settings import MessageSettings, Settings
+from trivium.traces.trace import Trace
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Overhead(msgspec.Struct, frozen=True):
+    """Messages of each sort; a type that neither coordinates nor produces counts in the total only."""
+
+    coordination: int
+    productive: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """Coordination messages / all messages."""
+        return self.coordination / self.total
+
+
+def overhead(types: Mapping[str, int], messages: MessageSettings) -> Overhead:
+    """Sorts messages by what their type does.
+
+    Args:
+        types: Number of messages by type.
+        messages: Which types coordinate and which produce.
+    """
+    return Overhead(
+        sum([count for type_, count in types.items() if type_ in messages.coordination]),
+        sum([count for type_, count in types.items() if type_ in messages.productive]),
+        sum(types.values()),
+    )
+
+
+@metric("communication_overhead")
+class CommunicationOverhead(TraceMetric):
+    """1 − coordination messages / all messages between agents, in [0, 1]; ``raw`` is the share itself.
+
+    Skipped without messages.
+
+    Attributes:
+        messages: Which types coordinate and which produce.
+    """
+
+    messages: MessageSettings = MessageSettings()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The metric with the suite's types of messages."""
+        return cls(messages=settings.messages)
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace.
+
+        ``detail`` has the counts by type and ``coordination_to_productive``, None when nothing produces.
+        """
+        types = interactions(trace).types
+        if not types:
+            raise Skip("the trace has no messages between agents")
+        found = overhead(types, self.messages)
+        ratio = found.coordination / found.productive if found.productive else None
+        return self.ok(
+            1.0 - found.share,
+            raw=found.share,
+            method=recorded_by(trace),
+            detail={
+                "coordination_to_productive": ratio,
+                "coordination": found.coordination,
+                "productive": found.productive,
+                "messages": found.total,
+                "types": dict(types),
+            },
+        )
+
+
+Pair = tuple[str, str]
+
+
+@metric("coordination_quality", version="2")
+class CoordinationQuality(TraceMetric):
+    """(1 − share of messages that only coordinate) × efficiency, in [0, 1].
+
+    With ``expect.workflow``, efficiency is the F1 of the ordered pairs of agents that handed work on against
+    the workflow's consecutive pairs; answers back do not count, so that a run that follows it has 1. Else it
+    is the global efficiency of the undirected interaction graph (Latora & Marchiori 2001), which is 1 when
+    everyone talks to everyone: it says how easily word gets around, not whether it had to. One agent, or no
+    messages: skipped.
+
+    Frameworks record one and the same job differently, a hand-off in one being a request and its answer in
+    another: ``method`` says who recorded the trace, and unlike ones are not compared.
+
+    Attributes:
+        messages: Which types coordinate and which produce.
+    """
+
+    messages: MessageSettings = MessageSettings()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The metric with the suite's types of messages."""
+        return cls(messages=settings.messages)
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace; ``detail`` has both factors and what of the workflow is amiss."""
+        found = interactions(trace)
+        if len(found.agents) < 2:
+            raise Skip("the trace has fewer than two agents")
+        if not found.types:
+            raise Skip("the trace has no messages between agents")
+        share = overhead(found.types, self.messages).share
+        detail: dict[str, Any] = {"communication_overhead": share}
+        if case.expect.workflow is not None:
+            efficiency = _follows(found.handed_on, case.expect.workflow, detail)
+            method = "workflow"
+        else:
+            efficiency = global_efficiency(found.shape)
+            method = "global_efficiency"
+            if found.shape.sources is not None:
+                detail |= {"estimated": True, "sources": len(found.shape.sources)}
+        detail["efficiency"] = efficiency
+        recorded = recorded_by(trace)
+        method = f"{method}, {recorded}" if recorded else method
+        return self.ok((1.0 - share) * efficiency, method=method, detail=detail)
+
+
+def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str, Any]) -> float:
+    """F1 of the observed pairs against the workflow's; 1 when neither has any."""
+    wanted = dict.fromkeys(pairwise(workflow))
+    missing = [pair for pair in wanted if pair not in observed]
+    extra = [pair for pair in observed if pair not in wanted]
+    detail |= {"missing_pairs": missing, "extra_pairs": extra}
+    both = len(wanted) + len(observed)
+    return 2 * (len(wanted) - len(missing)) / both if both else 1.0
+
+
+@metric("centrality")
+class Centrality(TraceMetric):
+    """Highest (betweenness + closeness + degree) / 3 of an agent in the interaction graph.
+
+    Each of the three is as NetworkX defines it on the DiGraph. ``raw`` is the maximum, up to 4/3 since
+    degree counts both directions; the score is clamped to 1. Skipped when the trace names no agent.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace.
+
+        ``detail`` has the most central agent and every agent's three measures with their mean. Above
+        2,000 agents betweenness is estimated (above 5,000 closeness too): ``estimated`` is then true,
+        ``sources`` the number sampled, ``standard_error`` that of the most central agent's betweenness
+        and ``largest_standard_error`` that of any.
+        """
+        found = interactions(trace)
+        if not found.agents:
+            raise Skip("the trace names no agent")
+        between, close, degrees = betweenness(found.shape), closeness(found.shape), degree(found.shape)
+        means = [sum(three) / 3 for three in zip(between.values, close, degrees, strict=True)]
+        raw = max(means)
+        if not all(map(isfinite, between.values)):
+            raise ValueError("there are more shortest paths than a float can count")
+        top = means.index(raw)
+        rows = zip(found.agents, between.values, close, degrees, means, strict=True)
+        detail: dict[str, Any] = {
+            "agent": found.agents[top],
+            "agents": {
+                agent: {"betweenness": b, "closeness": c, "degree": d, "mean": mean}
+                for agent, b, c, d, mean in rows
+            },
+        }
+        if between.standard_errors is not None:
+            detail |= {
+                "estimated": True,
+                "sources": between.sources,
+                "standard_error": between.standard_errors[top],
+                "largest_standard_error": max(between.standard_errors),
+            }
+        return self.ok(min(1.0, raw), raw=raw, detail=detail)
+
+
+def balance(tasks: Collection[int]) -> float:
+    """max(0, 1 − standard deviation / mean), with the sample standard deviation (ddof 1).
+
+    Args:
+        tasks: Number of tasks of each agent.
+
+    Returns:
+        In [0, 1]; 1 for fewer than two agents or no task at all.
+    """
+    total = sum(tasks)
+    if len(tasks) < 2 or total == 0:
+        return 1.0
+    mean = total / len(tasks)
+    deviation = sqrt(sum([(count - mean) ** 2 for count in tasks]) / (len(tasks) - 1))
+    return max(0.0, 1.0 - deviation / mean)
+
+
+@metric("task_balance")
+class TaskBalance(ToolMetric):
+    """How evenly tool calls and model requests are spread over the agents, in [0, 1].
+
+    Agents that were only addressed count with no task. Fewer than two agents, or no task at all: 1.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace; ``detail`` has every agent's tasks, and those that are nobody's."""
+        tasks = dict.fromkeys(trace.agents, 0)
+        nobodys = 0
+        done = [span.agent for span in trace.spans if span.kind == "llm"]
+        done += [call.agent for call in counted_calls(trace, self.tools)]
+        for agent in done:
+            if agent is None:
+                nobodys += 1
+            else:
+                tasks[agent] += 1
+        detail = {"tasks": tasks, "unassigned": nobodys}
+        return self.ok(balance(tasks.values()), detail=detail)
+
+
+HANDING_ON = frozenset({"task_request", "handoff", "delegation", "data_transfer"})
+"""Types of messages that hand work on; answers back and status do not (spec: metrics, T3.10)."""
+
+
+def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
+    """The interaction graph as NetworkX holds it, for drawing and for measures of one's own.
+
+    Nodes are agents; an edge says that one sent the other messages, its ``count`` how many and its
+    ``types`` how many of each type. People, such as the user of a chat, are no agents.
+    """
+    import networkx as nx
+
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    graph.add_nodes_from(trace.agents)
+    types: dict[tuple[str, str], Counter[str]] = {}
+    for message in trace.agent_messages:
+        types.setdefault((message.sender, message.receiver), Counter())[message.type] += 1
+    for (sender, receiver), counts in types.items():
+        graph.add_edge(sender, receiver, count=counts.total(), types=dict(counts))
+    return graph
+
+
+class Interactions:
+    """The messages of a trace by numbers.
+
+    Attributes:
+        agents: All agents; the shape's nodes.
+        pairs: Distinct (sender, receiver), in order of their first message.
+        handed_on: Those among them where work was handed on.
+        types: Number of messages by type.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.agents = trace.agents
+        pairs: dict[tuple[str, str], None] = {}
+        types: dict[str, int] = {}
+        handed_on: dict[tuple[str, str], None] = {}
+        for message in trace.agent_messages:
+            pairs[message.sender, message.receiver] = None
+            if message.type in HANDING_ON:
+                handed_on[message.sender, message.receiver] = None
+            types[message.type] = types.get(message.type, 0) + 1
+        self.pairs = tuple(pairs)
+        self.handed_on = tuple(handed_on)
+        self.types = types
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The interaction graph."""
+        return Shape.of(self.agents, self.pairs)
+
+
+def recorded_by(trace: Trace) -> str | None:
+    """Who recorded the trace, as the method of a figure that depends on it; None where it is not known."""
+    return f"{RECORDED_BY}{' and '.join(trace.recorders)}" if trace.recorders else None
+
+
+def interactions(trace: Trace) -> Interactions:
+    """The messages of a trace by numbers."""
+    return once(trace, "interactions", lambda: Interactions(trace))

@@ -1,0 +1,213 @@
+"""Recall, selection, success, efficiency, action match."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from trivium.metrics.graph.matching import (
+    ALL_CALLS,
+    case_matching,
+    counted_calls,
+    counted_names,
+    logical_calls,
+    match,
+)
+from trivium.metrics.metric import Metric, Score, Skip, Subject, Tier, TraceMetric, metric
+from trivium.suites.case import Case, ExpectedTool
+from trivium.suites.settings import Settings, ToolSettings
+from trivium.traces.trace import Span, Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolMetric(TraceMetric):
+    """A metric of the tool calls of a trace.
+
+    Attributes:
+        tools: Which calls count and how they are matched.
+    """
+
+    tools: ToolSettings = ALL_CALLS
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The metric with the suite's settings for tools."""
+        return cls(tools=settings.tools)
+
+
+@metric("tool_recall")
+class ToolRecall(ToolMetric):
+    """Expected calls that were made / expected calls, in [0, 1]; 1 when none was expected.
+
+    Calls are matched as ``tools.match`` says. Skipped when the case does not state its calls.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace; ``detail`` has the missing calls by tool."""
+        matching = case_matching(trace, case, self.tools)
+        if matching is None:
+            raise Skip("the case does not state expect.tools")
+        return self.ok(
+            matching.recall,
+            detail={
+                "matched": matching.matched,
+                "expected": matching.expected,
+                "missing": counted_names(matching.missing),
+            },
+        )
+
+
+@metric("tool_selection")
+class ToolSelection(ToolMetric):
+    """Correct calls / all calls, in [0, 1].
+
+    With ``expect.optimal_tools``, a call is correct when it carries a context (``attributes.context``)
+    whose optimal tool is the one called; where no call carries any context, ``expect.tools`` decides.
+    With ``expect.tools``, the calls that match expected ones are correct (``tools.match``). Without
+    either: skipped. No calls: 1 when none was expected, else 0.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace.
+
+        ``detail`` has calls, correct, logical calls and, where calls are expected, precision (1 without
+        calls), recall (1 without expected calls), F1 and the extra calls by tool.
+        """
+        calls = counted_calls(trace, self.tools)
+        matching = case_matching(trace, case, self.tools)
+        detail: dict[str, Any] = {"calls": len(calls), "logical_calls": logical_calls(trace, self.tools)}
+        if matching is not None:
+            detail |= {
+                "precision": matching.precision,
+                "recall": matching.recall,
+                "f1": matching.f1,
+                "extra": counted_names(matching.extra),
+            }
+        optimal = case.expect.optimal_tools
+        judged = _by_context(calls, optimal) if optimal else None
+        if judged is not None:
+            correct, without_context = judged
+            detail |= {"correct": correct, "without_context": without_context}
+            value = correct / len(calls)
+        elif matching is not None:
+            detail["correct"] = matching.matched
+            value = matching.precision if calls else float(matching.expected == 0)
+        elif optimal and not calls:
+            value = 0.0
+        elif optimal:
+            raise Skip("no call carries a context, so expect.optimal_tools cannot be applied")
+        else:
+            raise Skip("the case states neither expect.tools nor expect.optimal_tools")
+        return self.ok(value, detail=detail)
+
+
+def _by_context(calls: tuple[Span, ...], optimal: dict[str, str]) -> tuple[int, int] | None:
+    """Calls that are correct by their context and calls without one; None when no call has any."""
+    correct = without = 0
+    for call in calls:
+        context = call.attributes.get("context")
+        if not isinstance(context, str):
+            without += 1
+        elif optimal.get(context) == call.name:
+            correct += 1
+    return None if without == len(calls) else (correct, without)
+
+
+@metric("tool_success")
+class ToolSuccess(ToolMetric):
+    """Calls that did not fail / calls, in [0, 1]; skipped when there are none.
+
+    A call that never finished did not fail; ``detail`` counts those apart.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace; ``detail`` has the failed calls by tool."""
+        calls = counted_calls(trace, self.tools)
+        if not calls:
+            raise Skip("no tool was called")
+        failed = [call for call in calls if call.ok is False]
+        return self.ok(
+            (len(calls) - len(failed)) / len(calls),
+            detail={
+                "calls": len(calls),
+                "failed": counted_names(failed),
+                "unfinished": sum([call.ok is None for call in calls]),
+                "logical_calls": logical_calls(trace, self.tools),
+            },
+        )
+
+
+PARTS = ("path_convergence", "tool_selection")
+
+
+@metric("tool_efficiency", needs=PARTS)
+class ToolEfficiency(Metric):
+    """Mean of ``path_convergence`` and ``tool_selection``, over those that are not skipped."""
+
+    tier: ClassVar[Tier] = "trace"
+
+    def score(self, subject: Subject) -> Score:
+        """The score of one attempt; an error when a part of it is one."""
+        parts = {name: subject.scores[name] for name in PARTS}
+        for name, part in parts.items():
+            if part.status == "error":
+                return self.error(f"{name}: {part.reason}")
+        values = {name: part.value for name, part in parts.items() if part.value is not None}
+        if not values:
+            raise Skip(f"{PARTS[0]}: {parts[PARTS[0]].reason}; {PARTS[1]}: {parts[PARTS[1]].reason}")
+        return self.ok(sum(values.values()) / len(values), detail=dict(values))
+
+
+MOST_LISTED = 100
+"""Missing and extra calls listed with their arguments; those beyond are counted."""
+
+
+@metric("action_match")
+class ActionMatch(ToolMetric):
+    """1 when the successful calls that change state are exactly those expected, else 0.
+
+    Calls are compared as a multiset, with their arguments (an expected call without arguments takes any).
+    A tool changes no state when the suite lists it in ``tools.read_only`` or the case expects it with
+    ``reads: true``; every other tool does. Skipped when the case does not state its calls.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """The score of one trace.
+
+        ``detail`` lists what is missing and what is extra, with precision (1 when nothing was changed)
+        and recall (1 when no change was expected).
+        """
+        expected = case.expect.tools
+        if expected is None:
+            raise Skip("the case does not state expect.tools")
+        reading = self._reading(expected)
+        writes = [
+            call for call in counted_calls(trace, self.tools) if call.ok is True and call.name not in reading
+        ]
+        wanted = [
+            tool for tool in expected if tool.name not in reading and tool.name not in self.tools.ignore
+        ]
+        found = match(writes, wanted, "arguments")
+        detail: dict[str, Any] = {
+            "missing": _listed((tool.name, tool.arguments) for tool in found.missing[:MOST_LISTED]),
+            "extra": _listed((call.name, call.input) for call in found.extra[:MOST_LISTED]),
+            "precision": found.precision,
+            "recall": found.recall,
+        }
+        left_out = max(0, len(found.missing) - MOST_LISTED) + max(0, len(found.extra) - MOST_LISTED)
+        if left_out:
+            detail["left_out"] = left_out
+        return self.ok(float(not found.missing and not found.extra), detail=detail)
+
+    def _reading(self, expected: Iterable[ExpectedTool]) -> set[str]:
+        """Tools that change no state; what the case says of a tool outweighs what the suite says."""
+        reading = set(self.tools.read_only)
+        for tool in expected:
+            if tool.reads:
+                reading.add(tool.name)
+            elif tool.reads is False:
+                reading.discard(tool.name)
+        return reading
+
+
+def _listed(calls: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+    return [{"name": name, "arguments": arguments} for name, arguments in calls]

@@ -1,0 +1,193 @@
+"""Parameters: what the requests to one model carry, less what its server refuses (spec: metrics, T2.6)."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from typing import Literal
+
+import msgspec
+
+from trivium.metrics.judge.client.cache import Answers
+from trivium.metrics.judge.client.request import KEY_VERSION, Call, ParameterRefused, Reply
+from trivium.suites.settings import JudgeSettings, ServerSettings
+
+log = logging.getLogger(__name__)
+
+IN_WORDS = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
+"""Before the schema, where a model takes neither a schema nor a tool."""
+
+REPLACED = {
+    "response_format": "the JSON schema of the answer is sent as a tool",
+    "tools": "the JSON schema of the answer is sent in the prompt",
+}
+
+
+class Parameters:
+    """Request parameters of one model, of which those that its server refuses by name are left out.
+
+    What was refused is kept with the answers, so that a later run does not ask for it again.
+
+    Args:
+        name: The model's, as the suite has it.
+        settings: The suite's.
+        place: Provider, address and model, as calls hold them.
+        native: Whether the model takes a JSON schema for its answer; otherwise a tool.
+        completion_limit: Whether the most tokens of an answer are usually sent as ``max_completion_tokens``.
+        marks_cache: Whether its provider caches what a request marks, and nothing else.
+        answers: Where what was refused is kept.
+
+    Attributes:
+        marks: What of a request is marked, as calls have it. A place in the cache costs more to fill and less
+            to use, so the case is marked where several requests show it.
+        refused: Parameters that the server refused, in that order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: JudgeSettings,
+        *,
+        place: tuple[str, str, str],
+        native: bool,
+        completion_limit: bool,
+        marks_cache: bool,
+        answers: Answers,
+    ) -> None:
+        self._name = name
+        self._native = native
+        self._completion_limit = completion_limit
+        self._answers = answers
+        self._key = blake2b(
+            msgspec.json.encode(["refused parameters", KEY_VERSION, *place]), digest_size=32
+        ).hexdigest()
+        self._bounded = settings.budget_usd is not None or settings.budget_tokens is not None
+        self._effort = settings.reasoning_effort
+        server = settings.servers.get(name) or ServerSettings()
+        self._headers = server.headers
+        self._server_body = server.body
+        self._body = {key: value for key, value in settings.parameters.items() if value is not None}
+        self._unset = frozenset(key for key, value in settings.parameters.items() if value is None)
+        self._limits = 0
+        shown_again = settings.samples > 1 or not settings.together
+        self.marks: Literal["", "static", "case"] = ""
+        if marks_cache:
+            self.marks = "case" if shown_again else "static"
+        self.refused: tuple[str, ...] = ()
+        self._adapting = False
+        self._one_at_a_time = asyncio.Lock()
+        self._known: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Find out what was refused in earlier runs, once."""
+        if self._known is None:
+            self._known = asyncio.create_task(self._load())
+        await asyncio.shield(self._known)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """While it is being found out what a server takes, one request at a time does so."""
+        if self._adapting:
+            async with self._one_at_a_time:
+                if self._adapting:  # it may have been found out by the one before
+                    yield
+                    return
+        yield
+
+    def applied(self, call: Call) -> Call:
+        """A call as it is sent."""
+        out = {*self._unset, *self.refused}
+        output = call.output if self._native else "tool"
+        if output == "native" and "response_format" in out:
+            output = "tool"
+        if output == "tool" and "tools" in out:
+            output = "prompted"
+        instructions = call.instructions
+        if output == "prompted":
+            instructions += IN_WORDS + msgspec.json.encode(call.schema).decode()
+        body = {**self._body, **self._server_body}
+        return msgspec.structs.replace(
+            call,
+            instructions=instructions,
+            output=output,
+            temperature=None if "temperature" in out else call.temperature,
+            seed=None if "seed" in out else call.seed,
+            top_logprobs=0 if "logprobs" in out else call.top_logprobs,
+            limit=self._limit(),
+            reasoning_effort=None if "reasoning_effort" in out else self._effort,
+            body={key: value for key, value in body.items() if key not in out},
+            headers=self._headers,
+            marks="" if "cache_control" in out else self.marks,
+        )
+
+    def refuse(self, refused: ParameterRefused, call: Call) -> bool:
+        """Leave a parameter out from now on, or put another in its place.
+
+        Args:
+            refused: What the server said.
+            call: As it was sent.
+
+        Returns:
+            Whether the call may be asked again; not where the parameter cannot be left out.
+        """
+        parameter = refused.parameter
+        if self.outdated(call) is not None:
+            return True  # which another request found out
+        if parameter == "max_tokens":
+            if self._limits and self._bounded:
+                return False  # a budget needs the bound
+            self._limits += 1
+        elif parameter in self._server_body or parameter in self.refused:
+            return False
+        self._adapting = True
+        self.refused = (*self.refused, parameter)
+        done = REPLACED.get(parameter, "it is left out")
+        if parameter == "max_tokens" and self._limits == 1:
+            done = f"it is sent as {self._limit()}"
+        log.warning(
+            "the judge %s: %s is refused, and %s from now on: %s", self._name, parameter, done, refused
+        )
+        return True
+
+    def outdated(self, call: Call) -> str | None:
+        """A parameter of a call that was refused since it was made, or None."""
+        if not self.refused:
+            return None
+        if call.limit != self._limit():
+            return "max_tokens"
+        return next((name for name in call.parameters if name in self.refused and name != "max_tokens"), None)
+
+    def answered(self) -> None:
+        """A request was answered: the server takes what is sent now."""
+        if self._adapting:
+            self._adapting = False
+            self._answers.drop([self._key])
+            self._answers.keep(self._key, _kept(self.refused))
+
+    def _limit(self) -> str:
+        """See :attr:`Call.limit`."""
+        if "max_tokens" in self._unset or self._limits > 1:
+            return "none"
+        if not self._limits:
+            return ""
+        return "max_tokens" if self._completion_limit else "max_completion_tokens"
+
+    async def _load(self) -> None:
+        found = await asyncio.to_thread(self._answers.fetch, [self._key])
+        if self._key in found and not self.refused:
+            self.refused = tuple(msgspec.json.decode(found[self._key].text, type=list[str]))
+            self._limits = self.refused.count("max_tokens")
+
+
+def _kept(refused: tuple[str, ...]) -> Reply:
+    """What was refused, as answers are kept."""
+    return Reply(
+        text=msgspec.json.encode(refused).decode(),
+        finish=None,
+        model="",
+        logprobs=None,
+        input_tokens=0,
+        output_tokens=0,
+        cost_usd=0.0,
+    )

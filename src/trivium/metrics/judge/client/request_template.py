@@ -1,0 +1,192 @@
+"""Shape: what PydanticAI would send for a call, and what it makes of an answer, learnt from itself."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from trivium.metrics.judge.client.pydantic_ai_client import respond
+from trivium.metrics.judge.client.request import Call, Reply, Trouble
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+
+_MARK = f"trivium-{secrets.token_hex(8)}-"
+_MARKED = re.compile(f"{_MARK}([0-9]+)-".encode())
+
+LEFT_TO_THE_CLIENT = frozenset(
+    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
+)
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A request with places for its texts: the instructions are 0, the case 1, the turns 2 and on.
+
+    Attributes:
+        url: Where it goes.
+        headers: Its headers, the key among them: never to be shown.
+        pieces: Of the body, JSON, between the places.
+        places: Which text stands between each two pieces.
+    """
+
+    url: str
+    headers: dict[str, str]
+    pieces: tuple[bytes, ...]
+    places: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Shape({self.url!r})"
+
+    @property
+    def address(self) -> str:
+        """Host and path, without what could be a secret."""
+        return address_of(self.url)
+
+    def body(self, call: Call) -> bytes:
+        """The body that sends a call.
+
+        Raises:
+            UnicodeEncodeError: If a text holds half of a surrogate pair.
+        """
+        texts = [_inside(each) for each in _texts(call)]
+        body = [self.pieces[0]]
+        for place, piece in zip(self.places, self.pieces[1:], strict=True):
+            body += (texts[place], piece)
+        return b"".join(body)
+
+
+def address_of(url: str) -> str:
+    """Scheme, host and path of a URL, without what could be a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+class Shaping:
+    """Has PydanticAI write requests and read answers without a network in between.
+
+    Whatever a model needs to be asked differently for (no temperature while it reasons, another name for
+    the token limit, a stricter schema) is so decided in one place, which is not here.
+
+    Args:
+        model: Opened over ``tap``.
+        tap: What it has in place of a connection.
+        headers: Added to each request.
+    """
+
+    def __init__(self, model: "Model", tap: "Tap", headers: Mapping[str, str] | None = None) -> None:
+        self._model = model
+        self._headers = headers or {}
+        self._tap = tap
+        self._one_at_a_time = asyncio.Lock()
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+
+    async def shape(self, call: Call) -> Shape:
+        """The shape of a call's request; those of calls that differ in their texts are the same.
+
+        Raises:
+            Trouble: If PydanticAI refuses to send it.
+        """
+        schema = msgspec.json.encode([call.schema, call.body])
+        settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
+        others = (call.output, call.limit, call.reasoning_effort, call.marks)
+        key = (schema, settings, others, len(call.turns))
+        if key not in self._shapes:
+            async with self._one_at_a_time:
+                if key not in self._shapes:  # others may have waited for the same
+                    self._shapes[key] = await self._learnt(call)
+        return self._shapes[key]
+
+    async def read(self, call: Call, *, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+        """What an answer means.
+
+        Raises:
+            Trouble: If it is none.
+        """
+        import httpx2
+
+        kept = [
+            (_as_sent(name), _as_sent(value))
+            for name, value in headers.items()
+            if name.lower() not in _OF_THE_WIRE
+        ]
+        async with self._one_at_a_time:
+            self._tap.answer = httpx2.Response(status, headers=kept, content=body)
+            try:
+                return await respond(self._model, call, self._headers)
+            finally:
+                self._tap.answer = None
+
+    async def close(self) -> None:
+        """Close the client that never had a connection."""
+        await self._tap.client.aclose()
+
+    async def _learnt(self, call: Call) -> Shape:
+        marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 2)]
+        marked = msgspec.structs.replace(call, instructions=marks[0], case=marks[1], turns=tuple(marks[2:]))
+        request = await self._captured(marked)
+        parts = _MARKED.split(request.content)
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in LEFT_TO_THE_CLIENT and "idempotency" not in name.lower()
+        }
+        return Shape(str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2]))
+
+    async def _captured(self, call: Call) -> "httpx2.Request":
+        self._tap.taken.clear()
+        try:
+            await respond(self._model, call, self._headers)
+        except Trouble:
+            if not self._tap.taken:
+                raise
+        return self._tap.taken.pop()
+
+
+class Tap:
+    """Stands where the connection would be: takes the request away, or hands out an answer.
+
+    Attributes:
+        client: For the provider's SDK.
+        taken: Requests that were taken away.
+        answer: What is handed out, or None.
+    """
+
+    def __init__(self) -> None:
+        import httpx2
+
+        tap = self
+
+        class Transport(httpx2.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+                if tap.answer is not None:
+                    return tap.answer
+                await request.aread()
+                tap.taken.append(request)
+                raise httpx2.ConnectError("not sent", request=request)
+
+        self.client = httpx2.AsyncClient(transport=Transport())
+        self.taken: list[httpx2.Request] = []
+        self.answer: httpx2.Response | None = None
+
+
+_OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
+
+
+def _texts(call: Call) -> list[str]:
+    first, *others = call.turns
+    return [call.instructions, call.case, first, *(turn or "(no answer)" for turn in others)]
+
+
+def _as_sent(header: str) -> bytes:
+    """A header, or its name, as it came, whatever bytes were in it."""
+    return header.encode(errors="surrogateescape")
+
+
+def _inside(text: str) -> bytes:
+    """A text as it stands between the quotes of a JSON string."""
+    return msgspec.json.encode(text)[1:-1]

@@ -1,0 +1,205 @@
+"""Asking: an answer that can be used, out of a model's replies, with one re-ask at most (T2.6)."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
+
+import msgspec
+
+from trivium.metrics.judge.budget.budget import Spent
+from trivium.metrics.judge.client.executor import Asked, Bench, Model
+from trivium.metrics.judge.client.request import Call, GivenUp, ParameterRefused, Reply
+from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
+
+log = logging.getLogger(__name__)
+
+TOP_LOGPROBS = 5
+
+TWICE = "answered twice, never as asked: "
+
+MOST_SENT_BACK = 20_000
+"""Characters of a malformed answer that are sent back with what is wrong with it."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked.
+
+    Attributes:
+        static: The instructions of the judge, the same for all cases.
+        case: What is judged, fenced.
+        ask: What is asked of it.
+        schema: JSON schema of the answer.
+        temperature: 0 or more.
+        seed: For providers that take one.
+        max_tokens: Most tokens of the answer.
+        sample: Index of the answer among several to the same question.
+        about: The dimensions that are judged.
+    """
+
+    static: str
+    case: str
+    ask: str
+    schema: Schema
+    temperature: float
+    seed: int | None
+    max_tokens: int
+    sample: int
+    about: tuple[str, ...]
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model answered, and what it took.
+
+    Attributes:
+        answer: As it was understood, by dimension.
+        wrong: What was wrong with the dimensions that ``answer`` lacks.
+        said: The reply that each dimension of ``answer`` stands in: of two, where one was asked for again.
+        input_tokens: Of all requests that were answered.
+        output_tokens: Likewise.
+        cost_usd: Likewise, or None where no price is known.
+        seconds: From the first request to the answer, waiting for a turn included.
+        requests: That were sent; 0 when the answer had been kept.
+    """
+
+    answer: Answers
+    wrong: dict[str, str]
+    said: dict[str, Reply]
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    seconds: float
+    requests: int
+
+
+async def ask(
+    bench: Bench, model: Model, question: Question, understand: Callable[[str, Collection[str]], Answers]
+) -> Answered:
+    """Ask a model, and once more for what of its answer cannot be used.
+
+    Where something is still wrong then, what came of asking again is forgotten: a dimension that failed is
+    asked for anew by a later run.
+
+    Args:
+        bench: Where it is asked.
+        model: Who.
+        question: What.
+        understand: Makes the answer about some dimensions of a text, or raises MalformedAnswer; the model is
+            then told what is wrong and asked once more for the dimensions that lack an answer, and no more.
+
+    Raises:
+        GivenUp: If there is no usable answer.
+        Spent: If the budget does not allow it.
+    """
+    began, requests = time.monotonic(), 0
+    calls: list[Call] = []
+    replies: list[Reply] = []
+    answer: Answers = {}
+    said: dict[str, Reply] = {}
+    missing: dict[str, str] = {}
+    left = question.about
+    turns: tuple[str, ...] = (question.ask,)
+    before, after = TWICE, ""
+    for again in (False, True):
+        try:
+            call = _call(model, question, turns, left)
+            async with model.shared.turn(call) if model.shared else nullcontext():
+                call, asked = await _asked(bench, model, call, question.about)
+            calls.append(call)
+        except (GivenUp, Spent) as nothing:
+            if not answer:
+                raise
+            # What the first answer has right is not lost with the second.
+            before, after = "answered once, not as asked (", f"), and no more: {nothing}"
+            break
+        reply, requests = asked.reply, requests + asked.requests
+        replies.append(reply)
+        wrong, usable = _understood(reply, left, understand)
+        answer |= usable
+        said |= dict.fromkeys(usable, reply)
+        if wrong is None:
+            missing = {}
+            break
+        cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
+        cut = cut if reply.finish == "length" else ""
+        if isinstance(wrong, PartlyMalformed):
+            missing = {name: why + cut for name, why in wrong.wrong.items()}
+        if again or reply.finish == "content_filter":
+            if answer:
+                break
+            bench.drop(calls)
+            why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
+            raise GivenUp(f"{model.model} {why}")
+        log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
+        left = tuple(name for name in left if name not in answer)
+        part = f"{', '.join(left)} again, and nothing else" if answer else "the whole answer again"
+        told = f"That answer cannot be used: {wrong.wanted}. Give {part}, as JSON."
+        if cut:
+            told += " It was cut off at its end: be brief."
+        turns = (question.ask, reply.text[:MOST_SENT_BACK], told)
+    if missing:
+        bench.drop(calls[1:])
+    costs = [each.cost_usd for each in replies if each.cost_usd is not None]
+    return Answered(
+        answer=answer,
+        wrong={name: f"{before}{why}{after}" for name, why in missing.items()},
+        said=said,
+        input_tokens=sum(each.input_tokens for each in replies),
+        output_tokens=sum(each.output_tokens for each in replies),
+        cost_usd=sum(costs) if len(costs) == len(replies) else None,
+        seconds=time.monotonic() - began,
+        requests=requests,
+    )
+
+
+async def _asked(bench: Bench, model: Model, call: Call, about: tuple[str, ...]) -> tuple[Call, Asked]:
+    """A call as it was sent in the end, and the reply; parameters that are refused by name are left out.
+
+    Raises:
+        GivenUp: If there is none.
+        Spent: If the budget does not allow it.
+    """
+    parameters = model.parameters
+    await parameters.load()
+    while True:
+        async with parameters.turn():
+            sent = parameters.applied(call)
+            try:
+                asked = await bench.ask(model.line, sent, about=about)
+            except ParameterRefused as refused:
+                if parameters.refuse(refused, sent):
+                    continue
+                model.line.turn_off(f"{refused}; {refused.parameter} cannot be left out")
+                raise
+            parameters.answered()
+            return sent, asked
+
+
+def _understood(
+    reply: Reply, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
+) -> tuple[MalformedAnswer | None, Answers]:
+    """What is wrong with a reply, if anything is, and what of it can be used."""
+    try:
+        return None, understand(reply.text, names)
+    except PartlyMalformed as partly:
+        return partly, partly.usable
+    except MalformedAnswer as wholly:
+        return wholly, {}
+
+
+def _call(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> Call:
+    return Call(
+        provider=model.provider,
+        address=model.address,
+        model=model.model,
+        instructions=question.static,
+        case=question.case,
+        turns=turns,
+        schema=question.schema if len(names) == len(question.about) else about(names, question.schema),
+        output="native",
+        temperature=question.temperature,
+        seed=question.seed,
+        max_tokens=question.max_tokens,
+        top_logprobs=TOP_LOGPROBS,
+        sample=question.sample,
+    )

@@ -1,1 +1,0 @@
-"""Answers that are kept, so that none is paid for twice."""

@@ -1,0 +1,95 @@
+"""Pairwise comparison rubric.
+
+Each dimension of an output is asked about in the same words, and answered with the better of the two; one
+more asks for the better in all. A rubric like any other, it is judged the same way: fenced, retried, sampled,
+by one judge or a panel.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.metrics.metric import Subject
+from trivium.suites.rubrics.rubric import Dimension, Level, Rubric
+
+
+class Pair(Subject, frozen=True, kw_only=True):
+    """A subject of two attempts: ``attempt`` is shown first, ``second`` after it."""
+
+    second: Attempt
+
+
+LEVELS: dict[str, float | Level] = {
+    "first": Level(
+        value=1.0, means="The first output is better, by a difference that a reader would notice."
+    ),
+    "tie": Level(value=0.5, means="Neither is better, or what one has ahead the other has elsewhere."),
+    "second": Level(
+        value=0.0, means="The second output is better, by a difference that a reader would notice."
+    ),
+}
+OVERALL = "overall"
+
+INSTRUCTIONS = """\
+Two outputs for the same input stand below, called first and second. For each dimension say which of them is
+better: first, second, or tie where neither is. Compare what they say, not how much: a longer output is not
+better for that. Their order was drawn by lot and tells nothing; judge as if you saw them the other way round.
+An empty output loses against one that is not. For each dimension:
+- evidence: quote what your judgement rests on, word for word from the texts you were shown, a few words
+  to two sentences each; at most five quotes. No quote is better than one that is not there.
+- reason: explain before you decide.
+- answer null when the texts do not hold enough to tell. Do not guess.
+- confidence: how sure you are, from 1 (a guess) to 5 (certain).
+
+Rubric
+{rubric}"""
+
+_PROCESS = frozenset({"trace", "workflow"})
+
+
+def comparing(rubrics: Sequence[Rubric]) -> Rubric | None:
+    """One rubric for comparing two outputs, or None where no dimension is about an output.
+
+    Args:
+        rubrics: Whose dimensions are compared. Those about the process are left out: an output does not
+            show it.
+    """
+    chosen = [
+        (rubric, dimension)
+        for rubric in rubrics
+        for dimension in rubric.dimensions
+        if "output" in dimension.sees and not _PROCESS & set(dimension.needs)
+    ]
+    if not chosen:
+        return None
+    names = [dimension.name for _, dimension in chosen]
+    dimensions = [
+        _compared(dimension, rubric if names.count(dimension.name) > 1 else None)
+        for rubric, dimension in chosen
+    ]
+    if OVERALL not in names:
+        seen = dict.fromkeys(name for dimension in dimensions for name in dimension.sees)
+        asks = "Which is better in all, by what the input asks for and by everything above."
+        dimensions.append(_levelled(name=OVERALL, asks=asks, sees=tuple(seen)))
+    return Rubric(name="pairs", dimensions=tuple(dimensions), instructions=INSTRUCTIONS)
+
+
+def _compared(dimension: Dimension, rubric: Rubric | None) -> Dimension:
+    """A dimension as it is asked about two outputs; ``rubric`` where its name alone is not its own."""
+    named = [f"{each.name}: {each.asks}" for each in dimension.criteria]
+    shown = [name for name in dimension.sees if name != "output" and name not in _PROCESS]
+    return _levelled(
+        name=dimension.name if rubric is None else f"{rubric.name}_{dimension.name}",
+        asks=" ".join([dimension.asks, *(["That is,"] if named else []), "; ".join(named)]).strip(),
+        sees=(*shown, "first", "second"),
+        needs=dimension.needs,
+    )
+
+
+def _levelled(**fields: Any) -> Dimension:
+    # "first" and "second" are no names that a file may use, so that the record does not know them.
+    return msgspec.structs.replace(
+        Dimension(name=fields["name"], asks=fields["asks"], levels=LEVELS), **fields
+    )

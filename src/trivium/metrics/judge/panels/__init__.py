@@ -1,1 +1,0 @@
-"""Panels: several judges of one attempt, and what they say together."""

@@ -1,1 +1,0 @@
-"""Scores: how a judge's words become numbers."""

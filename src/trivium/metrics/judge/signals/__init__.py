@@ -1,1 +1,0 @@
-"""Signals: what tells how sure a judgement is (spec: metrics, T2.5)."""

@@ -1,1 +1,0 @@
-"""Spending: prices, the budget of a run, and the ledger of what was spent."""

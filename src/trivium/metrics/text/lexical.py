@@ -1,0 +1,318 @@
+"""Cosine, jaccard; rouge, bleu, chrf, edit.
+
+With two documents a term's smooth idf is 1 where both have it and ``ln 1.5 + 1`` where one has, so the
+cosine follows from the counts alone: no vocabulary, no matrix, and each text is taken apart by itself.
+
+The list is ``ENGLISH_STOP_WORDS`` of scikit-learn (BSD-3-Clause, copyright the scikit-learn developers),
+which took it from the Glasgow Information Retrieval Group.
+
+They need the extra ``text``. A suite that names one of them is refused where it is missing, with the line to
+install it.
+"""
+
+import math
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Mapping
+from functools import cache
+from importlib import import_module
+from itertools import filterfalse, pairwise
+from operator import mul
+from threading import Lock
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from trivium.errors import MissingExtra
+from trivium.metrics.metric import Skip, TextMetric, metric
+
+STOP_WORDS = frozenset(
+    """
+    a about above across after afterwards again against all almost alone along already also although
+    always am among amongst amoungst amount an and another any anyhow anyone anything anyway anywhere
+    are around as at back be became because become becomes becoming been before beforehand behind being
+    below beside besides between beyond bill both bottom but by call can cannot cant co con could
+    couldnt cry de describe detail do done down due during each eg eight either eleven else elsewhere
+    empty enough etc even ever every everyone everything everywhere except few fifteen fifty fill find
+    fire first five for former formerly forty found four from front full further get give go had has
+    hasnt have he hence her here hereafter hereby herein hereupon hers herself him himself his how
+    however hundred i ie if in inc indeed interest into is it its itself keep last latter latterly least
+    less ltd made many may me meanwhile might mill mine more moreover most mostly move much must my
+    myself name namely neither never nevertheless next nine no nobody none noone nor not nothing now
+    nowhere of off often on once one only onto or other others otherwise our ours ourselves out over own
+    part per perhaps please put rather re same see seem seemed seeming seems serious several she should
+    show side since sincere six sixty so some somehow someone something sometime sometimes somewhere
+    still such system take ten than that the their them themselves then thence there thereafter thereby
+    therefore therein thereupon these they thick thin third this those though three through throughout
+    thru thus to together too top toward towards twelve twenty two un under until up upon us very via
+    was we well were what whatever when whence whenever where whereafter whereas whereby wherein
+    whereupon wherever whether which while whither who whoever whole whom whose why will with within
+    without would yet you your yours yourself yourselves
+    """.split()  # noqa: SIM905 - one word a line would be three screens
+)
+
+
+V = TypeVar("V")
+
+
+class Seen(Generic[V]):
+    """A memory of bounded size that forgets what was not used for longest.
+
+    It is bounded by the total size of what it keeps, so that long texts cannot fill the memory, and
+    keeps nothing that is larger than an eighth of its room, so that one text cannot push out all others.
+
+    Args:
+        room: Total size it may hold, in the unit of the sizes given to :meth:`keep`.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._taken = 0
+        self._kept: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> V | None:
+        """What was kept under a key, or None."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[0]
+
+    def keep(self, key: Hashable, value: V, size: int) -> None:
+        """Keep a value of a size, forgetting older ones where there is no room."""
+        if size > self._room // 8:
+            return
+        with self._lock:
+            if key in self._kept:
+                return
+            self._kept[key] = (value, size)
+            self._taken += size
+            while self._taken > self._room:
+                _, (_, freed) = self._kept.popitem(last=False)
+                self._taken -= freed
+
+    @property
+    def taken(self) -> int:
+        """Total size of what is kept."""
+        return self._taken
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+_ALONE = (math.log(1.5) + 1) ** 2
+"""Squared idf of a term that only one of the two texts has."""
+
+_words = re.compile(r"\w\w+").findall  # what \b\w\w+\b finds: a match starts and ends at a boundary anyway
+
+_ASCII = [chr(byte) for byte in range(128)]
+
+# In UTF-8 an ASCII character is its own byte, and every byte of any other character is 128 or more.
+_ASCII_WORDS = bytes(ord(c.lower() if c.isalnum() or c == "_" else " ") for c in _ASCII) + bytes(
+    range(128, 256)
+)
+
+_is_left_out = {word.encode() for word in [*STOP_WORDS, *_ASCII]}.__contains__
+
+Term = bytes | tuple[bytes, bytes]
+
+
+class Terms(NamedTuple):
+    """Words and pairs of neighbouring words of one text.
+
+    Attributes:
+        counts: How often each occurs; a pair is a tuple of its words.
+        squares: Sum of the squared counts.
+    """
+
+    counts: Mapping[Term, int]
+    squares: int
+
+
+_REFERENCES: Seen[Terms] = Seen(room=1_000_000)  # characters; about 30 MB of counts
+
+
+def words(text: str) -> list[bytes]:
+    r"""Words of two or more characters, lower-cased, without stop words, as UTF-8.
+
+    Equal to ``re.findall(r"\b\w\w+\b", text.lower())`` less the stop words. ASCII words, most of any
+    European text, are found by a table of bytes, which is several times faster than a pattern.
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    # Σ is lower-cased by what follows it, so a text that holds one must be lower-cased as a whole.
+    if len(raw) > 1.2 * len(text) or "Σ" in text:
+        raw = " ".join(_words(text.lower())).encode("utf-8", "surrogatepass")
+        return list(filterfalse(_is_left_out, raw.split()))
+    found = list(filterfalse(_is_left_out, raw.translate(_ASCII_WORDS).split()))
+    if len(raw) == len(text):
+        return found
+    kept = []
+    for word in found:
+        if word.isascii():
+            kept.append(word)
+        else:
+            kept += _parts(word)
+    return kept
+
+
+def _parts(word: bytes) -> list[bytes]:
+    """The words in what stands between two ASCII separators: ``it’s`` holds ``it``."""
+    parts = " ".join(_words(word.decode("utf-8", "surrogatepass").lower())).encode().split()
+    return list(filterfalse(_is_left_out, parts))
+
+
+def terms(text: str) -> Terms:
+    """Counts of the words and pairs of words of a text."""
+    kept = words(text)
+    counts: Counter[Term] = Counter(kept)
+    counts.update(pairwise(kept))
+    repeated = [count for count in counts.values() if count > 1]  # most terms occur once
+    return Terms(counts, len(counts) - len(repeated) + sum(map(mul, repeated, repeated)))
+
+
+def cosine(ours: Terms, theirs: Terms) -> float:
+    """Cosine of the TF-IDF vectors of two texts, fitted on just these two, in [0, 1].
+
+    With a and b the counts: Σ ab / √(A·B), where A = Σ a² over shared terms + (ln 1.5 + 1)²·Σ a² over
+    the others, and B alike. The sums are of whole numbers, hence exact.
+    """
+    shared = ours.counts.keys() & theirs.counts.keys()
+    if not shared:
+        return 0.0
+    a = list(map(ours.counts.__getitem__, shared))
+    b = list(map(theirs.counts.__getitem__, shared))
+    ours_shared, theirs_shared = sum(map(mul, a, a)), sum(map(mul, b, b))
+    ours_norm = ours_shared + _ALONE * (ours.squares - ours_shared)
+    theirs_norm = theirs_shared + _ALONE * (theirs.squares - theirs_shared)
+    product: int = sum(map(mul, a, b))
+    return min(1.0, product / math.sqrt(ours_norm * theirs_norm))
+
+
+@metric("cosine")
+class Cosine(TextMetric):
+    """Cosine of the TF-IDF vectors of output and reference, fitted on just these two.
+
+    Equal to scikit-learn's ``TfidfVectorizer(stop_words="english", ngram_range=(1, 2))`` and
+    ``cosine_similarity``. Where neither text has a word left: 1.0 when they are equal after
+    ``strip()``, else 0.0.
+    """
+
+    def compare(self, output: str, reference: str) -> float:
+        """The cosine, in [0, 1]."""
+        theirs = _REFERENCES.get(reference)
+        if theirs is None:
+            theirs = terms(reference)
+            _REFERENCES.keep(reference, theirs, len(reference))
+        ours = terms(output)
+        if not ours.counts and not theirs.counts:
+            return float(output.strip() == reference.strip())
+        return cosine(ours, theirs)
+
+
+_REFERENCES_of_jaccard: Seen[frozenset[str]] = Seen(room=1_000_000)  # characters; about 20 MB of words
+
+
+@metric("jaccard")
+class Jaccard(TextMetric):
+    """Share of distinct words that output and reference have in common.
+
+    Words are ``text.lower().split()``. Two empty texts are identical (1.0).
+    """
+
+    def compare(self, output: str, reference: str) -> float:
+        """Shared words / all words, in [0, 1]."""
+        ours = set(output.lower().split())
+        theirs = _REFERENCES_of_jaccard.get(reference)
+        if theirs is None:
+            theirs = frozenset(reference.lower().split())
+            _REFERENCES_of_jaccard.keep(reference, theirs, len(reference))
+        shared = len(ours & theirs)
+        union = len(ours) + len(theirs) - shared
+        return shared / union if union else 1.0
+
+
+LONGEST = 200_000
+"""Characters of the longest text that is compared: the cost of these metrics grows with the product of
+the two lengths, so that one huge output could hold up a run for hours."""
+
+
+@cache
+def _library(module: str, metric_name: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra("text", metric_name) from error
+
+
+def _bounded(*texts: str) -> None:
+    longest = max(map(len, texts))
+    if longest > LONGEST:
+        raise Skip(f"a text has {longest:,} characters; at most {LONGEST:,} are compared")
+
+
+class LibraryMetric(TextMetric):
+    """A metric of a library that the extra ``text`` brings."""
+
+    libraries: ClassVar[tuple[str, ...]] = ()
+
+    def check(self) -> None:
+        """Refuse to be measured without the library."""
+        for library in self.libraries:
+            _library(library, self.name)
+
+
+@metric("rouge_l")
+class RougeL(LibraryMetric):
+    """ROUGE-L F1 (Lin 2004): longest common subsequence of rouge-score's words, without stemming."""
+
+    libraries: ClassVar = ("rouge_score.tokenizers", "rapidfuzz.distance")
+
+    def compare(self, output: str, reference: str) -> float:
+        """F1 of the longest common subsequence, in [0, 1]; two texts without a word score 0."""
+        tokenizer = _library("rouge_score.tokenizers", self.name).DefaultTokenizer(use_stemmer=False)
+        # Equal to rouge-score's own, whose table in pure Python takes minutes for long texts.
+        common = _library("rapidfuzz.distance", self.name).LCSseq.similarity
+        _bounded(output, reference)
+        ours, theirs = tokenizer.tokenize(output), tokenizer.tokenize(reference)
+        if not (ours and theirs):
+            return 0.0
+        return float(2 * common(ours, theirs) / (len(ours) + len(theirs)))
+
+
+@metric("bleu")
+class Bleu(LibraryMetric):
+    """Sentence BLEU (Papineni et al. 2002) by sacrebleu with its defaults, divided by 100."""
+
+    libraries: ClassVar = ("sacrebleu",)
+
+    def compare(self, output: str, reference: str) -> float:
+        """BLEU against one reference, in [0, 1]."""
+        sacrebleu = _library("sacrebleu", self.name)
+        _bounded(output, reference)
+        return min(1.0, float(sacrebleu.sentence_bleu(output, [reference]).score) / 100)
+
+
+@metric("chrf")
+class Chrf(LibraryMetric):
+    """chrF2 (Popović 2015) by sacrebleu with its defaults, divided by 100."""
+
+    libraries: ClassVar = ("sacrebleu",)
+
+    def compare(self, output: str, reference: str) -> float:
+        """The chrF against one reference, in [0, 1]."""
+        sacrebleu = _library("sacrebleu", self.name)
+        _bounded(output, reference)
+        return min(1.0, float(sacrebleu.sentence_chrf(output, [reference]).score) / 100)
+
+
+@metric("edit")
+class Edit(LibraryMetric):
+    """1 − Levenshtein distance / length of the longer text, by characters; two empty texts are equal."""
+
+    libraries: ClassVar = ("rapidfuzz.distance",)
+
+    def compare(self, output: str, reference: str) -> float:
+        """Normalised Levenshtein similarity, in [0, 1]."""
+        levenshtein = _library("rapidfuzz.distance", self.name).Levenshtein
+        _bounded(output, reference)
+        return float(levenshtein.normalized_similarity(output, reference))

@@ -1,0 +1,99 @@
+"""A comparison as a comment in a code review (GitHub and GitLab Markdown)."""
+
+from trivium.reports import comparison_text as graph_words
+from trivium.reports import comparison_text as phrases
+from trivium.reports.markdown import ANSWER_MARKS, code, prose
+from trivium.reports.wording import number, seconds
+from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
+
+ROWS_KEPT = 15
+"""Rows of each table of what they did; the others are counted."""
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """The comparison as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    blocks = [
+        f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
+    ]
+    if comparison.warnings:
+        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.warnings))
+    blocks.append(prose(f"{comparison.reason} {phrases.paired(comparison)}."))
+    rows = [_row(name, figure, comparison) for name, figure in comparison.metrics.items()]
+    head = "| | figure | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
+    blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
+    blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))
+    if comparison.moves:
+        blocks.append(_moves(comparison))
+    if comparison.graphs is not None:
+        blocks += _graphs(comparison.graphs)
+    runs = f"head {code(comparison.head)}, base {code(comparison.base)}"
+    blocks.append(
+        f"<sub>{prose(phrases.rule(comparison))}<br>{prose(phrases.note(comparison))} · {runs}</sub>"
+    )
+    return "\n\n".join(blocks) + "\n"
+
+
+def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
+    cells = (
+        ANSWER_MARKS[figure.answer],
+        code(name),
+        number(figure.base),
+        number(figure.head),
+        f"**{phrases.signed(figure.delta)}**",
+        prose(phrases.interval_of(figure, comparison)),
+        prose(phrases.probability(figure.p_holm)),
+        phrases.record(figure),
+        phrases.further(figure),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _moves(comparison: Comparison) -> str:
+    rows = [
+        f"- {code(move.case)} {number(move.base)} → {number(move.head)} ({phrases.signed(move.delta)})"
+        for move in comparison.moves
+    ]
+    title = f"the cases that moved most, by {prose(comparison.moves_of)}"
+    return "\n".join([f"<details><summary>{title}</summary>", "", *rows, "", "</details>"])
+
+
+def _graphs(graphs: GraphComparison) -> list[str]:
+    blocks = [f"**what they did** · {prose(graph_words.met(graphs))}. {prose(graph_words.found(graphs))}."]
+    if graphs.edges:
+        rows = [_edge(one) for one in graphs.edges[:ROWS_KEPT]]
+        head = "| change | edge | base | head | delta | interval | p (Holm) |"
+        blocks.append("\n".join([head, "|:--|:--|--:|--:|--:|:--|--:|", *rows]))
+    if graphs.paces:
+        rows = [_pace(one) for one in graphs.paces[:ROWS_KEPT]]
+        head = "| change | kind | median time | base | head | factor | interval | p (Holm) |"
+        blocks.append("\n".join([head, "|:--|:--|:--|--:|--:|--:|:--|--:|", *rows]))
+    under = [graph_words.left_out(graphs, ROWS_KEPT), graph_words.graph_note(graphs)]
+    return [*blocks, f"<sub>{'<br>'.join(prose(line) for line in under if line)}</sub>"]
+
+
+def _edge(change: EdgeChange) -> str:
+    cells = (
+        prose(graph_words.became(change)),
+        code(graph_words.edge(change)),
+        number(change.base),
+        number(change.head),
+        f"**{phrases.signed(change.delta)}**",
+        prose(phrases.ends(change.ci95)),
+        prose(phrases.probability(change.p_holm)),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _pace(change: PaceChange) -> str:
+    cells = (
+        prose(graph_words.became(change)),
+        change.kind,
+        code(change.name),
+        prose(seconds(change.base)),
+        prose(seconds(change.head)),
+        f"**{graph_words.factor(change.factor)}**",
+        prose(graph_words.factors(change.ci95)),
+        prose(phrases.probability(change.p_holm)),
+    )
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,245 @@
+"""Comparison HTML page, forest plot."""
+
+import os
+import re
+from collections.abc import Callable
+from math import floor, log10
+from pathlib import Path
+from typing import Any
+
+from trivium.errors import InputError, MissingExtra
+from trivium.reports import comparison_text as graph_words
+from trivium.reports import comparison_text as phrases
+from trivium.reports.drawings.svg import element, picture, text
+from trivium.reports.escape import one_line
+from trivium.reports.html.page import asset, environment, policy, write_whole
+from trivium.reports.wording import seconds
+from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.graph_edges import GraphComparison
+
+ROWS_SHOWN = 60
+"""Edges, and tools and agents, on the page; the others are counted."""
+
+_TONES = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
+
+
+def write_html(path: str | os.PathLike[str], comparison: Comparison) -> None:
+    """Write the page.
+
+    Args:
+        path: The file; it is replaced only when the new one is complete.
+        comparison: What it shows.
+
+    Raises:
+        MissingExtra: If ``trivium[report]`` is not installed.
+        InputError: If the file cannot be written.
+    """
+    target = Path(path)
+    page = _page(comparison)
+    try:
+        write_whole(target, [page.encode()])
+    except OSError as error:
+        raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
+
+
+def _page(comparison: Comparison) -> str:
+    templates = environment().overlay()
+    templates.filters = templates.filters | {
+        "signed": phrases.signed,
+        "ends": phrases.ends,
+        "interval_of": phrases.interval_of,
+        "probability": phrases.probability,
+        "record": phrases.record,
+        "further": phrases.further,
+        "became": graph_words.became,
+        "edge": graph_words.edge,
+        "factor": graph_words.factor,
+        "factors": graph_words.factors,
+        "seconds": seconds,
+    }
+    from markupsafe import Markup
+
+    from trivium import __version__
+
+    style = asset("style.css")
+    return templates.get_template("comparison.html").render(
+        comparison=comparison,
+        paired=phrases.paired(comparison),
+        outlook=phrases.outlook(comparison),
+        note=phrases.note(comparison),
+        figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
+        alone=[("base", comparison.only_base), ("head", comparison.only_head)],
+        forest=Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
+        graphs=None if comparison.graphs is None else _graphs(comparison.graphs),
+        marks=phrases.MARKS,
+        tones=_TONES,
+        style=Markup(style),  # noqa: S704 - our own file
+        policy=policy(style),
+        version=__version__,
+    )
+
+
+def _graphs(graphs: GraphComparison) -> dict[str, Any]:
+    return {
+        "met": graph_words.met(graphs),
+        "found": graph_words.found(graphs),
+        "edges": graphs.edges[:ROWS_SHOWN],
+        "paces": graphs.paces[:ROWS_SHOWN],
+        "left_out": graph_words.left_out(graphs, ROWS_SHOWN),
+        "note": graph_words.graph_note(graphs),
+    }
+
+
+ROW, TOP, BOTTOM = 30, 30, 46
+NAMES, PLOT, NUMBERS = 180, 470, 200
+"""Widths in pixels: of the names, of the axis, of the numbers beside it."""
+WIDTH = NAMES + PLOT + NUMBERS
+TICKS = 9
+
+_COLOURS = {
+    "ink": "var(--ink,#1c2127)",
+    "muted": "var(--muted,#59626c)",
+    "line": "var(--line,#dcdfe3)",
+    "pass": "var(--good,#1a7346)",
+    "inconclusive": "var(--warn,#825500)",
+    "fail": "var(--bad,#ab2f28)",
+    "band": "var(--soft,#f2f2ef)",
+}
+_FONT = "system-ui, sans-serif"
+_VARIABLE = re.compile(r"var\(--\w+,(#\w+)\)")
+_PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
+
+
+def forest(comparison: Comparison) -> str:
+    """The plot as SVG; colours are those of the page it stands on, or their defaults."""
+    figures = comparison.metrics
+    reach = _reach(comparison)
+    bottom = TOP + ROW * len(figures)
+
+    def x(value: float) -> float:
+        return NAMES + PLOT * (value + reach) / (2 * reach)
+
+    parts = [
+        element(
+            "rect",
+            x=x(-comparison.margin),
+            y=TOP - 8,
+            width=x(0) - x(-comparison.margin),
+            height=bottom - TOP + 8,
+            fill=_COLOURS["band"],
+        )
+    ]
+    for tick in _ticks(reach):
+        parts += [
+            _line(x(tick), TOP - 8, x(tick), bottom, "muted" if tick == 0 else "line"),
+            _label(_tick(tick), x(tick), bottom + 16, "muted", "middle"),
+        ]
+    dashed = _line(x(-comparison.margin), TOP - 8, x(-comparison.margin), bottom, "muted", dashes="4 3")
+    parts += [
+        dashed,
+        _label("← base is better", x(0) - 12, TOP - 16, "muted", "end"),
+        _label("head is better →", x(0) + 12, TOP - 16, "muted", "start"),
+        _label(
+            f"difference, head − base; dashed: the margin, −{comparison.margin:g}",
+            NAMES + PLOT / 2,
+            bottom + 36,
+            "muted",
+            "middle",
+        ),
+    ]
+    for row, (name, figure) in enumerate(figures.items()):
+        y = TOP + ROW * row + ROW / 2
+        parts += _row(name, figure, y, x, bold=name in comparison.decided_by)
+    return picture(*parts, label=_words(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest")
+
+
+def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], *, bold: bool) -> list[str]:
+    colour = _COLOURS[figure.answer]
+    weight = "600" if bold else "400"
+    drawn = [_label(text(name, at_most=26), 8, y + 4, "ink", "start", weight=weight)]
+    if figure.ci95 is not None:
+        low, high = (x(end) for end in figure.ci95)
+        drawn += [
+            element("line", x1=low, x2=high, y1=y, y2=y, stroke=colour, stroke_width=2),
+            *(
+                element("line", x1=at, x2=at, y1=y - 5, y2=y + 5, stroke=colour, stroke_width=2)
+                for at in (low, high)
+            ),
+        ]
+    if figure.delta is not None:
+        drawn.append(element("circle", cx=x(figure.delta), cy=y, r=5, fill=colour))
+    said = f"{phrases.signed(figure.delta)} {phrases.ends(figure.ci95)}"
+    # The mark stands apart, since a font that lacks it takes its neighbours along to another one.
+    drawn.append(_label(phrases.MARKS[figure.answer], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
+    drawn.append(_label(said, NAMES + PLOT + 30, y + 4, "ink", "start"))
+    return drawn
+
+
+def _reach(comparison: Comparison) -> float:
+    """How far the axis goes to either side: past every interval and the margin, at least 0.01."""
+    ends = [abs(end) for figure in comparison.metrics.values() for end in figure.ci95 or ()]
+    points = [abs(figure.delta) for figure in comparison.metrics.values() if figure.delta is not None]
+    return 1.06 * max(*ends, *points, 1.5 * comparison.margin, 0.01, 0.0)
+
+
+def _ticks(reach: float) -> list[float]:
+    """Round numbers from one end of the axis to the other, about ``TICKS`` of them, 0 among them."""
+    rough = 2 * reach / TICKS
+    power = 10 ** floor(log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    many = floor(reach / step)
+    return [place * step for place in range(-many, many + 1)]
+
+
+def _tick(value: float) -> str:
+    return f"{value:+.3f}".rstrip("0").replace("-", "−") if value else "0"
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, dashes: str | None = None) -> str:
+    return element(
+        "line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=_COLOURS[colour], stroke_width=1, stroke_dasharray=dashes
+    )
+
+
+def _label(said: str, x: float, y: float, colour: str, anchor: str, weight: str = "400") -> str:
+    return element(
+        "text",
+        said,
+        x=x,
+        y=y,
+        fill=_COLOURS[colour],
+        text_anchor=anchor,
+        font_family=_FONT,
+        font_size=12,
+        font_weight=weight,
+    )
+
+
+def _words(comparison: Comparison) -> str:
+    """What the plot says, for those who cannot see it."""
+    rows = [
+        f"{name} {phrases.signed(figure.delta)} {phrases.ends(figure.ci95)} {figure.answer}"
+        for name, figure in comparison.metrics.items()
+    ]
+    return f"Differences, head minus base: {'; '.join(rows)}"
+
+
+def write_chart(path: Path, comparison: Comparison) -> None:
+    """Write the plot to a file of its own, in its default colours on white.
+
+    Raises:
+        InputError: If the name ends neither in .svg nor in .png.
+        MissingExtra: If a .png is asked for and ``trivium[report]`` is not installed.
+        OSError: If the file cannot be written.
+    """
+    svg = _VARIABLE.sub(r"\1", forest(comparison)).replace("<title>", _PAPER + "<title>", 1)
+    if path.suffix == ".svg":
+        path.write_text(svg, encoding="utf-8")
+    elif path.suffix == ".png":
+        try:
+            import vl_convert
+        except ImportError as error:
+            raise MissingExtra("report", "A chart as PNG") from error
+        path.write_bytes(vl_convert.svg_to_png(svg, scale=2))
+    else:
+        raise InputError(str(path), "a chart is written as .svg or .png")

@@ -1,0 +1,350 @@
+"""Comparison: phrases, terminal, Markdown."""
+
+from collections import Counter
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trivium.reports.escape import one_line
+from trivium.reports.wording import NOTHING, counted, number, seconds, share
+from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
+from trivium.runs.needed_cases import what_settles
+from trivium.trust.sample_size import MOST_NEEDED
+
+MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
+FEW_GROUPS = 10
+"""Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign, three decimals; what rounds to nothing has no sign."""
+    if value is None:
+        return NOTHING
+    text = f"{value:+.3f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.000" else text
+
+
+def ends(interval: tuple[float, float] | None) -> str:
+    """``[−0.068, +0.045]``, or a dash."""
+    return NOTHING if interval is None else f"[{signed(interval[0])}, {signed(interval[1])}]"
+
+
+def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
+    """The interval of a difference; ``identical`` where the outputs are the same and so is every value."""
+    if comparison.unchanged and figure.n and not (figure.wins or figure.losses):
+        return "identical"
+    return ends(figure.ci95)
+
+
+def probability(value: float | None) -> str:
+    """A p-value; what is small is said to be small, never 0."""
+    if value is None:
+        return NOTHING
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def record(figure: MetricDelta) -> str:
+    """Wins, losses and ties."""
+    return f"{figure.wins:,} / {figure.losses:,} / {figure.ties:,}"
+
+
+def further(figure: MetricDelta) -> str:
+    """How many further cases would settle it, in a table."""
+    if figure.answer != "inconclusive":
+        return ""
+    if figure.needs_cases is None:
+        return NOTHING if figure.ci95 is None else f">{MOST_NEEDED:,}"
+    return f"{figure.needs_cases:,}"
+
+
+def paired(comparison: Comparison) -> str:
+    """How much could be compared."""
+    most = max(comparison.metrics.values(), key=lambda figure: figure.pairs)
+    parts = [f"{counted(most.n, 'case')} in common", f"{counted(most.pairs, 'pair')} of attempts"]
+    for word, cases in (("base", comparison.only_base), ("head", comparison.only_head)):
+        if cases:
+            parts.append(f"{counted(len(cases), 'case')} only in {word}")
+    return " · ".join(parts)
+
+
+def outlook(comparison: Comparison) -> list[str]:
+    """What each deciding figure could tell, a sentence each; unchanged outputs leave nothing to tell."""
+    if comparison.unchanged:
+        return []
+    return [_outlook(name, comparison.metrics[name]) for name in comparison.decided_by]
+
+
+def _outlook(name: str, figure: MetricDelta) -> str:
+    parts = []
+    if figure.missing:
+        parts.append(f"{counted(figure.missing, 'pair')} lack a side, and could change the answer")
+    settled_by = what_settles(figure)
+    if settled_by is not None:
+        parts.append(settled_by)
+    if figure.mde is not None:
+        parts.append(
+            f"{counted(figure.n, 'case')} detect a difference of {number(figure.mde)} with 80 % power"
+        )
+    elif figure.ci95 is not None:
+        parts.append("every case moved by the same, so the interval rests on the number of cases alone")
+    else:
+        parts.append("one group gives no interval")
+    return f"{one_line(name)}: {'; '.join(parts)}"
+
+
+def what_is_missing(comparison: Comparison) -> str:
+    """What is missing or in error of either run, in a line."""
+    parts = [
+        f"{word}: {', '.join(f'{count:,} {one_line(name)}' for name, count in found.items())}"
+        for word, found in comparison.missing.items()
+    ]
+    why = [one_line(line, at_most=300) for line in comparison.warnings if " was not judged" in line]
+    return " ".join([*why, f"missing or in error: {'; '.join(parts)}"])
+
+
+def rule(comparison: Comparison) -> str:
+    """When a figure passes and when it fails."""
+    return f"✓ pass: interval above −{comparison.margin:g} · ✗ fail: below 0 · ? inconclusive: neither"
+
+
+def note(comparison: Comparison) -> str:
+    """How the intervals were made."""
+    figures = list(comparison.metrics.values())
+    methods = dict.fromkeys(figure.method for figure in figures if figure.method)
+    figures = [figure for figure in figures if figure.n] or figures
+    fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
+    kind = f"{share(comparison.level)} intervals"
+    if fewest < FEW_GROUPS:
+        kind = f"Nominal {share(comparison.level)} intervals"
+    groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
+    return f"{kind}: {'; '.join([*methods, groups])}; p by the same method"
+
+
+NAME_CHARS = 40
+
+
+_VERBS = {"message": "→", "call": "calls", "order": "then"}
+
+
+def edge(change: EdgeChange) -> str:
+    """``a → b`` for a message, ``a calls b``, ``a then b`` for the order of tools."""
+    source = "nobody" if change.source is None else one_line(change.source, at_most=NAME_CHARS)
+    return f"{source} {_VERBS[change.kind]} {one_line(change.target, at_most=NAME_CHARS)}"
+
+
+def became(change: EdgeChange | PaceChange) -> str:
+    """What became of it; with a question mark where chance may have done it."""
+    return change.became if change.sure or change.became == "same" else f"{change.became}?"
+
+
+def factor(value: float) -> str:
+    """``×1.35``."""
+    return f"×{value:.2f}"
+
+
+def factors(interval: tuple[float, float] | None) -> str:
+    """``[×1.10, ×1.66]``, or a dash."""
+    return NOTHING if interval is None else f"[{factor(interval[0])}, {factor(interval[1])}]"
+
+
+def met(graphs: GraphComparison) -> str:
+    """How much could be compared."""
+    told = f"{counted(graphs.attempts, 'pair')} of attempts with traces, {counted(graphs.cases, 'case')}"
+    return f"{told}; {graphs.without_trace:,} pairs without" if graphs.without_trace else told
+
+
+def found(graphs: GraphComparison) -> str:
+    """What is sure, counted."""
+    sure: Counter[str] = Counter(one.became for one in graphs.edges if one.sure)
+    sure.update(one.became for one in graphs.paces if one.sure)
+    parts = [
+        f"{sure[word]:,} {what}"
+        for word, what in (
+            ("appeared", "appeared"),
+            ("vanished", "vanished"),
+            ("more", "became more frequent"),
+            ("fewer", "became less frequent"),
+            ("slower", "slowed down"),
+            ("faster", "sped up"),
+        )
+        if sure[word]
+    ]
+    said = ", ".join(parts) or "nothing changed beyond chance"
+    return f"Among {counted(len(graphs.edges) + graphs.edges_left_out, 'edge')}: {said}"
+
+
+def left_out(graphs: GraphComparison, shown: int) -> str:
+    """What is not in the tables, or an empty text."""
+    edges = max(0, len(graphs.edges) - shown) + graphs.edges_left_out
+    paces = max(0, len(graphs.paces) - shown) + graphs.paces_left_out
+    parts = [counted(edges, "further edge")] if edges else []
+    parts += (
+        [f"times of {counted(paces, 'further tool or agent', 'further tools and agents')}"] if paces else []
+    )
+    return f"{' and '.join(parts)} not shown (--json has them)" if parts else ""
+
+
+def graph_note(graphs: GraphComparison) -> str:
+    """How it was worked out."""
+    return (
+        f"times an attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
+        f"p by exact sign tests over {counted(graphs.groups, 'group')}; ? may be chance"
+    )
+
+
+WIDE = 104
+"""Columns from which the means of both runs are shown too."""
+NAME_COLUMNS = 20
+STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+
+
+class ComparisonTable:
+    """A Rich renderable of a comparison: ``console.print(ComparisonTable(comparison))``."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        comparison = self.comparison
+        title = Text(one_line(comparison.suite, at_most=300), style="bold")
+        title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
+        yield title
+        yield Text(paired(comparison))
+        yield from (_marked("!", one_line(line, at_most=2000), "yellow") for line in comparison.warnings)
+        yield Text()
+        yield _marked(
+            MARKS[comparison.answer],
+            f"{comparison.answer}. {one_line(comparison.reason, at_most=2000)}",
+            STYLES[comparison.answer],
+        )
+        yield Text()
+        yield _figures(comparison, wide=options.max_width >= WIDE)
+        yield Text()
+        yield from (Text(line) for line in outlook(comparison))
+        if comparison.moves:
+            yield Text(f"\nmoved most, by {one_line(comparison.moves_of)}", style="bold")
+            yield _moves(comparison)
+        if comparison.graphs is not None:
+            yield from graphs_section(comparison.graphs)
+        yield Text(f"\n{rule(comparison)}\n{note(comparison)}", style="dim")
+
+
+def _marked(mark: str, text: str, style: str) -> RenderableType:
+    """A paragraph that hangs from its mark."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, style=style), Text(text, style=style))
+    return grid
+
+
+def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", no_wrap=True)
+    names = max(len(one_line(name)) for name in comparison.metrics)
+    table.add_column("figure", overflow="fold", min_width=min(names, NAME_COLUMNS))
+    if wide:
+        table.add_column("base", justify="right", no_wrap=True)
+        table.add_column("head", justify="right", no_wrap=True)
+    table.add_column("delta", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    table.add_column("p (Holm)", justify="right", no_wrap=True)
+    table.add_column("+/−/=", justify="right", overflow="fold")
+    table.add_column("needs", justify="right", no_wrap=True)
+    for name, figure in comparison.metrics.items():
+        table.add_row(*_row(name, figure, comparison, wide=wide))
+    return table
+
+
+def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool) -> list[Text]:
+    decides = name in comparison.decided_by
+    means = [Text(number(figure.base)), Text(number(figure.head))] if wide else []
+    return [
+        Text(MARKS[figure.answer], style=STYLES[figure.answer]),
+        Text(one_line(name), style="bold" if decides else ""),
+        *means,
+        Text(signed(figure.delta), style="bold"),
+        Text(interval_of(figure, comparison)),
+        Text(probability(figure.p_holm)),
+        Text(record(figure).replace(" ", "")),
+        Text(further(figure)),
+    ]
+
+
+def _moves(comparison: Comparison) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(overflow="fold", max_width=40)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    for move in comparison.moves:
+        style = "red" if move.delta < 0 else "green"
+        grid.add_row(
+            Text(one_line(move.case, at_most=60)),
+            Text(f"{number(move.base)} → {number(move.head)}"),
+            Text(signed(move.delta), style=style),
+        )
+    return Padding(grid, (0, 0, 0, 2))
+
+
+ROWS_SHOWN = 15
+
+
+def graphs_section(graphs: GraphComparison) -> RenderResult:
+    """The section of a comparison; yields what Rich renders."""
+    yield Text("\nwhat they did", style="bold")
+    yield Text(f"{met(graphs)}\n{found(graphs)}")
+    if graphs.edges:
+        yield Text("")
+        yield _edges(graphs.edges[:ROWS_SHOWN])
+    if graphs.paces:
+        yield Text("")
+        yield _paces(graphs.paces[:ROWS_SHOWN])
+    if left := left_out(graphs, ROWS_SHOWN):
+        yield Text(left)
+    yield Text(graph_note(graphs), style="dim")
+
+
+def _edges(changes: tuple[EdgeChange, ...]) -> Table:
+    table = _plain("edge", "base", "head", "delta", "interval", "p (Holm)")
+    for one in changes:
+        table.add_row(
+            _word(one),
+            Text(edge(one)),
+            number(one.base),
+            number(one.head),
+            signed(one.delta),
+            Text(ends(one.ci95)),
+            probability(one.p_holm),
+        )
+    return table
+
+
+def _paces(changes: tuple[PaceChange, ...]) -> Table:
+    table = _plain("median time", "base", "head", "factor", "interval", "p (Holm)")
+    for one in changes:
+        table.add_row(
+            _word(one),
+            Text(f"{one.kind} {one_line(one.name, at_most=NAME_CHARS)}"),
+            seconds(one.base),
+            seconds(one.head),
+            factor(one.factor),
+            Text(factors(one.ci95)),
+            probability(one.p_holm),
+        )
+    return table
+
+
+def _word(change: EdgeChange | PaceChange) -> Text:
+    return Text(became(change), style="bold" if change.sure else "dim")
+
+
+def _plain(what: str, *others: str) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", no_wrap=True)
+    table.add_column(what, overflow="fold", min_width=12)
+    for name in others:
+        table.add_column(name, justify="left" if name == "interval" else "right", no_wrap=True)
+    return table

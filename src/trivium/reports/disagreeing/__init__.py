@@ -1,1 +1,0 @@
-"""Disagreements as a table, as Markdown, and as a part of the run's page."""

@@ -1,0 +1,200 @@
+"""Disagreements: terminal, Markdown, HTML."""
+
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from trivium.reports import wording
+from trivium.reports.escape import one_line
+from trivium.reports.html.case import anchor
+from trivium.reports.markdown import code, prose
+from trivium.reports.wording import attempt_name, number
+from trivium.runs.disagreements import Disagreement, Disagreements, Opinion, Tally
+
+SHOWN = 20
+NAME_COLUMNS = 22
+
+
+class DisagreementTable:
+    """A Rich renderable of disagreements: how often and how far by dimension, then the farthest apart.
+
+    Args:
+        found: The disagreements.
+        shown: How many of them are listed.
+    """
+
+    def __init__(self, found: Disagreements, *, shown: int = SHOWN) -> None:
+        self._found, self._shown = found, shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self._found
+        title = Text(one_line(found.suite, at_most=300), style="bold")
+        title.append(f"  {one_line(found.run)}", style="dim")
+        yield title
+        with_what = sources(found)
+        yield Text(headline(found) + (f", compared with {with_what}" if with_what else ""))
+        for note in found.notes:
+            yield Text(f"! {one_line(note, at_most=500)}", style="yellow")
+        if found.tallies:
+            yield Text()
+            yield self._tallies()
+        if found.found:
+            yield Text("\nfarthest apart", style="bold")
+            yield self._list()
+
+    def _tallies(self) -> RenderableType:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        longest = max(len(one_line(tally.dimension, at_most=60)) for tally in self._found.tallies)
+        table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
+        table.add_column("who", overflow="fold")
+        for head in ("agree", "some abstain", "spread", "most", "bias"):
+            table.add_column(head, justify="right", overflow="fold")
+        for tally in self._found.tallies:
+            table.add_row(
+                Text(one_line(tally.dimension, at_most=60)),
+                Text(KINDS[tally.kind], style="dim"),
+                agreed(tally),
+                f"{tally.abstained:,}",
+                number(tally.mean_apart),
+                number(tally.largest),
+                signed(tally.leaning),
+            )
+        return table
+
+    def _list(self) -> RenderableType:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True, justify="right")
+        grid.add_column(overflow="fold", max_width=24)
+        grid.add_column(overflow="fold", max_width=22)
+        grid.add_column(overflow="fold")
+        for each in self._found.found[: self._shown]:
+            grid.add_row(
+                Text(apart(each), style="bold"),
+                Text(attempt_name(one_line(each.case, at_most=60), each.repeat)),
+                Text(one_line(each.dimension, at_most=60), style="dim"),
+                Text(", ".join(opinion(one) for one in each.opinions)),
+            )
+        return Padding(grid, (0, 0, 0, 2))
+
+
+SHOWN_IN_MARKDOWN = 50
+
+
+def render_markdown(found: Disagreements) -> str:
+    """The disagreements as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    with_what = sources(found)
+    blocks = [f"### Trivium · {code(found.suite)}: where judges disagree"]
+    if found.notes:
+        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in found.notes))
+    blocks.append(prose(headline(found) + (f", compared with {with_what}" if with_what else "") + "."))
+    if found.tallies:
+        rows = [
+            f"| {code(tally.dimension)} | {KINDS[tally.kind]} | {agreed(tally)} "
+            f"| {tally.abstained:,} | {number(tally.mean_apart)} | {number(tally.largest)} "
+            f"| {signed(tally.leaning)} |"
+            for tally in found.tallies
+        ]
+        head = "| dimension | who | agree | some abstain | spread | most | bias |"
+        blocks.append("\n".join([head, "|:--|:--|--:|--:|--:|--:|--:|", *rows]))
+    if found.found:
+        rows = [_row(each) for each in found.found[:SHOWN_IN_MARKDOWN]]
+        blocks.append("\n".join(["| apart | attempt | dimension | opinions |", "|--:|:--|:--|:--|", *rows]))
+    blocks.append(f"<sub>run {code(found.run)}</sub>")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _row(each: Disagreement) -> str:
+    opinions = ", ".join(f"{code(one.by, at_most=80)} {value(one)}" for one in each.opinions)
+    name = code(attempt_name(each.case, each.repeat))
+    return f"| {apart(each)} | {name} | {code(each.dimension)} | {opinions} |"
+
+
+KINDS = {
+    "judges": "judge against judge",
+    "people": "judge against people",
+    "runs": "judge against judge of another run",
+}
+REASON_CHARS = 300
+
+
+def headline(found: Disagreements) -> str:
+    """How many there are, and of what."""
+    total = len(found.found) + found.left_out
+    shown = f", the {len(found.found):,} farthest apart are shown" if found.left_out else ""
+    return f"{wording.counted(total, 'disagreement')}{shown}" if total else "no disagreement"
+
+
+def sources(found: Disagreements) -> str:
+    """What the run was compared with."""
+    parts = [f"labels {one_line(found.labels)}"] if found.labels is not None else []
+    parts += [f"run {one_line(found.against)}"] if found.against is not None else []
+    return " and ".join(parts)
+
+
+def opinion(each: Opinion) -> str:
+    """Who thinks what."""
+    return f"{one_line(each.by, at_most=80)} {value(each)}"
+
+
+def value(each: Opinion) -> str:
+    """What somebody thinks."""
+    return "abstained" if each.value is None else wording.number(each.value)
+
+
+def apart(each: Disagreement) -> str:
+    """How far they are apart."""
+    return wording.NOTHING if each.apart is None else wording.number(each.apart)
+
+
+def signed(number: float | None) -> str:
+    """A mean difference with its sign."""
+    return wording.NOTHING if number is None else f"{number:+.3f}"
+
+
+def agreed(tally: Tally) -> str:
+    """How often all were of one opinion."""
+    return f"{tally.agreed:,} of {tally.compared:,}"
+
+
+def section_context(found: Disagreements) -> dict[str, Any]:
+    """Everything the template of the section needs."""
+    return {
+        "headline": headline(found),
+        "sources": sources(found),
+        "notes": found.notes,
+        "tallies": [_tally(each) for each in found.tallies],
+        "rows": [_row_of_section(each) for each in found.found],
+    }
+
+
+def _tally(tally: Tally) -> dict[str, str]:
+    return {
+        "dimension": one_line(tally.dimension),
+        "who": KINDS[tally.kind],
+        "agreed": agreed(tally),
+        "abstained": f"{tally.abstained:,}",
+        "mean": wording.number(tally.mean_apart),
+        "largest": wording.number(tally.largest),
+        "leaning": signed(tally.leaning),
+    }
+
+
+def _row_of_section(each: Disagreement) -> dict[str, Any]:
+    return {
+        "apart": apart(each),
+        "anchor": anchor(each.case, each.repeat),
+        "name": wording.attempt_name(one_line(each.case), each.repeat),
+        "dimension": one_line(each.dimension),
+        "who": KINDS[each.kind],
+        "opinions": [
+            (
+                one_line(one.by, at_most=80),
+                value(one),
+                None if one.reason is None else one_line(one.reason, at_most=REASON_CHARS),
+            )
+            for one in each.opinions
+        ],
+    }

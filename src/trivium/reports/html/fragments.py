@@ -1,0 +1,104 @@
+"""Folded text, range SVG."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from trivium.reports.drawings.svg import element
+from trivium.reports.escape import cut, one_line
+
+HEAD_CHARS = 1_500
+"""A text up to this length is shown at once; of a longer one the beginning, the rest folded."""
+TEXT_CHARS = 20_000
+"""What of a text is in the report at all; how much more there is is said."""
+JSON_CHARS = 4_000
+CELL_CHARS = 160
+_TOO_DEEP = "(nested too deeply to show)"
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """A text in parts.
+
+    Attributes:
+        head: What is shown at once.
+        rest: What is folded.
+        chars: Length of the whole text.
+        left_out: Characters that are not in the report.
+        is_json: Whether it is a value written out, not somebody's text.
+    """
+
+    head: str
+    rest: str
+    chars: int
+    left_out: int
+    is_json: bool
+
+
+def folded(value: Any, *, at_most: int = TEXT_CHARS) -> Folded | None:
+    """A text or any JSON value, ready to show; None when there is nothing."""
+    if value is None or value == "":
+        return None
+    is_json = not isinstance(value, str)
+    text = as_json(value) if is_json else value
+    shown, left_out = cut(text, at_most=at_most)
+    split = len(shown) if len(shown) <= HEAD_CHARS else _word_end(shown)
+    return Folded(head=shown[:split], rest=shown[split:], chars=len(text), left_out=left_out, is_json=is_json)
+
+
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """A value as JSON to look at; lone surrogates and depth do no harm."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
+        return json.dumps(plain, ensure_ascii=False, indent=indent)
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def short(value: Any) -> str:
+    """A value in a table cell."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, str):
+        return one_line(value, at_most=CELL_CHARS)
+    return one_line(as_json(_rounded(value), indent=None), at_most=CELL_CHARS)
+
+
+def _rounded(value: Any) -> Any:
+    """A list of numbers with as many digits as are read."""
+    if isinstance(value, (list, tuple)):
+        return [float(f"{one:.4g}") if isinstance(one, float) else one for one in value]
+    return value
+
+
+def _word_end(text: str) -> int:
+    """Where to fold: at the last white space before the limit, if there is one near."""
+    for place in range(HEAD_CHARS, HEAD_CHARS - 80, -1):
+        if text[place].isspace():
+            return place
+    return HEAD_CHARS
+
+
+HEIGHT = 18
+
+
+def range_svg(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> str:
+    """Draw it; what it says stands beside it in numbers, so that it is hidden from screen readers."""
+    middle = HEIGHT / 2
+    body = [element("line", x1="0%", x2="100%", y1=middle, y2=middle, class_="track")]
+    if interval is not None:
+        body.append(
+            element("line", x1=_at(interval[0]), x2=_at(interval[1]), y1=middle, y2=middle, class_="interval")
+        )
+    if human is not None:
+        diamond = element("path", d="M0,-6 L5,0 L0,6 L-5,0 Z", class_="human")
+        body.append(element("svg", diamond, x=_at(human), y=middle, overflow="visible"))
+    if mean is not None:
+        body.append(element("circle", cx=_at(mean), cy=middle, r=4.5, class_="mean"))
+    return element("svg", *body, class_="range", width="100%", height=HEIGHT, aria_hidden="true")
+
+
+def _at(value: float) -> str:
+    return f"{100 * min(1.0, max(0.0, value)):.2f}%"

@@ -1,0 +1,237 @@
+"""_repr_html_ of runs, comparisons, curves, calibrators."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from trivium.reports import comparison_text as phrases
+from trivium.reports import wording
+from trivium.reports.comparison_page import forest
+from trivium.reports.drawings.svg import element, picture, text
+from trivium.reports.notebook.fragment import (
+    BLUE,
+    FAINT,
+    box,
+    heading,
+    interval_bar,
+    line,
+    table,
+    verdict,
+    warnings,
+)
+from trivium.reports.trust.tables import MEASURES, NAMES, WHEN
+from trivium.reports.wording import counted, interval, number, share, spent_sentence
+from trivium.runs.comparing.comparison import Comparison, MetricDelta
+from trivium.runs.run import Run
+from trivium.runs.summary import Summary
+from trivium.trust.calibration.calibrator import Calibrator
+from trivium.trust.certification import Certificate
+from trivium.trust.rater_agreement import Agreement
+from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
+
+
+def comparison_fragment(comparison: Comparison) -> str:
+    """The answer, every difference with its interval, and the cases that moved most."""
+    rows = [_row(name, figure) for name, figure in comparison.metrics.items()]
+    moves = [
+        (text(move.case, at_most=60), number(move.base), number(move.head), text(phrases.signed(move.delta)))
+        for move in comparison.moves
+    ]
+    return box(
+        heading(comparison.suite, f"{comparison.head} against {comparison.base}"),
+        line(phrases.paired(comparison)),
+        warnings(comparison.warnings),
+        verdict(comparison.answer, comparison.reason),
+        forest(comparison),
+        table(["figure", "base", "head", "p (Holm)", "wins / losses / ties", "needs"], rows),
+        *(line(words) for words in phrases.outlook(comparison)),
+        *([line(f"moved most, by {comparison.moves_of}")] if moves else []),
+        *([table(["case", "base", "head", "moved"], moves)] if moves else []),
+        line(phrases.rule(comparison), quiet=True),
+        line(phrases.note(comparison), quiet=True),
+    )
+
+
+def _row(name: str, figure: MetricDelta) -> list[str]:
+    return [
+        text(name),
+        number(figure.base),
+        number(figure.head),
+        text(phrases.probability(figure.p_holm)),
+        text(phrases.record(figure)),
+        text(phrases.further(figure)),
+    ]
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 520, 220, 46, 24, 34, 10
+"""Of the drawing and of what surrounds its axes, in pixels."""
+MOST_POINTS = 600
+COVERAGES = (0.25, 0.5, 0.75, 1.0)
+
+
+def curve_fragment(curve: Curve) -> str:
+    """The curve drawn, its areas, and the risk at a few coverages."""
+    if not curve.coverage.size:
+        return box(heading("risk and coverage"), line("no item is predicted"))
+    readings = [(wished, risk_at(curve, wished)) for wished in COVERAGES]
+    rows = [
+        (share(wished), share(found.achieved), number(found.value))
+        for wished, found in readings
+        if found is not None
+    ]
+    areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
+    return box(
+        heading("risk and coverage", f"{curve.n_items:,} items, {share(curve.cmax)} predicted"),
+        _drawn(curve),
+        line(areas),
+        table(["coverage", "reached", "risk"], [tuple(map(text, row)) for row in rows], left=0),
+    )
+
+
+def _drawn(curve: Curve) -> str:
+    top = float(curve.selective_risk.max()) or 1.0
+    last = f"{number(float(curve.selective_risk[-1]))} at {share(curve.cmax)}"
+    step = -(-curve.coverage.size // MOST_POINTS)
+    chosen = [*range(0, curve.coverage.size - 1, step), curve.coverage.size - 1]
+
+    def x(coverage: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * coverage
+
+    def y(risk: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - risk / top)
+
+    points = " ".join(
+        f"{x(float(curve.coverage[i])):.1f},{y(float(curve.selective_risk[i])):.1f}" for i in chosen
+    )
+    ends = [
+        element(
+            "circle", cx=x(float(curve.coverage[i])), cy=y(float(curve.selective_risk[i])), r=2.5, fill=BLUE
+        )
+        for i in {chosen[0], chosen[-1]}
+    ]
+    return picture(
+        element("line", x1=x(0), x2=x(1), y1=y(0), y2=y(0), stroke=FAINT),
+        element("line", x1=x(0), x2=x(0), y1=y(0), y2=y(top), stroke=FAINT),
+        *(_label(share(at), x(at), y(0) + 16, "middle") for at in (0.0, 0.5, 1.0)),
+        *(_label(number(risk), x(0) - 5, y(risk) + 4, "end") for risk in (0.0, top)),
+        _label("coverage", x(0.5), HEIGHT - 3, "middle"),
+        element("polyline", points=points, fill="none", stroke=BLUE, stroke_width=2),
+        *ends,
+        label=f"Selective risk against coverage: {last}",
+        width=WIDTH,
+        height=HEIGHT,
+        class_="curve",
+    )
+
+
+def _label(words: str, x: float, y: float, anchor: str) -> str:
+    return element("text", text(words), x=x, y=y, text_anchor=anchor, font_size=11, fill="currentColor")
+
+
+def agreement_fragment(found: Agreement) -> str:
+    """Every measure with its interval, or why there is none."""
+    rows = []
+    for name, figure in found.figures.items():
+        ends = None if figure.interval is None else (figure.interval.low, figure.interval.high)
+        told = interval(ends) if ends is not None else figure.reason or interval(None)
+        rows.append((text(NAMES.get(name, name)), number(figure.value), text(told)))
+    return box(
+        heading("agreement", f"{counted(found.n, 'item')} in {counted(found.groups, 'group')}"),
+        table(["measure", "value", "interval"], rows),
+    )
+
+
+def calibrator_fragment(made: Calibrator) -> str:
+    """What was fitted on what, and how good it is."""
+    on = ", ".join(made.features) or made.confidence or "one confidence"
+    shown = [name for name in MEASURES if any(name in (figures or {}) for figures in _figures(made))]
+    rows = [
+        (text(words), *(number(figures.get(name)) for name in shown))
+        for key, words in WHEN.items()
+        if isinstance(figures := made.metrics.get(key), dict)
+    ]
+    return box(
+        heading(f"{made.method} on {on}", f"target {made.target}" if made.target else ""),
+        warnings(made.warnings),
+        table(["", *(MEASURES[name] for name in shown)], rows) if rows else "",
+    )
+
+
+def certificate_fragment(found: Certificate) -> str:
+    """From which confidence on verdicts may stand, or why none may."""
+    promise = f"at most {share(found.epsilon)} wrong, kept with probability {1 - found.delta:g}"
+    if found.threshold is None:
+        said = verdict("inconclusive", f"Nothing can be certified ({promise}): {found.reason}")
+    else:
+        accepted = f"{found.n_accepted:,} of {counted(found.n, 'labelled verdict')}, {found.errors:,} wrong"
+        said = verdict("pass", f"Accept from {found.threshold:g} on ({promise}): {accepted}")
+    tested = f"{counted(found.groups, 'group')}, {counted(found.tested, 'threshold')} tested, {found.method}"
+    covered = f"covers {share(found.coverage)}, error bound {number(found.error_bound)}"
+    return box(heading("certificate", covered), said, line(tested, quiet=True))
+
+
+def _figures(made: Calibrator) -> list[dict[str, float]]:
+    return [figures for key in WHEN if isinstance(figures := made.metrics.get(key), dict)]
+
+
+FAILURES_SHOWN = 8
+
+
+def run_fragment(run: Run) -> str:
+    """The run: what it was of, and its summary as it was stored, else as far as it has come."""
+    record = run.record
+    whose = text(str(record.provenance.get("agent", "")))
+    summary = msgspec.convert(record.summary, Summary) if record.summary is not None else run.summary()
+    return box(*_parts(summary), line(f"{record.state} · {whose}" if whose else record.state, quiet=True))
+
+
+def summary_fragment(summary: Summary) -> str:
+    """The summary as a table with its intervals drawn."""
+    return box(*_parts(summary))
+
+
+def _parts(summary: Summary) -> Iterator[str]:
+    yield heading(summary.suite, summary.run)
+    yield line(wording.headline(summary))
+    yield warnings(summary.warnings)
+    yield table(["", "mean", "0 … 1", "interval", "n", "cover", "not ok"], _rows(summary))
+    if summary.composite is not None:
+        yield line(f"composite: {wording.composite_sentence(summary.composite)}")
+    yield from (verdict(gate.answer, f"{gate.gate}: {wording.gate_sentence(gate)}") for gate in summary.gates)
+    if summary.acceptance:
+        yield line(wording.accepted_of(summary))
+    if summary.spent is not None:
+        yield line(spent_sentence(summary.spent))
+    if summary.failures:
+        total = len(summary.failures) + summary.failures_left_out
+        yield line(f"did not pass ({min(FAILURES_SHOWN, total):,} of {total:,}, worst first)")
+        shown = [
+            (text(wording.attempt_name(each.case, each.repeat), at_most=60), text(each.why, at_most=160))
+            for each in summary.failures[:FAILURES_SHOWN]
+        ]
+        yield table(["attempt", "why"], shown, left=2)
+    if note := wording.interval_note(summary):
+        yield line(note, quiet=True)
+
+
+def _rows(summary: Summary) -> Iterator[list[str]]:
+    rate = summary.pass_rate
+    yield _row_of_summary(
+        "pass rate", rate.value, rate.ci95, rate.n, rate.coverage, wording.passed_of(summary)
+    )
+    if (whole := summary.composite) is not None:
+        yield _row_of_summary(
+            "composite", whole.mean, whole.ci95, whole.n, whole.coverage, wording.not_ok(whole.status)
+        )
+    for name, figure in summary.metrics.items():
+        yield _row_of_summary(
+            name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure)
+        )
+
+
+def _row_of_summary(
+    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, cover: float, told: str
+) -> list[str]:
+    drawn = interval_bar(mean, ends)
+    numbers = (wording.interval(ends), f"{n:,}", wording.share(cover), told)
+    return [text(name), wording.number(mean), drawn, *map(text, numbers)]

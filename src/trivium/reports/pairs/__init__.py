@@ -1,1 +1,0 @@
-"""Pairs that a judge compared, as a table and as Markdown."""

@@ -1,1 +1,0 @@
-"""How attempts went: for the terminal, on a case's page, and over a run."""

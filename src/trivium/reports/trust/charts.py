@@ -1,0 +1,253 @@
+"""Pictures of risk and coverage, and of how far a stated confidence is true.
+
+They are made for readers who never saw one: axes say in words what they count, lines carry their names.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from trivium.errors import InputError
+from trivium.reports.charts import load_altair
+from trivium.reports.escape import one_line
+from trivium.reports.wording import counted
+
+WIDTH, HEIGHT = 380, 260
+PIXELS = 2
+"""Pixels of a PNG for each unit of the drawing."""
+
+MOST_DOTS = 40
+"""Working points up to which each is marked."""
+
+MOST_VARIANTS = 16
+
+INK, FAINT = "#374151", "#9ca3af"
+SIDES = ("#1f5f8b", "#b5651d")
+BEST, HULL = "#2e7d4f", "#8b5fa8"
+
+Rows = list[dict[str, Any]]
+
+
+def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
+    """The curves of every confidence as a picture.
+
+    Args:
+        artifact: As ``curve_artifact`` makes it with ``drawn=True``.
+        suffix: ``.png`` or ``.svg``.
+
+    Raises:
+        InputError: If the suffix is another one.
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    check_format(suffix)
+    described = describe_curves(artifact)
+    import vl_convert
+
+    if suffix.lower() == ".svg":
+        svg: str = vl_convert.vegalite_to_svg(described)
+        return svg.encode()
+    png: bytes = vl_convert.vegalite_to_png(described, scale=PIXELS)
+    return png
+
+
+def check_format(suffix: str) -> None:
+    """Raise InputError unless pictures can be written to a file that ends so."""
+    if suffix.lower() not in {".png", ".svg"}:
+        raise InputError("", f'cannot draw "{suffix}": expected a file that ends in .png or .svg')
+
+
+def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None = None) -> dict[str, Any]:
+    """The picture in Vega-Lite's words: a row for each confidence.
+
+    Args:
+        artifact: As for :func:`draw_curves`.
+        variants: Which confidences; all by default, at most 16.
+    """
+    alt = load_altair()
+    names = list(variants or artifact["confidence_variants"])[:MOST_VARIANTS]
+    paired = bool(artifact["comparison"]["enabled"])
+    rows = []
+    for name in names:
+        entry = artifact["confidence_variants"][name]
+        entries = list(entry.values()) if paired else [entry]
+        labels = _side_names(artifact) if paired else ["measured"]
+        panels = [_risk(alt, _title(artifact, name), entries, labels, artifact["loss"])]
+        panels += [_reliability(alt, entries[0])] if not paired and entries[0]["reliability"] else []
+        rows.append(alt.hconcat(*panels, spacing=36))
+    chart = (
+        alt.vconcat(*rows, spacing=28)
+        .configure(background="white", font="DejaVu Sans, Arial, sans-serif", padding=14)
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=INK, titleColor=INK, gridColor="#e5e7eb", domainColor=FAINT, titleFontWeight="normal"
+        )
+        .configure_title(color=INK, anchor="start", subtitleColor=INK, fontSize=14, offset=10)
+    )
+    described: dict[str, Any] = chart.to_dict()
+    return described
+
+
+def _title(artifact: Mapping[str, Any], confidence: str) -> str:
+    """The question that a row of the picture answers; how the answers are ranked, where that has a name."""
+    ranked = "" if confidence == "confidence" else f" by {confidence}"
+    question = f"ow wrong are the most confident answers{ranked}?"
+    if artifact["comparison"]["enabled"]:
+        return f"H{question}"
+    return f"{one_line(_source_name(artifact['inputs'][0]), at_most=24)}: h{question}"
+
+
+def _side_names(artifact: Mapping[str, Any]) -> list[str]:
+    names = [one_line(_source_name(each), at_most=24) for each in artifact["inputs"]]
+    words = ("first", "second")
+    return [f"{word}: {name}" for word, name in zip(words, names, strict=True)]
+
+
+def _source_name(source: Mapping[str, Any]) -> str:
+    return str(source["mode"] or PurePath(source["path"]).stem)
+
+
+def _risk(
+    alt: Any, title: str, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], loss: Mapping[str, Any]
+) -> Any:
+    """Selective risk against coverage, each predictor with its band."""
+    x = alt.X(
+        "coverage:Q",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(
+            format=".0%", title="share of all items that are answered, the most confident first (coverage)"
+        ),
+    )
+    y_title = f"risk: mean loss of the answered ({loss['name']})"
+    y = alt.Y("risk:Q", scale=alt.Scale(domainMin=0), axis=alt.Axis(title=y_title, tickCount=5))
+    layers = []
+    for entry, colour in zip(entries, SIDES, strict=False):
+        band = _to_the_ends(_points(entry["picture"]["band"], low="low", high="high"), entry["cmax"])
+        layers.append(
+            alt.Chart(alt.Data(values=band))
+            .mark_area(color=colour, opacity=0.16)
+            .encode(x=x, y=alt.Y("low:Q", title=y_title), y2="high:Q")
+        )
+    lines: Rows = []
+    if len(entries) == 1:
+        lines += _named(entries[0]["picture"]["optimal"], "best ranking possible")
+        lines += _named(entries[0]["picture"]["lower_hull"], "lower hull")
+    dots: Rows = []
+    for entry, label in zip(entries, labels, strict=True):
+        measured = _named(entry["curve"], label)
+        dots += measured if len(measured) <= MOST_DOTS else []
+        lines += [measured[0] | {"coverage": 0.0}, *measured] if measured else []
+    colour = alt.Color(
+        "line:N",
+        scale=alt.Scale(
+            domain=[*labels, "best ranking possible", "lower hull"][: len(labels) + 2 * (len(labels) == 1)],
+            range=[*SIDES[: len(labels)], BEST, HULL],
+        ),
+        legend=alt.Legend(title=None, orient="bottom", direction="horizontal", symbolType="stroke"),
+    )
+    layers.append(
+        alt.Chart(alt.Data(values=lines))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            strokeDash=alt.StrokeDash(
+                "line:N",
+                scale=alt.Scale(
+                    domain=[*labels, "best ranking possible", "lower hull"],
+                    range=[[1, 0]] * len(labels) + [[6, 4], [2, 3]],
+                ),
+                legend=None,
+            ),
+        )
+    )
+    layers.append(
+        alt.Chart(alt.Data(values=dots)).mark_circle(size=34, opacity=1).encode(x=x, y=y, color=colour)
+    )
+    for entry, tint in zip(entries, SIDES, strict=False):
+        if 0 < entry["cmax"] < 1:
+            layers += _end(alt, entry["cmax"], tint)
+    return alt.layer(*layers).properties(
+        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_reading(entries))
+    )
+
+
+def _reading(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    groups = entries[0]["bootstrap"]["groups"]
+    level = "95 % interval" if groups >= 10 else "interval"
+    among = counted(groups, "group")
+    return [
+        "Lower is better. With a good confidence the curve rises:",
+        f"the most confident answers are the least wrong. Band: {level}, {among}.",
+    ]
+
+
+def _end(alt: Any, cmax: float, tint: str) -> list[Any]:
+    """Where the predictor answers no more."""
+    end = alt.Chart(alt.Data(values=[{"coverage": cmax, "label": f"abstains beyond {100 * cmax:.0f} %"}]))
+    x = alt.X("coverage:Q")
+    return [
+        end.mark_rule(color=tint, strokeDash=[3, 3], opacity=0.7).encode(x=x),
+        end.mark_text(color=tint, align="left", dx=4, fontSize=10).encode(
+            x=x, y=alt.value(8 if tint == SIDES[0] else 22), text="label:N"
+        ),
+    ]
+
+
+def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
+    """Share of right predictions against their confidence, with how many there are."""
+    bins = entry["reliability"]
+    found = [
+        {"stated": stated, "right": right, "n": n, "label": f"{n:,}"}
+        for stated, right, n in zip(bins["confidence"], bins["accuracy"], bins["count"], strict=True)
+        if n
+    ]
+    ends = alt.Scale(domain=[0, 1])
+    x = alt.X("stated:Q", scale=ends, axis=alt.Axis(format=".0%", title="confidence (mean of a bin)"))
+    y = alt.Y("right:Q", scale=ends, axis=alt.Axis(format=".0%", title="share of them that were right"))
+    given = alt.Chart(alt.Data(values=found))
+    exact = alt.Chart(alt.Data(values=[{"stated": 0, "right": 0}, {"stated": 1, "right": 1}]))
+    gaps = given.mark_rule(color=SIDES[0], opacity=0.45).encode(x=x, y=y, y2=alt.Y2("stated:Q"))
+    dots = given.mark_circle(color=SIDES[0], opacity=0.85).encode(
+        x=x, y=y, size=alt.Size("n:Q", scale=alt.Scale(range=[40, 420]), legend=None)
+    )
+    texts = []  # on the side of their dot that the dashed line is not on
+    for side, place in (
+        ("datum.right >= datum.stated", {"dy": -16}),
+        ("datum.right < datum.stated", {"dx": 14, "dy": -8, "align": "left"}),
+    ):
+        these = given.transform_filter(side)
+        texts += [
+            these.mark_text(fontSize=11, **place, **style).encode(x=x, y=y, text="label:N")
+            for style in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": INK})
+        ]
+    ece = bins["ece"]
+    return alt.layer(
+        exact.mark_line(color=FAINT, strokeDash=[5, 4]).encode(x=x, y=y), gaps, dots, *texts
+    ).properties(
+        width=HEIGHT,
+        height=HEIGHT,
+        title=alt.Title(
+            "Is the confidence calibrated?",
+            subtitle=[
+                "On the dashed line it is; below, it is too sure.",
+                f"Numbers count predictions. Mean gap (ECE): {ece:.3f}",
+            ],
+        ),
+    )
+
+
+def _to_the_ends(band: Rows, cmax: float) -> Rows:
+    """The band from coverage 0 to the end of the curve, level beyond the middles it is told for."""
+    return [band[0] | {"coverage": 0.0}, *band, band[-1] | {"coverage": cmax}] if band else []
+
+
+def _points(columns: Mapping[str, Sequence[float]], **named: str) -> Rows:
+    return [
+        {"coverage": share} | {name: columns[key][place] for name, key in named.items()}
+        for place, share in enumerate(columns["coverage"])
+    ]
+
+
+def _named(columns: Mapping[str, Sequence[float]], line: str) -> Rows:
+    return [point | {"line": line} for point in _points(columns, risk="selective_risk")]

@@ -1,0 +1,415 @@
+"""Terminal tables of trust artifacts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from trivium.reports.escape import one_line
+from trivium.reports.wording import counted
+
+NAMES = {
+    "exact": "same label",
+    "within_one": "at most one step apart",
+    "kappa": "Cohen's κ",
+    "kappa_quadratic": "Cohen's κ, quadratic",
+    "alpha_ordinal": "Krippendorff's α, ordinal",
+    "spearman": "Spearman's ρ",
+    "kendall": "Kendall's τ-b",
+}
+TOO_FEW_GROUPS = 10
+
+
+class AgreementTable:
+    """Every measure with its interval, and people's mean as the judge's tells it.
+
+    Args:
+        answer: As ``trivium.runs.artifacts.judge.agreement_answer`` makes it.
+    """
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self._answer = answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self._answer
+        passed = f", {found['abstained']:,} more without a judgement" if found["abstained"] else ""
+        groups = counted(found["groups"], "group")
+        if found["exact"]["value"] is not None:
+            yield Text(agreement_sentence(found), style="bold")
+        yield Text(f"{counted(found['n'], 'item')} that both labelled, in {groups}{passed}\n")
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("agreement")
+        table.add_column("value", justify="right")
+        table.add_column("interval" if found["groups"] < TOO_FEW_GROUPS else "95 % interval", no_wrap=True)
+        for key, words in NAMES.items():
+            if key == "within_one" and len(found["labels"]) <= 2:
+                continue  # of two labels it is always 1
+            figure = found[key]
+            table.add_row(words, _number(figure["value"]), _ends(figure["ci95"], figure["reason"]))
+        yield table
+        yield from self._means()
+        for warning in found["warnings"]:
+            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+
+    def _means(self) -> Iterator[Text]:
+        found, corrected = self._answer, self._answer["corrected"]
+        one, other = (one_line(side, at_most=60) for side in found["sides"])
+        if found["judge_mean"] is None:
+            return
+        yield Text("")
+        yield Text(
+            f"Means of these items: {one} {found['judge_mean']:.3f}, {other} {found['people_mean']:.3f}."
+        )
+        if corrected is None:
+            return
+        yield Text(
+            f"Over all {corrected['labelled'] + corrected['unlabelled']:,} judged: {one} "
+            f"{_number(corrected['judge'])}; what {other} would say {_number(corrected['value'])} "
+            f"{_ends(corrected['ci95'], corrected['reason'])} (PPI++), if the labelled are a random part."
+        )
+        rate = found.get("corrected_rate")
+        if rate is not None:
+            yield Text(
+                f"By sensitivity and specificity: {_number(rate['value'])} "
+                f"{_ends(rate['ci95'], rate['reason'])} (Rogan–Gladen)."
+            )
+
+
+def agreement_sentence(answer: Mapping[str, Any]) -> str:
+    """How far the two agree, and whether that is more than chance, in one sentence.
+
+    Args:
+        answer: As ``agreement_answer`` makes it, of at least one item.
+    """
+    one, other = (one_line(side, at_most=60) for side in answer["sides"])
+    who = f"The judge agrees with {other}" if one == "judge" else f"{one} agrees with {other}"
+    exact, near, kappa = answer["exact"], answer["within_one"], answer["kappa"]
+    apart = ""
+    if len(answer["labels"]) > 2:
+        apart = f" and is at most one step away in {_percent(near)}"
+    if kappa["value"] is None or kappa["ci95"] is None:
+        beyond = "whether that is more than chance cannot be told"
+    elif kappa["ci95"][0] > 0:
+        beyond = f"more than by chance (Cohen's κ {kappa['value']:.2f})"
+    else:
+        beyond = f"not shown to be more than by chance (Cohen's κ {kappa['value']:.2f})"
+    return f"{who} in {_percent(exact)} of {counted(answer['n'], 'item')}{apart}: {beyond}."
+
+
+def _percent(figure: Mapping[str, Any]) -> str:
+    ends = figure["ci95"]
+    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends else ""
+    return f"{100 * figure['value']:.0f} %{interval}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _ends(ends: list[float] | None, reason: str | None) -> str:
+    return f"[{ends[0]:.3f}, {ends[1]:.3f}]" if ends else f"none: {reason}"
+
+
+MEASURES = {
+    "ece": "ECE",
+    "nll": "NLL",
+    "brier_score": "Brier",
+    "auc_roc": "AUROC",
+    "mae": "MAE",
+    "mse": "MSE",
+}
+WHEN = {"uncalibrated": "before", "cross_fitted": "after, unseen groups", "in_sample": "after, own data"}
+
+
+class CalibratorTable:
+    """What was fitted on what, and how good it is.
+
+    Args:
+        artifact: As ``Calibrator.to_json`` makes it.
+    """
+
+    def __init__(self, artifact: Mapping[str, Any]) -> None:
+        self._artifact = artifact
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        made, metrics = self._artifact, self._artifact["metrics"]
+        training = made["training_metadata"]
+        on = ", ".join(made["features"])
+        warm = f", T = {made['temperature']:.3f}" if "temperature" in made else ""
+        yield Text(
+            one_line(f"{made['method']} on {on}{warm}; target {made['target']}", at_most=300), style="bold"
+        )
+        fitted = counted(training["n_samples"], "prediction")
+        yield Text(f"fitted on {fitted} of {counted(training['n_groups'], 'group')}\n")
+        table = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
+        table.add_column("")
+        shown = [name for name in MEASURES if name in metrics["in_sample"]]
+        for name in shown:
+            table.add_column(MEASURES[name], justify="right")
+        for key, words in WHEN.items():
+            figures = metrics.get(key)
+            if figures is not None:
+                table.add_row(words, *(_number_of_calibrator_table(figures[name]) for name in shown))
+        table.caption = "Quote the figures of unseen groups: on its own data a calibrator flatters itself."
+        yield table
+        if metrics["cross_fitted"] is None:
+            yield Text(f"! no figures of unseen groups: {metrics['cross_fitted_reason']}", style="yellow")
+        for warning in made["warnings"]:
+            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+
+
+def _number_of_calibrator_table(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+class CertificateText:
+    """From which confidence on predictions may stand, or why none may.
+
+    Args:
+        answer: As ``trivium.runs.artifacts.judge.certificate`` makes it.
+    """
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self._answer = answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self._answer
+        promise = f"at most {100 * found['epsilon']:g} % wrong, kept with probability {1 - found['delta']:g}"
+        name = one_line(found["confidence"], at_most=60)
+        if found["threshold"] is None:
+            yield Text(f"Nothing can be certified ({promise}).", style="bold")
+            yield Text(f"{found['reason']}. Every verdict goes to people.")
+        else:
+            yield Text(f"Accept from {name} = {found['threshold']:g} on ({promise}).", style="bold")
+            yield Text(
+                f"That is {found['n_accepted']:,} of the {found['n_items']:,} items "
+                f"({100 * found['coverage']:.1f} %), of which {_wrong(found['errors'])}; "
+                f"the bound at this threshold is {100 * found['error_bound']:.1f} %. The others go to people."
+            )
+        yield Text(
+            f"{counted(found['n'], 'labelled verdict')} in {counted(found['groups'], 'group')}, "
+            f"{counted(found['tested'], 'threshold')} tested, {found['method']}.",
+            style="dim",
+        )
+        yield Text(one_line(confidence_sentence([name], found), at_most=500), style="dim")
+        for warning in found["warnings"]:
+            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+
+
+def confidence_sentence(names: Sequence[str], answer: Mapping[str, Any]) -> str:
+    """Which confidence ranked the verdicts, why that one, and what the choice cost.
+
+    Args:
+        names: The confidences that were used.
+        answer: Of ``curve`` or ``certify``.
+    """
+    choice = answer["confidence_choice"]
+    if choice["why"] != "best":
+        if choice["why"] == "stated":
+            return "Confidence: the one stated with the items."
+        why = "as named" if choice["why"] == "named" else "the default of this source"
+        return f"Confidence: {', '.join(names)}, {why}."
+    each = ", ".join(f"{name} {value:.2f}" for name, value in choice["auroc"].items())
+    best = f"Confidence: {names[0]}, the signal with the best AUROC on these labels ({each})"
+    if choice["among"] == 1:
+        return f"{best}."
+    if "delta" in answer:
+        return (
+            f"{best}. Delta is divided by {choice['among']} for choosing; --confidence names one beforehand."
+        )
+    return f"{best}. Chosen on these labels, its figures are too good; --confidence names one beforehand."
+
+
+def _wrong(errors: int) -> str:
+    return f"{errors:,} is wrong" if errors == 1 else f"{errors or 'none':} {'are' if errors else 'is'} wrong"
+
+
+NAME_COLUMNS = 27
+TOO_FEW_CURVE_GROUPS = 10
+MOST_SHARES = 9
+
+FIGURES = {
+    "cmax": "coverage",
+    "aurc_full": "AURC",
+    "augrc_full": "AUGRC",
+    "aurc_common": "AURC common",
+    "augrc_common": "AUGRC common",
+}
+
+
+class CurveTable:
+    """Figures of each confidence with their intervals; of two inputs their difference.
+
+    Args:
+        artifact: As ``trivium.runs.artifacts.curve.curve_artifact`` makes it.
+    """
+
+    def __init__(self, artifact: Mapping[str, Any]) -> None:
+        self._artifact = artifact
+        self._paired = bool(artifact["comparison"]["enabled"])
+        groups = artifact["population"]["participants_included"]
+        self._interval = "interval" if groups < TOO_FEW_CURVE_GROUPS else "95 % interval"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._head()
+        if self._paired:
+            yield self._differences()
+            yield from self._words()
+        else:
+            if lines := conclusions(self._artifact):
+                yield Text("\n".join(lines) + "\n", style="bold")
+            yield self._areas()
+            yield from self._risks()
+        for warning in self._artifact["warnings"]:
+            yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
+        names = list(self._artifact["confidence_variants"])
+        yield Text(one_line(confidence_sentence(names, self._artifact), at_most=500), style="dim")
+        yield Text(_resampled(self._artifact), style="dim")
+
+    def _head(self) -> Iterator[RenderableType]:
+        population, loss = self._artifact["population"], self._artifact["loss"]
+        predicted, total = population["items_predicted"], population["items_total"]
+        counts = predicted if isinstance(predicted, list) else [predicted]
+        shares = " and ".join(f"{count:,} ({_percent_of_curve_table(count, total)})" for count in counts)
+        yield Text(
+            f"{counted(total, 'item')} in {counted(population['participants_included'], 'group')}, {shares} "
+            f"predicted; "
+            f"loss {loss['name']} = {loss['definition']}"
+        )
+        for place, source in enumerate(self._artifact["inputs"]):
+            named = " · ".join(str(part) for part in (source["path"], source["mode"]) if part)
+            if self._paired:
+                named = f"{('first', 'second')[place]}: {named}"
+            yield Text(one_line(named, at_most=200), style="dim")
+        yield Text("")
+
+    def _areas(self) -> Table:
+        table = _table("confidence", "AUGRC", self._interval, "AURC", self._interval, "best")
+        for name, entry in self._artifact["confidence_variants"].items():
+            intervals = entry["bootstrap"]["ci95"]
+            table.add_row(
+                one_line(name, at_most=NAME_COLUMNS),
+                _number_of_curve_table(entry["augrc_full"]),
+                _ends_of_curve_table(intervals["augrc_full"]),
+                _number_of_curve_table(entry["aurc_full"]),
+                _ends_of_curve_table(intervals["aurc_full"]),
+                _number_of_curve_table(entry["aurc_optimal"]),
+            )
+        table.caption = (
+            "Areas under the risk: lower is better. best: AURC of a perfect ranking of these predictions. "
+            "Abstaining more lowers all areas."
+        )
+        return table
+
+    def _risks(self) -> Iterator[RenderableType]:
+        entries = self._artifact["confidence_variants"]
+        shares = list(next(iter(entries.values()))["mae_at_coverage"])[:MOST_SHARES] if entries else []
+        if not shares:
+            return
+        table = _table("risk (at coverage)", *(f"{100 * float(share):g} %" for share in shares))
+        for name, entry in entries.items():
+            readings = [entry["mae_at_coverage"][share] for share in shares]
+            table.add_row(
+                one_line(name, at_most=NAME_COLUMNS),
+                *(f"{reading['value']:.2f}" if reading else "–" for reading in readings),
+            )
+        table.caption = (
+            "Mean loss where so much of all items is answered, most confident first; –: never so much."
+        )
+        yield Text("")
+        yield table
+
+    def _differences(self) -> Table:
+        table = _table("confidence", "", "first", "second", "difference", self._interval)
+        variants = self._artifact["confidence_variants"]
+        for name, deltas in self._artifact["comparison"]["deltas"].items():
+            called = one_line(name, at_most=NAME_COLUMNS)
+            for figure, label in FIGURES.items():
+                if figure == "cmax" and name != next(iter(variants)):
+                    continue  # the same for every confidence
+                delta = deltas[figure]
+                table.add_row(
+                    called,
+                    label,
+                    _number_of_curve_table(delta["left"]),
+                    _number_of_curve_table(delta["right"]),
+                    _number_of_curve_table(delta["delta"], sign=True),
+                    _ends_of_curve_table(delta["ci95"]),
+                )
+                called = ""
+        table.caption = (
+            "second - first on the same groups; lower risk is better. common: up to the coverage that both "
+            "reach, the fair comparison where one abstains more."
+        )
+        return table
+
+    def _words(self) -> Iterator[RenderableType]:
+        said: dict[str, list[str]] = {}
+        for name, deltas in self._artifact["comparison"]["deltas"].items():
+            if deltas["in_words"]:
+                said.setdefault(deltas["in_words"], []).append(name)
+        for words, names in said.items():
+            yield Text(f"{', '.join(names)}: {words}.")
+
+
+def conclusions(artifact: Mapping[str, Any]) -> list[str]:
+    """Whether each confidence of one input ranks its predictions better than chance, a sentence each.
+
+    It does where the interval of AURC (over its coverage) ends below the mean loss, which is what a random
+    order comes to. That interval is wider than one of the difference would be.
+
+    Args:
+        artifact: As ``curve_artifact`` makes it, of one input.
+    """
+    lines = []
+    for name, entry in artifact["confidence_variants"].items():
+        ends, risks = entry["bootstrap"]["ci95"]["aurc_per_cmax"], entry["curve"]["selective_risk"]
+        readings = {float(share): each for share, each in entry["mae_at_coverage"].items() if each}
+        if not risks or not readings:
+            continue
+        half = readings[min(readings, key=lambda share: abs(share - 0.5))]
+        told = (
+            f"{one_line(name, at_most=NAME_COLUMNS)}: mean loss {half['value']:.3f} among the most confident "
+            f"{100 * half['achieved']:.0f} %, {risks[-1]:.3f} over all predictions"
+        )
+        if ends is None:
+            lines.append(f"{told}; there is no interval to tell whether that is more than chance.")
+        elif ends[1] < risks[-1]:
+            lines.append(f"{told}: it ranks them better than chance.")
+        else:
+            lines.append(f"{told}: not shown to rank them better than chance.")
+    return lines
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, caption_justify="left", header_style="bold")
+    table.add_column(first, no_wrap=True, max_width=NAME_COLUMNS)
+    for name in others:
+        text = name in {"", "interval", "95 % interval"}
+        table.add_column(name, justify="left" if text else "right", no_wrap=True)
+    return table
+
+
+def _number_of_curve_table(value: float | None, *, sign: bool = False) -> str:
+    return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
+
+
+def _ends_of_curve_table(ends: Sequence[float] | None) -> str:
+    return "none" if ends is None else f"[{ends[0]:.3f}, {ends[1]:.3f}]"
+
+
+def _percent_of_curve_table(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _resampled(artifact: Mapping[str, Any]) -> str:
+    """How the intervals were made."""
+    entries = list(artifact["confidence_variants"].values())
+    entry = entries[0] if not artifact["comparison"]["enabled"] else entries[0]["input_0"]
+    plan = entry["bootstrap"]
+    return (
+        f"Intervals: {plan['n_resamples']:,} resamples of {counted(plan['groups'], 'group')}, "
+        f"{plan['method']}, {plan['rng']}, seed {plan['seed']}."
+    )

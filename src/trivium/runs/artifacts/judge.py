@@ -1,0 +1,244 @@
+"""Agreement, certificate, calibration artifacts."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from trivium.errors import TrustError
+from trivium.runs.items.ranked import choose, confidences, kept_scale
+from trivium.runs.items.table import ItemTable
+from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
+from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
+from trivium.trust.calibration.fitting import feature_matrix, fit_calibrator
+from trivium.trust.calibration.methods import EQUAL, target_values
+from trivium.trust.certification import certify
+from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.confidence.functions import Confidence
+from trivium.trust.distributions import Interval
+from trivium.trust.rater_agreement import RANKED, RATES, agreement
+
+FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
+
+
+def agreement_answer(
+    table: ItemTable,
+    *,
+    step: float | None = None,
+    scale: tuple[float, float] | None = None,
+    resamples: int = 10_000,
+    seed: int = 42,
+) -> dict[str, Any]:
+    """Agreement of predictions and truths, and people's mean as the judge's tells it, as a JSON value.
+
+    Args:
+        table: The items; abstentions are counted and left out.
+        step: Distance between neighbouring labels; default: 1, on a narrower scale the least distance seen.
+        scale: Of predictions and truths, where the user states it.
+        resamples: Of the groups.
+        seed: Of the resamples.
+
+    Raises:
+        TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
+    """
+    kept = np.flatnonzero(table.predicted)
+    judge, people = table.pred[kept], table.gt[kept]
+    groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]])
+    ends = kept_scale(table, scale)
+    apart = step or _step(judge, people, ends.width)
+    found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed)
+    answer: dict[str, Any] = {
+        "n": found.n,
+        "groups": found.groups,
+        "abstained": table.n - found.n,
+        "labels": list(found.labels),
+        "step": apart,
+        "sides": list(table.sides),
+        "judge_mean": float(judge.mean()) if judge.size else None,
+        "people_mean": float(people.mean()) if people.size else None,
+    }
+    for name in (*RATES, *RANKED):
+        figure = found.figures[name]
+        answer[name] = {"value": figure.value, "ci95": _ends(figure.interval), "reason": figure.reason}
+    answer["corrected"] = None
+    if table.rest.pred.size and judge.size:
+        samples = people, judge, table.rest.pred
+        others = Groups.of(table.rest.groups)
+        mean = corrected_mean(*samples, groups=groups, groups_only=others, low=ends.low, high=ends.high)
+        answer["corrected"] = _corrected(mean)
+        if np.isin(np.concatenate(samples), (0.0, 1.0)).all():
+            rate = corrected_rate(*samples, groups=groups, groups_only=others)
+            answer["corrected_rate"] = _corrected(rate)
+    answer["inputs"] = [msgspec.structs.asdict(table.origin)]
+    answer["warnings"] = [*table.notes, *_warnings(found.groups)]
+    return answer
+
+
+def _step(judge: Any, people: Any, width: float) -> float:
+    labels = np.unique(np.concatenate([judge, people]).round(9))
+    if width >= 2 or labels.size < 2:
+        return 1.0
+    return float(np.diff(labels).min())
+
+
+def _corrected(found: Corrected) -> dict[str, Any]:
+    told = msgspec.structs.asdict(found) | {"ci95": _ends(found.interval)}
+    told["method"] = found.interval.method if found.interval else None
+    told.pop("interval")
+    return told | {"warnings": list(found.warnings)}
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _warnings(groups: int) -> list[str]:
+    if 1 < groups < TOO_FEW_GROUPS:
+        return [f"{groups} groups: an interval of so few does not hold what it promises; read none as 95 %"]
+    if TOO_FEW_GROUPS <= groups < FEW_GROUPS:
+        return [f"{groups} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow"]
+    return []
+
+
+SCHEMA_VERSION = "1"
+
+
+def certificate(
+    table: ItemTable,
+    variant: str | None,
+    *,
+    epsilon: float = 0.1,
+    delta: float = 0.1,
+    tolerance: float = 0.0,
+    group_size: int | None = None,
+    bound: Literal["betting", "hoeffding"] = "betting",
+    calibrator: Calibrator | None = None,
+) -> dict[str, Any]:
+    """The lowest confidence from which on predictions are certified, as a JSON value.
+
+    Args:
+        table: The items; abstentions count as left to people.
+        variant: Which confidence; None: the one stated with the items, else the best signal by AUROC on
+            these labels. Then ``delta`` is divided by the number of signals that were considered, so that the
+            promise holds of whichever is chosen (Bonferroni).
+        epsilon: Error among accepted predictions that is tolerated.
+        delta: Chance that the promise is broken.
+        tolerance: A prediction farther from the truth than this is wrong.
+        group_size: The most predictions that a group can have.
+        bound: The test where groups have several predictions.
+        calibrator: For calibrated confidences.
+
+    Raises:
+        TrustError: If a value is off the scale that the table declares, an option or a confidence is not like
+            that, or a calibrator may have been fitted on these labels (spec: metrics, H.4).
+    """
+    kept_scale(table, None)
+    choice = choose([table], variant, tolerance=tolerance)
+    named = choice.names[0]
+    sure = confidences(table, named, calibrator=calibrator)
+    _refuse_unknown_groups(sure)
+    kept = np.flatnonzero(table.predicted)
+    wrong = np.abs(table.pred[kept] - table.gt[kept]) > tolerance + EQUAL
+    found = certify(
+        wrong.astype(np.float64),
+        sure.values[kept],
+        Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
+        epsilon=epsilon,
+        delta=delta / choice.among,
+        n_items=table.n,
+        group_size=group_size,
+        bound=bound,
+    )
+    answer: dict[str, Any] = {"confidence": named, **msgspec.structs.asdict(found), "delta": delta}
+    return answer | {
+        "confidence_choice": choice.to_json(),
+        "calibration": msgspec.to_builtins(sure.calibrator),
+        "schema_version": SCHEMA_VERSION,
+        "dimension": table.origin.mode if table.judged_by is not None else None,
+        "judged_by": table.judged_by,
+        "calibrator": None if calibrator is None or sure.calibrator is None else calibrator.to_json(),
+        "n_items": table.n,
+        "tolerance": tolerance,
+        "inputs": [msgspec.structs.asdict(table.origin)],
+        "warnings": [*table.notes, *sure.warnings],
+    }
+
+
+def _refuse_unknown_groups(sure: Confidence) -> None:
+    """Refuse a calibrator of which nobody can tell whether these labels fitted it."""
+    use = sure.calibrator
+    if use is not None and not use.groups_known and use.method != TEMPERATURE:
+        raise TrustError(
+            "the calibrator does not list the groups that it was fitted on. These labels may be among "
+            "them, and then a certificate would promise nothing: fit it again with trivium trust calibrate"
+        )
+
+
+ON_SIGNALS = ("logistic", "platt", "linear")
+"""Methods whose calibrators look at signals by name, never at a confidence."""
+
+
+def calibrate(
+    table: ItemTable,
+    *,
+    method: str,
+    features: Sequence[str] = (),
+    confidence: str | None = None,
+    target: str = "correctness",
+    scale: tuple[float, float] | None = None,
+    seed: int = 42,
+) -> Calibrator:
+    """Fit a calibrator on the predictions of a table.
+
+    Args:
+        table: The items.
+        method: ``temperature``, ``logistic``, ``platt``, ``linear`` or ``isotonic``.
+        features: Signals to look at; or
+        confidence: The confidence to calibrate, for ``temperature`` and ``isotonic``.
+        target: ``correctness``, ``near_correct`` or ``loss``.
+        scale: Of predictions and truths, where the user states it.
+        seed: Of the split into folds.
+
+    Raises:
+        TrustError: If a value is off the scale, there is nothing to fit on, or the options do not go
+            together.
+    """
+    if bool(features) == (confidence is not None):
+        raise TrustError(
+            "a calibrator looks at signals or at one confidence: name --features or --confidence"
+        )
+    if confidence is not None and method in ON_SIGNALS:
+        raise TrustError(f'method "{method}" looks at signals: name --features')
+    kept = np.flatnonzero(table.predicted)
+    named = tuple(features)
+    if confidence is not None:
+        ranked_by = confidences(table, confidence)
+        notes, x, named = ranked_by.warnings, ranked_by.values[kept], (confidence,)
+    else:
+        matrix, filled = feature_matrix(
+            table.signals,
+            features,
+            groups=table.group_names,
+            items=table.names,
+            used=table.predicted,
+            wanted_by=f'calibrator "{method}"',
+        )
+        x, notes = matrix[kept], tuple(filled)
+    ends = kept_scale(table, scale)
+    y = target_values(table.pred[kept], table.gt[kept], target, span=ends.width)
+    training: dict[str, Any] = {
+        key: value for key, value in msgspec.structs.asdict(table.origin).items() if value is not None
+    }
+    return fit_calibrator(
+        method,
+        x,
+        y,
+        features=named,
+        groups=Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
+        target=target,
+        confidence=confidence,
+        training=training | table.provenance,
+        warnings=[*table.notes, *notes],
+        seed=seed,
+    )

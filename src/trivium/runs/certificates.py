@@ -1,0 +1,301 @@
+"""Applying certificates: which judgements of a run stand without a person (spec: metrics, H.4)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError, TrustError
+from trivium.metrics.metric import Score, is_missing
+from trivium.metrics.registry import ACCEPTED as GATE
+from trivium.runs.columns import Clusters, Column
+from trivium.runs.reducers import REDUCERS
+from trivium.runs.summary import Acceptance
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.certificate import JudgeCertificate, loaded
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import Rubric
+from trivium.suites.settings import Settings
+
+if TYPE_CHECKING:
+    from trivium.trust.calibration.calibrator import Calibrator
+
+ACCEPTED, TO_PEOPLE = "accepted", "to people"
+
+MARK = "acceptance"
+"""Key in the detail of a score: ``answer``, ``confidence`` and ``why``."""
+
+STATED = "confidence"
+"""The confidence that is stated with a judgement."""
+
+EXPIRED = "expired: "
+"""How a reason begins that says that a certificate is of other judgements."""
+
+ROUNDING = 1e-9
+"""A confidence is computed for many judgements at once or for one, and may differ by rounding."""
+
+
+def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
+    """The certificates that a suite applies."""
+    return () if settings.judge is None else loaded(settings.judge.certificate)
+
+
+def check_gates(settings: Settings, *, source: str) -> None:
+    """Refuse gates on the share accepted where no certificate says what is.
+
+    Raises:
+        SuiteError: With each such gate.
+    """
+    if certificates_in(settings):
+        return
+    problems = [
+        Problem(
+            f"gates.{name}", "no certificate says what is accepted: judge.certificate or --certificate FILE"
+        )
+        for name in settings.gates
+        if name == GATE or name.endswith(f".{GATE}")
+    ]
+    if problems:
+        raise SuiteError(source, problems)
+
+
+class Certificates:
+    """The certificates of a run, ready to mark its judgements.
+
+    Args:
+        settings: Of the run.
+        provenance: Of the run, for the digests of its rubrics.
+        certificates: In place of those of the settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        provenance: Mapping[str, Any],
+        certificates: Sequence[JudgeCertificate] | None = None,
+    ) -> None:
+        self._by_dimension = {
+            each.dimension: _Applied(each, way_of_judging(each.dimension, settings, provenance))
+            for each in (certificates_in(settings) if certificates is None else certificates)
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._by_dimension)
+
+    def marked(self, scores: Mapping[str, Score], group: str) -> Mapping[str, Score]:
+        """The scores of an attempt, each judgement that a certificate is of with its mark in ``detail``.
+
+        Args:
+            scores: By name.
+            group: The cluster of the attempt's case: a calibrator that was fitted on it uses the model that
+                was fitted without it.
+        """
+        found = {
+            name: msgspec.structs.replace(score, detail=score.detail | {MARK: applied.mark(score, group)})
+            for name, applied in self._by_dimension.items()
+            if (score := scores.get(name)) is not None and is_due(score)
+        }
+        return {**scores, **found} if found else scores
+
+
+class _Applied:
+    """A certificate that meets the judgements of a run."""
+
+    def __init__(self, certificate: JudgeCertificate, way: Mapping[str, Any]) -> None:
+        self._certificate = certificate
+        self._expired = next(expiries(certificate, way), None)
+
+    def mark(self, score: Score, group: str) -> dict[str, Any]:
+        """Whether a judgement is accepted, its confidence, and why it goes to people."""
+        if score.status != "ok" or score.value is None:
+            abstained = score.status == "abstained"
+            gap = "the judge abstained" if abstained else f"there is no judgement ({score.status})"
+            return {"answer": TO_PEOPLE, "confidence": None, "why": gap}
+        try:
+            sure: float | None = self._confidence(score, group)
+            unknown: str | None = None
+        except TrustError as error:
+            sure, unknown = None, f"its confidence cannot be computed: {error}"
+        why = self._expired or self._unlike(score.detail) or unknown or self._under_threshold(sure)
+        return {"answer": TO_PEOPLE if why else ACCEPTED, "confidence": sure, "why": why}
+
+    def _unlike(self, detail: Mapping[str, Any]) -> str | None:
+        """Why a judgement was made by another judge than those certified."""
+        judged_by = self._certificate.judged_by
+        if (model := detail.get("model")) not in judged_by.models:
+            return f"{EXPIRED}judged by {model}, and the certificate is of {_listed(judged_by.models)}"
+        if (prompt := detail.get("prompt")) not in judged_by.prompts:
+            return f"{EXPIRED}prompt or rubric differ ({prompt}, certified: {_listed(judged_by.prompts)})"
+        return None
+
+    def _under_threshold(self, sure: float | None) -> str | None:
+        threshold = self._certificate.threshold
+        if threshold is None:
+            return "nothing was certified"
+        if sure is None or sure < threshold - ROUNDING:
+            return f"{self._certificate.confidence} is under the threshold {threshold:.6g}"
+        return None
+
+    @cached_property
+    def _calibrator(self) -> "Calibrator | None":
+        from trivium.trust.calibration.calibrator import calibrator_from_json
+
+        artifact = self._certificate.calibrator
+        return None if artifact is None else calibrator_from_json(artifact)
+
+    def _confidence(self, score: Score, group: str) -> float:
+        """The confidence that the certificate is of.
+
+        Raises:
+            TrustError: If the judgement does not carry what it is computed from.
+        """
+        # Not before there is something to mark: a run without certificates need not wait for these.
+        from trivium.trust.confidence.functions import CALIBRATED, calibrated, confidence
+
+        variant, signals = self._certificate.confidence, score.detail.get("signals")
+        if variant in {STATED, CALIBRATED + STATED}:
+            stated = score.detail.get(STATED)
+            if not isinstance(stated, int | float) or isinstance(stated, bool):
+                raise TrustError("the judgement states none")
+            if variant == STATED or self._calibrator is None:
+                return float(stated)
+            return float(calibrated(self._calibrator, [stated], [group])[0][0])
+        rows = [signals if isinstance(signals, dict) else {}]
+        return float(confidence(variant, rows, calibrator=self._calibrator, groups=[group]).values[0])
+
+
+def is_due(score: Score) -> bool:
+    """Whether a judgement is there, or should be: one that does not apply to its case is not."""
+    return score.tier == "judge" and (score.status == "ok" or is_missing(score))
+
+
+def way_of_judging(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """How a run makes its judgements of a dimension, apart from model and prompt, which each names itself.
+
+    Returns:
+        ``rubrics``, ``scale``, ``step`` and ``samples`` of :class:`~trivium.suites.certificate.JudgedBy`.
+    """
+    judge, recorded = settings.judge, provenance.get("judge")
+    if judge is None or not isinstance(recorded, Mapping):
+        return {"rubrics": {}, "scale": None, "step": None, "samples": None}
+    own = [each for each in judge.rubric if isinstance(each, Rubric)]
+    digests = recorded.get("rubrics") or {}
+    rubrics = {
+        rubric.name: digests[rubric.name]
+        for rubric in (*BUILT_IN.values(), *own)
+        if rubric.name in digests
+        and any(dimension in {each.name, f"{rubric.name}.{each.name}"} for each in rubric.dimensions)
+    }
+    return {"rubrics": rubrics, "scale": judge.scale, "step": judge.step, "samples": judge.samples}
+
+
+def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[str]:
+    """Why a certificate is not of judgements that are made in a way; nothing where it is.
+
+    Args:
+        certificate: What was certified.
+        way: As :func:`way_of_judging` gives it.
+    """
+    for name, now in way.items():
+        before = getattr(certificate.judged_by, name)
+        if before != now:
+            yield f"{EXPIRED}judge.{name} is {_short(now)}, and was {_short(before)} when it was certified"
+
+
+def acceptance_of(
+    store: Store, run: RunRecord, settings: Settings
+) -> tuple[dict[str, Acceptance], dict[str, Column]]:
+    """What a run's certificates accept, by dimension, and the shares accepted as figures for gates.
+
+    Args:
+        store: Where the run is.
+        run: The run.
+        settings: Its settings.
+    """
+    certificates = certificates_in(settings)
+    if not certificates:
+        return {}, {}
+    counts = {each.dimension: Counter[str]() for each in certificates}
+    reasons = {each.dimension: Counter[str]() for each in certificates}
+    clusters, places, groups = Clusters(), dict[int, int](), dict[str, int]()
+    cluster_of = list(store.groups(run.suite, settings.group))
+    shares: dict[str, tuple[list[int], list[float]]] = {name: ([], []) for name in (GATE, *counts)}
+    for stored in store.evaluations(run):
+        for name, mark in marks(stored.evaluation.scores).items():
+            if name not in counts:
+                continue
+            if stored.position not in places:
+                places[stored.position] = len(places)
+                group = cluster_of[stored.position]
+                clusters.extend([groups.setdefault(group, len(groups))])
+            counts[name][mark["answer"]] += 1
+            if mark["why"] is not None:
+                reasons[name][mark["why"]] += 1
+            for share in (GATE, name):
+                shares[share][0].append(places[stored.position])
+                shares[share][1].append(float(mark["answer"] == ACCEPTED))
+    columns = {}
+    for name, (cases, values) in shares.items():
+        column = Column(name if name == GATE else f"{name}.{GATE}", "judge", clusters)
+        column.add_values(cases, values, REDUCERS["mean"])
+        columns[column.name] = column
+    found = {
+        each.dimension: Acceptance(
+            certificate=each.name,
+            confidence=each.confidence,
+            threshold=each.threshold,
+            epsilon=each.epsilon,
+            delta=each.delta,
+            accepted=counts[each.dimension][ACCEPTED],
+            to_people=counts[each.dimension][TO_PEOPLE],
+            why=dict(reasons[each.dimension].most_common(WHYS_SHOWN)),
+        )
+        for each in certificates
+    }
+    return found, columns
+
+
+WHYS_SHOWN = 20
+"""Reasons that a summary counts, the most frequent."""
+
+
+def expired(acceptance: Mapping[str, Acceptance]) -> Iterator[str]:
+    """A warning for each certificate that some judgements are not of, and why."""
+    for name, found in acceptance.items():
+        for why, count in found.why.items():
+            if why.startswith(EXPIRED):
+                yield (
+                    f"{name}: certificate {found.certificate} does not apply to {count:,} judgements, and "
+                    f"they go to people: {why.removeprefix(EXPIRED)}"
+                )
+
+
+def marks(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
+    """The marks of an attempt's judgements, by dimension."""
+    return {name: mark for name, score in scores.items() if isinstance(mark := score.detail.get(MARK), dict)}
+
+
+def unmarked(score: Score) -> Score:
+    """A score without the mark of a certificate."""
+    if MARK not in score.detail:
+        return score
+    kept = {key: value for key, value in score.detail.items() if key != MARK}
+    return msgspec.structs.replace(score, detail=kept)
+
+
+def stated_or_certified(detail: Mapping[str, Any]) -> float | None:
+    """How sure a judgement is: what it states, else the confidence that a certificate computed of it."""
+    mark = detail.get(MARK)
+    found = detail.get(STATED, mark.get("confidence") if isinstance(mark, dict) else None)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _listed(values: Sequence[str | None]) -> str:
+    return ", ".join("none named" if value is None else value for value in values) or "none"
+
+
+def _short(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

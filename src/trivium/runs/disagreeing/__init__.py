@@ -1,1 +1,0 @@
-"""Disagreeing: where judges contradict each other, another run's judge, or people."""

@@ -1,1 +1,0 @@
-"""Engines: where attempts are asked."""

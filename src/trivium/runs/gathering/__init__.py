@@ -1,1 +1,0 @@
-"""Gathering: the evaluations of a run made columns of figures, as they are scored or read back."""

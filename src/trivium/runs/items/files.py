@@ -1,0 +1,311 @@
+"""Records from jsonl, csv, parquet; labels; calibrator files."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from trivium.agents.recorded.record import lines_of
+from trivium.errors import ItemsError, Problem, TrustError, suggest
+from trivium.runs.items.records import LISTED, Label
+from trivium.store.export.tables import without_guard
+from trivium.suites.files.documents import LARGEST_DOCUMENT, Malformed, check_is_file, decode, read_text
+from trivium.suites.files.tables import header_of, other_separator, parquet_rows
+from trivium.suites.sanitize import clean
+from trivium.suites.validation import convert, unknown_key
+
+if TYPE_CHECKING:
+    from trivium.trust.calibration.calibrator import Calibrator
+
+T = TypeVar("T", bound=msgspec.Struct)
+Refuse = Callable[[int, str], None]
+"""Puts down what is wrong with a line or row."""
+
+WORDS = {".jsonl": "line", ".csv": "line", ".parquet": "row"}
+"""Formats, by the end of the file's name, and what is counted in each."""
+
+JSON_FIELDS = frozenset({"signals"})
+TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reason", "model", "prompt"})
+
+
+def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+    """Number and record of every line or row; a wrong one is refused and left out.
+
+    Args:
+        path: Where they are.
+        kind: What each is.
+        refuse: Told what is wrong.
+
+    Raises:
+        ItemsError: If the file cannot be read as what its name says.
+    """
+    check_is_file(path, error=ItemsError)
+    readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    read = readers.get(path.suffix.lower())
+    if read is None:
+        raise ItemsError(
+            str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(readers)}'
+        )
+    try:
+        yield from read(path, kind, refuse)
+    except OSError as failure:
+        raise ItemsError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+
+
+def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+    decoder = msgspec.json.Decoder(kind)
+    with path.open("rb") as file:
+        for number, _, line in lines_of(file, str(path), error=ItemsError):
+            try:
+                yield number, decoder.decode(line)
+                continue
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # found again below, in words
+            try:
+                raw = lenient_json(decode(line))
+            except Malformed as malformed:
+                refuse(number, malformed.problem.what)
+            else:
+                yield from _converted(raw, kind, number, refuse)
+
+
+def lenient_json(text: str) -> Any:
+    """A JSON text in which NaN and infinity are numbers, so that whoever holds them can be named.
+
+    Raises:
+        Malformed: If it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as wrong:
+        raise Malformed("", f"column {wrong.colno}: broken JSON: {wrong.msg}") from wrong
+    except RecursionError as wrong:
+        raise Malformed("", "is nested too deeply") from wrong
+    except ValueError as wrong:
+        raise Malformed("", f"broken JSON: {wrong}") from wrong
+
+
+def _converted(raw: Any, kind: type[T], number: int, refuse: Refuse) -> Iterator[tuple[int, T]]:
+    record, problems = convert(raw, kind)
+    if record is not None:
+        yield number, record
+    for problem in problems:
+        refuse(number, f"{_called(raw)}{problem}")
+
+
+def _called(raw: Any) -> str:
+    """What a record says it is, as far as it does."""
+    if not isinstance(raw, dict):
+        return ""
+    said = [f'{key} "{raw[key]}"' for key in ("group", "item", "case") if isinstance(raw.get(key), str | int)]
+    return f"{', '.join(said)}: " if said else ""
+
+
+def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+    csv.field_size_limit(LARGEST_DOCUMENT)
+    number = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            header = header_of(lines)
+            _check_columns(header, kind, path)
+            number = lines.line_num + 1
+            for cells in lines:
+                if cells and len(cells) != len(header):
+                    refuse(number, f"has {len(cells)} cells, expected {len(header)} as in the first line")
+                elif cells:
+                    raw = {
+                        name: value
+                        for name, cell in zip(header, cells, strict=True)
+                        if (value := _cell(name, cell)) is not None
+                    }
+                    yield from _converted(_whole(raw, kind, header), kind, number, refuse)
+                number = lines.line_num + 1
+    except csv.Error as wrong:
+        raise ItemsError(str(path), Problem(f"line {number}", f"broken CSV: {wrong}")) from wrong
+    except UnicodeDecodeError as wrong:
+        raise ItemsError(str(path), f"is not valid UTF-8: byte {wrong.object[wrong.start]:#04x}") from wrong
+
+
+def _cell(name: str, cell: str) -> Any:
+    """What a cell of a table stands for: nothing, a number, a text or JSON."""
+    cell = without_guard(cell)
+    if cell == "" or name in TEXT_FIELDS:
+        return cell or None
+    if name in JSON_FIELDS:
+        try:
+            return lenient_json(cell)
+        except Malformed:
+            return cell
+    if cell.lower() in {"true", "false"}:
+        return cell.lower() == "true"
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return int(number) if name == "repeat" and number.is_integer() else number
+
+
+def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -> dict[str, Any]:
+    """A row as a record: ``signals.NAME`` is one signal, and an empty cell of a column says null."""
+    whole = {name: value for name, value in raw.items() if "." not in name}
+    signals = {name.partition(".")[2]: raw.get(name) for name in header if name.startswith("signals.")}
+    if signals:
+        stated = whole.get("signals")
+        whole["signals"] = {**stated, **signals} if isinstance(stated, dict) else signals
+    for nullable in ("pred", "gt", "value"):
+        if nullable in header and nullable in kind.__struct_fields__:
+            whole.setdefault(nullable, None)
+    return whole
+
+
+def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> None:
+    if other := other_separator(names):
+        raise ItemsError(str(path), other)
+    known = kind.__struct_fields__
+    problems = [
+        Problem("", f'the column "{name}" stands twice')
+        for place, name in enumerate(names)
+        if name in names[:place]
+    ]
+    problems += [
+        Problem("", unknown_key(name, known).replace("key", "column", 1))
+        for name in names
+        if name not in known and not ("signals" in known and name.startswith("signals."))
+    ]
+    if problems:
+        raise ItemsError(str(path), problems)
+
+
+def _parquet(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
+    header: list[str] = []
+
+    def check(names: list[str]) -> None:
+        _check_columns(names, kind, path)
+        header.extend(names)
+
+    rows = parquet_rows(path, error=ItemsError, check=check, rows_at_once=4096)
+    for number, row in enumerate(rows, start=1):
+        raw = {
+            name: _from_arrow(cell) if name in JSON_FIELDS else cell
+            for name, cell in row.items()
+            if cell is not None
+        }
+        yield from _converted(_whole(raw, kind, header), kind, number, refuse)
+
+
+def _from_arrow(cell: Any) -> Any:
+    """Signals: JSON, or a struct or a map, in which null says that one is absent."""
+    if isinstance(cell, dict):
+        return {name: value for name, value in cell.items() if value is not None}
+    return _cell("signals", cell) if isinstance(cell, str) else cell
+
+
+Key = tuple[str, int, str]
+"""Case, repeat and dimension."""
+
+
+class Labels:
+    """Labels of one file.
+
+    Where several people labelled the same, their median counts.
+
+    Args:
+        path: The file, .jsonl or .csv (or .parquet).
+
+    Raises:
+        ItemsError: If the file is wrong, or one person labelled the same twice; names the lines.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.source = str(path)
+        self._lines: dict[Key, int] = {}
+        self._values: dict[Key, list[float]] = {}
+        self._problems: list[Problem] = []
+        self._left_out = 0
+        seen: dict[tuple[Key, str | None], int] = {}
+        for number, label in read_records(Path(path), Label, self._refuse):
+            key = (clean(label.case)[0], label.repeat, label.dimension)  # as the run has the ids of its cases
+            before = seen.setdefault((key, label.by), number)
+            if before != number:
+                who = f"by {label.by} " if label.by else ""
+                self._refuse(number, f"{_called_of_labels(key)} is labelled {who}in line {before} already")
+            self._lines.setdefault(key, number)
+            self._values.setdefault(key, []).append(label.value)
+        self._raise()
+
+    def value(self, key: Key) -> float | None:
+        """What people say, or None."""
+        values = self._values.get(key)
+        return None if values is None else float(median(values))
+
+    def of(self, case: str, repeat: int) -> Iterator[str]:
+        """The dimensions in which an attempt is labelled."""
+        return (dimension for dimension in self.dimensions if (case, repeat, dimension) in self._values)
+
+    @property
+    def dimensions(self) -> list[str]:
+        """All dimensions, in the order of the file."""
+        return list(dict.fromkeys(dimension for _, _, dimension in self._values))
+
+    def records(self) -> Iterator[Label]:
+        """One label a key, as it counts."""
+        for case, repeat, dimension in self._values:
+            value = self.value((case, repeat, dimension))
+            if value is not None:
+                yield Label(case=case, repeat=repeat, dimension=dimension, value=value)
+
+    def check_dimension(self, dimension: str) -> None:
+        """Raise ItemsError unless there is a label of a dimension."""
+        if dimension not in self.dimensions:
+            known = ", ".join(self.dimensions) or "nothing"
+            hint = suggest(dimension, self.dimensions)
+            raise ItemsError(self.source, f'no label of "{dimension}".{hint} Labelled are: {known}')
+
+    def check_attempts(self, attempts: set[tuple[str, int]]) -> None:
+        """Raise ItemsError if a label is of an attempt that there is not."""
+        cases = {case for case, _ in attempts}
+        for (case, repeat, dimension), number in self._lines.items():
+            if case not in cases:
+                self._refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
+            elif (case, repeat) not in attempts:
+                self._refuse(
+                    number, f"the run has no {_called_of_labels((case, repeat, dimension), attempt=True)}"
+                )
+        self._raise()
+
+    def _refuse(self, number: int, what: str) -> None:
+        if len(self._problems) < LISTED:
+            self._problems.append(Problem(f"line {number}", what))
+        else:
+            self._left_out += 1
+
+    def _raise(self) -> None:
+        if self._problems:
+            raise ItemsError(self.source, self._problems, left_out=self._left_out)
+
+
+def _called_of_labels(key: Key, *, attempt: bool = False) -> str:
+    case, repeat, dimension = key
+    where = f'repeat {repeat} of case "{case}"'
+    return where if attempt else f'"{dimension}" of {where}'
+
+
+def read_calibrator(path: Path) -> "Calibrator":
+    """The calibrator of a JSON artifact, whichever tool wrote it.
+
+    Raises:
+        ItemsError: If the file is no such artifact.
+    """
+    from trivium.trust.calibration.calibrator import calibrator_from_json
+
+    try:
+        return calibrator_from_json(lenient_json(read_text(path, error=ItemsError)))
+    except Malformed as malformed:
+        raise ItemsError(str(path), malformed.problem) from malformed
+    except TrustError as error:
+        raise ItemsError(str(path), error.problems) from error

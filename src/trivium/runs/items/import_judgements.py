@@ -1,0 +1,186 @@
+"""Judgements recorded elsewhere, brought into a run (spec: files; metrics, T2.5).
+
+Nothing that is stored changes: a new run scores the attempts of another, and holds that one's scores with the
+judgements beside them.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.errors import ItemsError, Problem, suggest
+from trivium.metrics.evaluation import evaluation
+from trivium.metrics.metric import Score
+from trivium.runs.certificates import Certificates, stated_or_certified
+from trivium.runs.items.files import read_records
+from trivium.runs.items.records import LISTED, Judgement
+from trivium.runs.summarize import summarise
+from trivium.store.records import RunRecord, StoredEvaluation
+from trivium.store.store import Store
+from trivium.suites.settings import Settings
+from trivium.suites.settings_loader import changed
+
+AT_ONCE = 256
+
+
+def import_judgements(
+    store: Store, source: RunRecord, path: str | Path, certificates: Sequence[str | Path] = ()
+) -> RunRecord:
+    """A new run with the attempts and scores of another, and judgements of them from a file.
+
+    Args:
+        store: Where the run is, and the new one goes.
+        source: The run.
+        path: Judgements, .jsonl, .csv or .parquet.
+        certificates: Files of certificates that say which judgements stand without a person; by default those
+            of the run's suite.
+
+    Raises:
+        ItemsError: If the file is wrong, or judges an attempt or a metric that it cannot.
+        SuiteError: If a certificate is wrong.
+    """
+    judgements = _Judgements(path)
+    judgements.check(store, source)
+    settings = msgspec.convert(source.settings, Settings)
+    if certificates:
+        named = {"judge": {"certificate": [str(each) for each in certificates]}}
+        settings = changed(settings, named, source="--certificate")
+    run = store.new_run(
+        id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
+        suite_name=source.suite_name,
+        suite=source.suite,
+        kind=source.kind,
+        settings=msgspec.to_builtins(settings),
+        provenance=source.provenance | judgements.provenance(source),
+        due=source.due,
+        attempts_from=source.attempts_from or source.number,
+    )
+    try:
+        marking = Certificates(settings, run.provenance)
+        groups = list(store.groups(run.suite, settings.group))
+        batch: list[StoredEvaluation] = []
+        for position, attempt, scores in _scored_attempts(store, source):
+            judged = judgements.scores(attempt.case, attempt.repeat)
+            marked = marking.marked(scores | judged, groups[position])
+            folded = evaluation(attempt, marked, settings)
+            batch.append(StoredEvaluation(position=position, evaluation=folded))
+            if len(batch) == AT_ONCE:
+                store.save(run, evaluations=batch)
+                batch = []
+        store.save(run, evaluations=batch)
+        store.save_case_scores(run, store.case_scores(source))
+        store.finish(run, "done", summary=msgspec.to_builtins(summarise(store, run)))
+    except BaseException:
+        store.finish(run, "interrupted", summary=None)
+        raise
+    return store.run(run.id)
+
+
+def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attempt, dict[str, Score]]]:
+    """Position, attempt and scores of what a run scored; both come in the order of the suite."""
+    attempts = store.attempts(run)
+    for scored in store.evaluations(run):
+        key = scored.position, scored.evaluation.repeat
+        stored = next(each for each in attempts if (each.position, each.attempt.repeat) == key)
+        yield scored.position, stored.attempt, dict(scored.evaluation.scores)
+
+
+def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:
+    """The judgements of a run as they stand in a file.
+
+    What stood in for one is left out, and so is a rubric's overall score, which no judge gave.
+    """
+    for stored in store.evaluations(run):
+        for score in stored.evaluation.scores.values():
+            given = score.tier == "judge" and score.status in {"ok", "abstained"}
+            if given and "pass_mark" not in score.detail:
+                yield Judgement(
+                    case=stored.evaluation.case,
+                    repeat=stored.evaluation.repeat,
+                    dimension=score.name,
+                    value=score.value,
+                    reason=score.reason,
+                    **(
+                        {key: score.detail[key] for key in _KEPT if key in score.detail}
+                        | {"confidence": stated_or_certified(score.detail)}
+                    ),
+                )
+
+
+_KEPT = ("model", "prompt", "confidence", "signals", "tokens", "cost_usd", "latency_seconds", "shared_by")
+
+
+class _Judgements:
+    """The judgements of a file, by attempt."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = str(path)
+        self._problems: list[Problem] = []
+        self._left_out = 0
+        self._found: dict[tuple[str, int], dict[str, tuple[int, Judgement]]] = {}
+        for number, judgement in read_records(Path(path), Judgement, self._refuse):
+            of_attempt = self._found.setdefault((judgement.case, judgement.repeat), {})
+            before = of_attempt.setdefault(judgement.dimension, (number, judgement))[0]
+            if before != number:
+                self._refuse(
+                    number,
+                    f'"{judgement.dimension}" of repeat {judgement.repeat} of case "{judgement.case}" '
+                    f"is judged in line {before} already",
+                )
+
+    def check(self, store: Store, run: RunRecord) -> None:
+        """Raise ItemsError unless every judgement is of an attempt of the run, and of no computed metric."""
+        tiers: dict[str, str] = {}
+        attempts: set[tuple[str, int]] = set()
+        for stored in store.evaluations(run):
+            attempts.add((stored.evaluation.case, stored.evaluation.repeat))
+            tiers |= {score.name: score.tier for score in stored.evaluation.scores.values()}
+        cases = {case for case, _ in attempts}
+        for (case, repeat), of_attempt in self._found.items():
+            for dimension, (number, _) in of_attempt.items():
+                if case not in cases:
+                    self._refuse(number, f'the run has no case "{case}".{suggest(case, cases)}')
+                elif (case, repeat) not in attempts:
+                    self._refuse(number, f'the run has no repeat {repeat} of case "{case}"')
+                elif tiers.get(dimension, "judge") != "judge":
+                    self._refuse(number, f'"{dimension}" is computed, not judged: tier {tiers[dimension]}')
+        if self._problems:
+            raise ItemsError(self._path, self._problems, left_out=self._left_out)
+
+    def scores(self, case: str, repeat: int) -> dict[str, Score]:
+        """The judgements of one attempt as scores."""
+        found = self._found.get((case, repeat), {})
+        return {name: _score(judgement) for name, (_, judgement) in found.items()}
+
+    def provenance(self, source: RunRecord) -> dict[str, Any]:
+        """Where the judgements come from."""
+        every = [judgement for found in self._found.values() for _, judgement in found.values()]
+        return {
+            "judgements": {"file": self._path, "count": len(every), "of_run": source.id},
+            "judges": sorted({judgement.model for judgement in every if judgement.model is not None}),
+            "prompts": sorted({judgement.prompt for judgement in every if judgement.prompt is not None}),
+        }
+
+    def _refuse(self, number: int, what: str) -> None:
+        if len(self._problems) < LISTED:
+            self._problems.append(Problem(f"line {number}", what))
+        else:
+            self._left_out += 1
+
+
+def _score(judgement: Judgement) -> Score:
+    detail = {key: value for key in _KEPT if (value := getattr(judgement, key)) is not None}
+    return Score(
+        name=judgement.dimension,
+        tier="judge",
+        value=judgement.value,
+        status="abstained" if judgement.value is None else "ok",
+        reason=judgement.reason or ("the judge abstained" if judgement.value is None else None),
+        method="imported",
+        detail=detail,
+    )

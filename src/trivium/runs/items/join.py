@@ -1,0 +1,299 @@
+"""Stored scores joined with labels; export rows."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from trivium.errors import InputError, ItemsError, TrustError, suggest
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.metric import Score
+from trivium.runs.certificates import (
+    TO_PEOPLE,
+    Certificates,
+    certificates_in,
+    marks,
+    stated_or_certified,
+    unmarked,
+    way_of_judging,
+)
+from trivium.runs.items.files import Labels
+from trivium.runs.items.import_judgements import judgement_rows
+from trivium.runs.items.records import Item, Judgement, Label
+from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
+from trivium.store.export.tables import WEATHER
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.certificate import JudgeCertificate, loaded
+from trivium.suites.settings import Settings
+
+SCALE = (0.0, 1.0)
+"""Scores and labels lie in [0, 1]."""
+
+
+def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels) -> ItemTable:
+    """One item for every labelled attempt: what was judged, what people say, how sure the judge is.
+
+    Args:
+        store: Where the run is.
+        run: The run.
+        dimension: The judged dimension, or any other metric.
+        labels: What people say.
+
+    Raises:
+        ItemsError: If nobody labelled the dimension, the run never scored it, or a label is of an attempt
+            that the run does not have.
+    """
+    labels.check_dimension(dimension)
+    builder = TableBuilder(_origin(store, run, dimension), scale=SCALE)
+    seen: set[tuple[str, int]] = set()
+    known: set[str] = set()
+    statuses: Counter[str] = Counter()
+    failed: dict[str, int] = {}
+    included: set[str] = set()
+    rest_groups: list[str] = []
+    rest_values: list[float] = []
+    models: set[str | None] = set()
+    prompts: set[str | None] = set()
+    for group, evaluation in _evaluations(store, run):
+        seen.add((evaluation.case, evaluation.repeat))
+        known.update(evaluation.scores)
+        truth = labels.value((evaluation.case, evaluation.repeat, dimension))
+        score = evaluation.scores.get(dimension)
+        if evaluation.failed is not None:
+            failed[group] = failed.get(group, 0) + 1
+            continue
+        pred = judged(score)
+        if truth is None:
+            if pred is not None:
+                rest_groups.append(group)
+                rest_values.append(pred)
+            continue
+        included.add(group)
+        if pred is not None and score is not None and score.tier == "judge":
+            models.add(_text(score.detail.get("model")))
+            prompts.add(_text(score.detail.get("prompt")))
+        if pred is None:
+            statuses[score.status if score is not None else "missing"] += 1
+        builder.add(_item(group, dimension, pred, truth, score), 0)
+    labels.check_attempts(seen)
+    if dimension not in known:
+        hint = suggest(dimension, known)
+        raise ItemsError(
+            f"run {run.id}", f'has no score "{dimension}".{hint} It has: {", ".join(sorted(known))}'
+        )
+    for group in failed.keys() - included:
+        builder.add(Item(group=group, success=False), 0)
+    rest = Unlabelled(groups=tuple(rest_groups), pred=np.array(rest_values, np.float64))
+    spoken: dict[str, Any] = {
+        key: run.provenance[key] for key in ("judges", "prompts") if key in run.provenance
+    }
+    settings = msgspec.convert(run.settings, Settings)
+    judged_by = {
+        "models": sorted(models, key=str),
+        "prompts": sorted(prompts, key=str),
+        **way_of_judging(dimension, settings, run.provenance),
+    }
+    return builder.table(
+        notes=tuple(_notes(statuses, failed, included)),
+        rest=rest,
+        provenance=spoken,
+        judged_by=judged_by if models else None,
+    )
+
+
+def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:
+    """The items of all labelled dimensions, in the order of the suite, as they stand in a file."""
+    for group, evaluation in _evaluations(store, run):
+        for dimension in labels.of(evaluation.case, evaluation.repeat):
+            truth = labels.value((evaluation.case, evaluation.repeat, dimension))
+            score = evaluation.scores.get(dimension)
+            if truth is not None and score is not None and evaluation.failed is None:
+                item = _item(group, dimension, judged(score), truth, score)
+                yield msgspec.structs.replace(item, confidence=stated_or_certified(score.detail))
+
+
+def judged(score: Score | None) -> float | None:
+    """The judgement itself: what stood in for one is none."""
+    return score.value if score is not None and score.status == "ok" else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _item(group: str, dimension: str, pred: float | None, truth: float, score: Score | None) -> Item:
+    detail = {} if score is None else score.detail
+    sure, signals = detail.get("confidence"), detail.get("signals")
+    return Item(
+        group=group,
+        item=dimension,
+        pred=pred,
+        gt=truth,
+        confidence=float(sure) if isinstance(sure, int | float) and not isinstance(sure, bool) else None,
+        signals=signals if isinstance(signals, dict) else None,
+    )
+
+
+def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, Evaluation]]:
+    """The group and evaluation of every attempt, in the order of the suite."""
+    settings = msgspec.convert(run.settings, Settings)
+    groups = list(store.groups(run.suite, settings.group))
+    return ((groups[stored.position], stored.evaluation) for stored in store.evaluations(run))
+
+
+def _origin(store: Store, run: RunRecord, dimension: str) -> Origin:
+    git = run.provenance.get("git")
+    return Origin(
+        path=store.name,
+        run_id=run.id,
+        git_commit=git.get("commit") if isinstance(git, dict) else None,
+        mode=dimension,
+    )
+
+
+def _notes(statuses: Counter[str], failed: dict[str, int], included: set[str]) -> Iterator[str]:
+    if statuses:
+        parts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
+        yield f"labelled attempts without a judgement count as abstentions: {parts}"
+    partly = sum(count for group, count in failed.items() if group in included)
+    if partly:
+        yield f"{partly:,} failed attempts of groups that have others are left out"
+
+
+Row = dict[str, Any]
+
+
+REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
+"""Of ``review``: the judge's verdict is called so, and not ``value``, so that it is never read as a label."""
+
+
+def rows_and_columns(
+    what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
+) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
+    """Who makes the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
+
+    Args:
+        what: Which.
+        labels: People's labels, for items and labels.
+        certificates: For review, in place of those that the run applied.
+        confidence: For judgements and items, in place of what they state.
+
+    Raises:
+        InputError: If labels are needed and none are given, or no confidence is called like that.
+    """
+    if confidence is not None:
+        if what not in {"judgements", "items"}:
+            raise InputError("--confidence", "goes with --what judgements and items alone")
+        make, columns = rows_and_columns(what, labels)
+        return partial(_with_confidence, make, _computing(confidence)), columns
+    if what == "review":
+        read = loaded(map(str, certificates))
+        return partial(_review, certificates=read), REVIEW_COLUMNS
+    if what == "judgements":
+        return _judgements, Judgement.__struct_fields__
+    if labels is None:
+        raise InputError("", f"--what {what} needs people's labels: --labels FILE")
+    found = Labels(labels)
+
+    def items(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
+        found.check_attempts(attempts_of(store, run))
+        return (_item_row(item) for item in labelled_items(store, run, found))
+
+    def said(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
+        found.check_attempts(attempts_of(store, run))
+        return (msgspec.structs.asdict(label) for label in found.records())
+
+    if what == "items":
+        return items, tuple(name for name in Item.__struct_fields__ if name != "success")
+    return said, Label.__struct_fields__
+
+
+def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:
+    """(case, repeat) of every attempt that a run scored."""
+    return {(stored.evaluation.case, stored.evaluation.repeat) for stored in store.evaluations(run)}
+
+
+def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_options: Any) -> Iterator[Row]:
+    left_out = WEATHER if stable else frozenset()
+    for judgement in judgement_rows(store, run):
+        row = msgspec.structs.asdict(judgement)
+        yield {name: value for name, value in row.items() if name not in left_out}
+
+
+def _with_confidence(
+    make: Callable[..., Iterator[Row]],
+    computed: Callable[[Row], float | None],
+    store: Store,
+    run: RunRecord,
+    **options: Any,
+) -> Iterator[Row]:
+    return (row | {"confidence": computed(row)} for row in make(store, run, **options))
+
+
+def _computing(name: str) -> Callable[[Row], float | None]:
+    """What computes a confidence of a row; it gives None where the row lacks the signals for it.
+
+    Raises:
+        TrustError: If no confidence is called like that, or it takes a calibrator.
+    """
+    from trivium.trust.confidence.functions import confidence
+
+    confidence(name, [])
+
+    def computed(row: Row) -> float | None:
+        try:
+            return float(confidence(name, [row["signals"] or {}]).values[0])
+        except TrustError:
+            return None
+
+    return computed
+
+
+def _review(
+    store: Store, run: RunRecord, *, certificates: Sequence[JudgeCertificate], **_options: Any
+) -> Iterator[Row]:
+    """The judgements that go to people.
+
+    Raises:
+        InputError: If no certificate says which.
+    """
+    settings = msgspec.convert(run.settings, Settings)
+    if not certificates and not certificates_in(settings):
+        raise InputError(
+            f"run {run.id}", "applied no certificate: --certificate FILE says which judgements go to people"
+        )
+    marking = Certificates(settings, run.provenance, certificates) if certificates else None
+    return _to_people(store, run, settings, marking)
+
+
+def _to_people(
+    store: Store, run: RunRecord, settings: Settings, marking: Certificates | None
+) -> Iterator[Row]:
+    groups = list(store.groups(run.suite, settings.group))
+    for stored in store.evaluations(run):
+        evaluation, scores = stored.evaluation, stored.evaluation.scores
+        if marking is not None:
+            bare = {name: unmarked(score) for name, score in scores.items()}
+            scores = dict(marking.marked(bare, groups[stored.position]))
+        for name, mark in marks(scores).items():
+            if mark["answer"] == TO_PEOPLE:
+                yield {
+                    "case": evaluation.case,
+                    "repeat": evaluation.repeat,
+                    "dimension": name,
+                    "verdict": judged(scores[name]),
+                    "confidence": mark["confidence"],
+                    "why": mark["why"],
+                    "reason": scores[name].reason,
+                }
+
+
+def _item_row(item: Item) -> Row:
+    row = msgspec.structs.asdict(item)
+    row.pop("success")
+    return row

@@ -1,0 +1,128 @@
+"""Budget and cache wiring, cost summary."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from trivium.metrics.judge.budget.ledger import Entry, Spending
+from trivium.metrics.metric import Metric
+from trivium.runs.event_loop import aside
+from trivium.runs.summary import Spent, SpentOn
+from trivium.store.judge_ledger import drawn_of, entries_of
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.settings import JudgeSettings, Settings
+
+
+@asynccontextmanager
+async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
+    """Let the judges among some metrics spend and keep in the name of a run; closes the metrics.
+
+    Args:
+        run: Owned by this process.
+        store: Where it is.
+        metrics: Those that score it.
+
+    Raises:
+        StoreError: If what was kept or spent cannot be written.
+    """
+    if not any(metric.tier == "judge" for metric in metrics):
+        yield
+        return
+    from trivium.metrics.judge.budget.budget import run_purse
+    from trivium.metrics.judge.metrics import bench_of
+    from trivium.store.judge_cache import StoredAnswers
+    from trivium.store.judge_ledger import StoredBooks
+
+    bench = bench_of(metrics)
+    if bench is None:
+        yield
+        return
+    settings = bench.settings
+    answers = StoredAnswers(store, run, shared=settings.cache, most_mb=settings.cache_mb)
+    books = StoredBooks(store, run)
+    purse = run_purse(settings, books=books)
+    bench.equip(answers=answers, purse=purse)
+
+    def end() -> None:
+        # Only when nothing is in flight any more is it known what is left of what was drawn.
+        bench.close()
+        answers.close()
+        purse.close()
+        books.close()
+
+    try:
+        yield
+        answers.over()
+    finally:
+        await aside(end)
+
+
+_LEAST_USD = 1e-9
+"""Under this, what was drawn and what was spent differ by rounding alone."""
+
+
+def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
+    """What a run spent so far, that of processes included which were killed; None where nobody was asked.
+
+    Args:
+        store: Where it is.
+        run: The run.
+        settings: Its settings.
+    """
+    if settings.judge is None:
+        return None
+    entries, drawn = entries_of(store, run), drawn_of(store, run)
+    if not (entries or any(drawn)):
+        return None
+    return spent_in(entries, settings.judge, drawn=drawn)
+
+
+def spent_in(
+    entries: Mapping[Entry, Spending], judge: JudgeSettings, *, drawn: tuple[float, int] = (0.0, 0)
+) -> Spent:
+    """What some entries of books come to.
+
+    Args:
+        entries: Of the books.
+        judge: The settings that they were spent by.
+        drawn: USD and tokens that may have been spent besides what the entries tell, by a process that was
+            killed.
+    """
+    models: dict[str, list[Spending]] = {}
+    dimensions: dict[str, list[tuple[Spending, int]]] = {}
+    for (model, about), spending in entries.items():
+        models.setdefault(model, []).append(spending)
+        for dimension in about:
+            dimensions.setdefault(dimension, []).append((spending, len(about)))
+    total = sum(entries.values(), Spending())
+    lost = max(0.0, drawn[0] - total.most_usd) if judge.budget_usd is not None else 0.0
+    lost_tokens = max(0, drawn[1] - total.most_tokens) if judge.budget_tokens is not None else 0
+    total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
+    whole = _on([(total, 1)])
+    return Spent(
+        **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},
+        budget_usd=judge.budget_usd,
+        budget_tokens=judge.budget_tokens,
+        models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
+        dimensions={name: _on(found) for name, found in dimensions.items()},
+    )
+
+
+def _on(found: Iterable[tuple[Spending, int]]) -> SpentOn:
+    """Some entries together, each divided by how many dimensions share it."""
+    sums = dict.fromkeys(Spending.__struct_fields__, 0.0)
+    for spending, shared_by in found:
+        for name in sums:
+            sums[name] += getattr(spending, name) / shared_by
+    if sums["unknown_usd"] < _LEAST_USD:
+        sums["unknown_usd"] = 0.0
+    unpriced_alone = sums["unpriced"] and sums["unpriced"] == sums["answered"]
+    return SpentOn(
+        **{name: _plain(sums[name]) for name in SpentOn.__struct_fields__ if name != "cost_usd"},
+        cost_usd=None if unpriced_alone else sums["cost_usd"],
+    )
+
+
+def _plain(number: float) -> float:
+    """A count without a fraction as a whole number."""
+    return int(number) if number.is_integer() else number

@@ -1,1 +1,0 @@
-"""Judges of a run: their purse and answers, what they are, and what they cost."""

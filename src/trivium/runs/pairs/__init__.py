@@ -1,1 +1,0 @@
-"""Pairs: the outputs of two runs, compared by a judge case by case."""

@@ -1,0 +1,305 @@
+"""Run -> Summary, gates, per-case figures."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from math import ceil
+
+import msgspec
+
+from trivium.metrics.evaluation import (
+    RECOMMENDATION_WEIGHTS,
+    TOLERANCE,
+    distance_to_threshold,
+    looks_at_result,
+    may_recommend,
+    nearest_threshold,
+    recommend,
+)
+from trivium.metrics.graph.trajectories import path_agreement
+from trivium.metrics.metric import Score
+from trivium.runs.aggregation import FAILURES_SHOWN, Gathered, read_back
+from trivium.runs.certificates import acceptance_of, expired
+from trivium.runs.columns import Column, most_frequent
+from trivium.runs.human_ceiling import human_ceiling
+from trivium.runs.judge_costs import spent_of
+from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
+from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
+from trivium.runs.warnings import warnings_of
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+from trivium.suites.rubrics.loader import OVERALL
+from trivium.suites.settings import Settings
+from trivium.trust.distributions import Interval
+from trivium.trust.intervals import gate_answer, needs_groups, probability_of_change
+
+
+def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) -> Summary:
+    """What a run says.
+
+    A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
+
+    Args:
+        store: Where it is.
+        run: The run; it need not be finished.
+        gathered: Its evaluations, where they are at hand and need not be read back.
+    """
+    settings = msgspec.convert(run.settings, Settings)
+    gathered = gathered or read_back(store, run, settings)
+    missing = gathered.missing
+    if run.kind == "human":  # not every case need have outputs by people
+        missing = max(0, (run.due or 0) - gathered.attempts)
+    level = settings.level
+    columns = _shown(gathered.columns, settings.metrics)
+    table = {name: column.figure(level=level) for name, column in columns.items()}
+    table |= _figures_of_the_run(gathered, level)
+    rate = gathered.verdicts.figure(level=level)
+    composite = _composite(gathered, level=level)
+    ceiling, unlike = human_ceiling(store, run, gathered.columns)
+    acceptance, shares = acceptance_of(store, run, settings)
+    summary = Summary(
+        run=run.id,
+        suite=run.suite_name,
+        cases=gathered.cases,
+        attempts=gathered.attempts,
+        total_tests=gathered.attempts + missing,
+        passed=gathered.passed,
+        failed=gathered.failed,
+        missing=missing,
+        errors={
+            "attempts": gathered.failed_attempts,
+            "scores": sum(column.status["error"] for column in gathered.columns.values()),
+            "judgements": sum(_unjudged(column) for column in gathered.columns.values()),
+        },
+        pass_rate=Rate(
+            value=rate.mean,
+            ci95=rate.ci95,
+            n=rate.n,
+            groups=rate.groups,
+            method=rate.method,
+            coverage=rate.coverage,
+        ),
+        metrics=table,
+        dimension_averages={
+            name: figure.mean
+            for name, figure in table.items()
+            if figure.tier == "judge" and figure.mean is not None and not name.endswith(".overall")
+        },
+        composite=composite,
+        human_ceiling=ceiling,
+        failures=gathered.failures,
+        failures_left_out=max(0, gathered.failures_seen - FAILURES_SHOWN),
+        gates=(),
+        warnings=(),
+        spent=spent_of(store, run, settings),
+        acceptance=acceptance,
+        metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
+    )
+    return msgspec.structs.replace(
+        summary,
+        gates=gate_answers(settings, gathered.every_column | shares),
+        warnings=(
+            *expired(acceptance),
+            *warnings_of(summary, settings, gathered.columns, shown=set(columns)),
+            *unlike,
+            *run.provenance.get("notes", ()),
+        ),
+    )
+
+
+def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
+    """Every figure of a run over its cases by name, ``composite`` and ``pass_rate`` among them."""
+    return read_back(store, run, msgspec.convert(run.settings, Settings)).every_column
+
+
+def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:
+    if asked_for is not None:
+        return columns
+    return {
+        name: column
+        for name, column in columns.items()
+        if set(column.status) != {"skipped"} or column.tier == "judge"
+    }
+
+
+def _unjudged(column: Column) -> int:
+    """Judgements that were due and for which no judge could be had; a rubric as a whole is no further one."""
+    judged = column.tier == "judge" and not column.name.endswith(f".{OVERALL}")
+    return column.unavailable - column.status["error"] if judged else 0
+
+
+def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
+    """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
+    tallies = gathered.tallies.all().reshape(-1, 2)
+    most = int(tallies[:, 0].max(initial=0))
+    if most < 2:
+        return {}
+    figures = {}
+    for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
+        for k in _ks(most):
+            column = Column(f"pass{symbol}{k}", "composite", gathered.clusters)
+            chances = [
+                chance(attempts, successes, k) if attempts >= k else None
+                for attempts, successes in tallies.tolist()
+            ]
+            column.add_values(range(len(chances)), chances, REDUCERS["mean"])
+            figures[column.name] = column.figure(level=level)
+    return figures
+
+
+def _ks(most: int) -> list[int]:
+    """1 to 5, then doubling, and the largest."""
+    ks = [k for k in range(1, 6) if k <= most]
+    while ks[-1] * 2 <= most:
+        ks.append(ks[-1] * 2)
+    return ks if ks[-1] == most else [*ks, most]
+
+
+def _composite(gathered: Gathered, *, level: float) -> CompositeFigure | None:
+    settings = gathered.settings.composite
+    parts = [name for name, weight in settings.weights.items() if weight]
+    if not parts:
+        return None
+    column = gathered.composite
+    figure = column.figure(level=level)
+    means = {name: gathered.columns[name].mean if name in gathered.columns else None for name in parts}
+    result = any(
+        mean is not None and looks_at_result(name, gathered.columns[name].tier)
+        for name, mean in means.items()
+    )
+    coverage = gathered.coverage
+    all_failed = 0 < gathered.attempts == gathered.failed_attempts
+    why_none = None
+    if figure.mean is None:
+        why_none = "no part has a score"
+    elif not (all_failed or may_recommend(coverage, settings, result=result)):
+        why_none = "nothing that looks at the result has a score" if not result else "too little was measured"
+    recommended = figure.mean if why_none is None else None
+    return CompositeFigure(
+        mean=figure.mean,
+        ci95=figure.ci95,
+        n=figure.n,
+        coverage=coverage,
+        groups=figure.groups,
+        status=figure.status,
+        method=figure.method,
+        recommendation=None if recommended is None else recommend(recommended, settings.thresholds),
+        why_none=why_none,
+        threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
+        distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
+        p_change=None if recommended is None else _chance_of_another(gathered),
+        recommendations={
+            name: gathered.recommendations[name]
+            for name in RECOMMENDATION_WEIGHTS
+            if gathered.recommendations[name]
+        },
+        parts=means,
+        missing=column.missing,
+    )
+
+
+def _chance_of_another(gathered: Gathered) -> float | None:
+    """The chance that other cases would bring another recommendation (spec: metrics, C.3)."""
+    limits = gathered.settings.composite.thresholds
+    edges = (limits.weak_reject, limits.weak_accept, limits.accept)
+    return probability_of_change(gathered.composite.found, [edge - TOLERANCE for edge in edges])
+
+
+def case_figures(store: Store, run: RunRecord, settings: Settings) -> Iterator[tuple[int, dict[str, Score]]]:
+    """(position, figures by name) of every case with at least two attempts that have a trace."""
+    ignored = frozenset(settings.tools.ignore)
+    for position, stored in groupby(store.attempts(run), key=lambda one: one.position):
+        traces = [one.attempt.trace for one in stored if not one.attempt.failed]
+        sequences = [
+            [call.name for call in trace.tool_calls if call.name not in ignored]
+            for trace in traces
+            if trace is not None
+        ]
+        if len(sequences) > 1:
+            yield position, {"path_agreement": path_agreement(sequences)}
+
+
+def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[GateAnswer, ...]:
+    """The answer of every gate of a suite, one for each limit.
+
+    Args:
+        settings: The suite's.
+        columns: Figures by name, ``pass_rate`` and ``composite`` among them. A gate on a figure that
+            is not there is inconclusive.
+    """
+    answers = []
+    for name, gate in settings.gates.items():
+        limits = {"at_least": gate.at_least, "at_most": gate.at_most}
+        for side, limit in limits.items():
+            if limit is not None:
+                answers.append(
+                    answer_of(
+                        name,
+                        columns.get(name),
+                        settings.level,
+                        ignore_missing=gate.missing == "ignore",
+                        **{side: limit},
+                    )
+                )
+    return tuple(answers)
+
+
+def answer_of(
+    name: str,
+    column: Column | None,
+    level: float,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    ignore_missing: bool = False,
+) -> GateAnswer:
+    """The answer of one limit.
+
+    It passes where it does with all that is missing at its worst, and fails where it does with all of that at
+    its best (spec: metrics, "What was due and is not there").
+
+    Args:
+        name: What the figure is called.
+        column: The figure; None where there is none.
+        level: Of its interval, in (0, 1).
+        at_least: The limit, itself good; or
+        at_most: the limit from the other side, itself good. Exactly one is given.
+        ignore_missing: Whether what is missing is left out instead.
+    """
+    value = column.mean if column else None
+    found = column.found if column else None
+    interval = None if found is None else found.interval(level)
+    decide = partial(gate_answer, at_least=at_least, at_most=at_most)
+    answer = decide(interval, value)
+    symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
+    assert limit is not None  # noqa: S101 - gate_answer refuses it
+    missing = column.missing if column else 0
+    worst = best = None
+    needs: int | None = 0
+    if answer == "inconclusive":
+        needs = needs_groups(found, limit, level=level)
+    if column and missing and not ignore_missing:
+        ends = column.extreme_intervals(level)
+        worst, best = ends if at_most is None else ends[::-1]
+        at_worst, at_best = decide(worst, value), decide(best, value)
+        answer = "pass" if at_worst == "pass" else "fail" if at_best == "fail" else "inconclusive"
+        # Where the figure alone would settle it, nothing but what is missing keeps the gate open.
+        needs = 0 if answer != "inconclusive" else needs
+    return GateAnswer(
+        gate=f"{name} {symbol} {limit:g}",
+        answer=answer,
+        value=value,
+        ci95=_ends(interval),
+        needs_cases=needs and ceil(needs * found.n / found.groups) if found else needs,
+        needs_groups=needs,
+        missing=missing,
+        due=column.due if column else 0,
+        why=most_frequent(column.reasons_missing) if column and missing else None,
+        ignored=ignore_missing,
+        worst=_ends(worst),
+        best=_ends(best),
+    )
+
+
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)

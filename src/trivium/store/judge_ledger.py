@@ -1,0 +1,121 @@
+"""StoredBooks: what a run spent on judges, in the store as it goes."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, select
+
+from trivium.metrics.judge.budget.ledger import Entry, Spending
+from trivium.store import schema as tables
+from trivium.store.background_writer import Writer
+from trivium.store.connection import insert_into, plain_words
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects.postgresql import Insert
+
+_BETWEEN = "\x1f"
+"""Between the dimensions of an entry: what separates units, in ASCII."""
+
+
+class StoredBooks:
+    """Books in the store; see :class:`~trivium.metrics.judge.budget.ledger.Books`.
+
+    Args:
+        store: The store.
+        run: The run, owned by this process.
+    """
+
+    def __init__(self, store: Store, run: RunRecord) -> None:
+        self._run = run.number
+        self._lock = Lock()
+        self._entries = dict(entries_of(store, run))
+        self._drawn = drawn_of(store, run)
+        self._writer = Writer(store.engine, {"note": self._note, "draw": self._draw})
+
+    def note(self, entry: Entry, more: Spending) -> None:
+        """Add to an entry; returns at once."""
+        with self._lock:
+            self._entries[entry] = self._entries.get(entry, Spending()) + more
+        self._writer.write("note", (entry, more))
+
+    def draw(self, *, usd: float, tokens: int) -> None:
+        """Put down what may be spent; returns when it is committed."""
+        self._writer.write("draw", (usd, tokens))
+        self._writer.flush()
+        self._drawn = (usd, tokens)
+
+    def entries(self) -> Mapping[Entry, Spending]:
+        """Everything noted so far, of the run as a whole."""
+        with self._lock:
+            return dict(self._entries)
+
+    def drawn(self) -> tuple[float, int]:
+        """USD and tokens, as they were last put down."""
+        return self._drawn
+
+    def close(self) -> None:
+        """Return when everything is in the store.
+
+        Raises:
+            StoreError: If something could not be written.
+        """
+        self._writer.close()
+
+    def _note(self, connection: Connection, notes: Sequence[tuple[Entry, Spending]]) -> None:
+        sums: dict[Entry, Spending] = {}
+        for entry, more in notes:
+            sums[entry] = sums.get(entry, Spending()) + more
+        rows = [
+            {"run": self._run, "model": model, "about": _BETWEEN.join(about)} | _fields(more)
+            for (model, about), more in sums.items()
+        ]
+        connection.execute(_adding(connection.dialect.name), rows)
+
+    def _draw(self, connection: Connection, drawn: Sequence[tuple[float, int]]) -> None:
+        usd, tokens = drawn[-1]
+        statement = insert_into(connection.dialect.name, tables.advances).values(
+            run=self._run, usd=usd, tokens=tokens
+        )
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["run"], set_={"usd": usd, "tokens": tokens})
+        )
+
+
+def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
+    """What a run spent so far, by model and dimensions."""
+    table = tables.spending
+    query = select(table).where(table.c.run == run.number).order_by(table.c.model, table.c.about)
+    with plain_words(store.engine), store.engine.connect() as connection:
+        rows = connection.execute(query).mappings().all()
+    return {
+        (row["model"], tuple(row["about"].split(_BETWEEN))): Spending(
+            **{name: row[name] for name in Spending.__struct_fields__}
+        )
+        for row in rows
+    }
+
+
+def drawn_of(store: Store, run: RunRecord) -> tuple[float, int]:
+    """USD and tokens that a run may have spent, at most."""
+    table = tables.advances
+    query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)
+    with plain_words(store.engine), store.engine.connect() as connection:
+        row = connection.execute(query).one_or_none()
+    return (0.0, 0) if row is None else (row.usd, row.tokens)
+
+
+@cache
+def _adding(dialect: str) -> "Insert":
+    """The statement that adds to what is spent; building it anew takes as long as running it."""
+    table = tables.spending
+    statement = insert_into(dialect, table)
+    added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}
+    return statement.on_conflict_do_update(index_elements=["run", "model", "about"], set_=added)
+
+
+def _fields(more: Spending) -> dict[str, float | int]:
+    return {name: getattr(more, name) for name in Spending.__struct_fields__}

@@ -1,0 +1,375 @@
+"""YAML / JSON / TOML parse and dump, safe and located.
+
+Scalars follow YAML 1.2's core schema: ``no`` and ``on`` are texts, ``12:30`` and ``2024-05-20`` too, and so
+are numbers with leading zeros, because ids look like that.
+"""
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from trivium.errors import InputError, Problem, SuiteError
+from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+
+LARGEST_DOCUMENT = 256 * 1024**2
+"""Bytes; a document is held in memory as a whole, a .jsonl file is not."""
+
+_ZIP = b"PK\x03\x04"
+
+InputErrorType = type[InputError]
+
+
+class Malformed(Exception):
+    """A text is not what its format demands."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(what)
+        self.problem = Problem(where, what)
+
+
+def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
+    """The raw value of a .yaml, .yml, .json or .toml file.
+
+    Raises:
+        InputError: As ``error``, if there is no such file, it cannot be read, or it is malformed.
+    """
+    parse = PARSERS.get(path.suffix.lower())
+    if parse is None:
+        raise error(str(path), f'cannot tell the format from "{path.suffix}": expected {", ".join(PARSERS)}')
+    text = read_text(path, error=error)
+    try:
+        return parse(text)
+    except Malformed as malformed:
+        raise error(str(path), malformed.problem) from malformed
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """The object of a .json file of a folder of many; what is wrong with it names the file.
+
+    Raises:
+        Malformed: To be gathered with those of the other files.
+    """
+    try:
+        check_is_file(path)
+        raw = parse_json(decode(path.read_bytes()))
+    except SuiteError as failure:
+        raise Malformed(str(path), failure.problems[0].what) from failure
+    except OSError as failure:
+        raise Malformed(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    except Malformed as malformed:
+        place = f": {malformed.problem.where}" if malformed.problem.where else ""
+        raise Malformed(f"{path}{place}", malformed.problem.what) from malformed
+    if not isinstance(raw, dict):
+        raise Malformed(str(path), "is no JSON object")
+    return raw
+
+
+def check_is_file(
+    path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
+) -> None:
+    """Raise a plain ``error`` unless there is such a file; a device or a pipe is none: it may never end."""
+    try:
+        if path.is_dir():
+            raise error(str(path), f"is a folder: {expected}")
+        if path.is_file():
+            return
+        if path.exists():
+            what = (
+                "is no file but a device or a pipe, which may never end: save what it holds to a file first"
+            )
+            raise error(str(path), what)
+        if path.is_symlink():
+            raise error(str(path), f"is a link to {path.readlink()}, which is not there")
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except OSError as failure:
+        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    near = get_close_matches(path.name, siblings, n=1)
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    raise error(str(path), f"there is no such file.{hint}")
+
+
+def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = LARGEST_DOCUMENT) -> str:
+    """The text of a file, without a byte order mark."""
+    check_is_file(path, error=error)
+    try:
+        size = path.stat().st_size
+        if size > largest:
+            hint = "use .jsonl, which is read line by line"
+            raise error(
+                str(path), f"{size:,} bytes are more than the {largest:,} a document may have: {hint}"
+            )
+        raw = path.read_bytes()
+    except OSError as failure:
+        raise error(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    if path.suffix.lower() == ".json" and holds_too_many_values(raw):
+        raise error(str(path), TOO_MANY_VALUES)
+    try:
+        return decode(raw)
+    except Malformed as malformed:
+        raise error(str(path), malformed.problem) from malformed
+
+
+def decode(raw: bytes, *, start: int = 0) -> str:
+    """UTF-8 bytes, which stand at ``start`` in their file, as text; a mistake is named by its byte."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Malformed("", "is UTF-16, expected UTF-8")
+    if raw.startswith(_ZIP):
+        raise Malformed(
+            "", "is a ZIP archive, such as an Excel workbook; expected text: save it as CSV (UTF-8)"
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        # "utf-8-sig" counts from behind the mark
+        offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
+        line = raw.count(b"\n", 0, offset) + 1
+        what = (
+            f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: save the file as UTF-8"
+        )
+        raise Malformed(f"line {line}", what) from wrong
+
+
+def parse_json(text: str) -> Any:
+    """A JSON text; keys that stand twice, NaN and infinity are mistakes."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+    except json.JSONDecodeError as wrong:
+        end = min(wrong.pos, len(text.rstrip()))  # of a text that is cut short, not of the blanks after it
+        line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end)
+        raise Malformed(f"line {line}, column {column}", f"broken JSON: {wrong.msg}") from wrong
+    except RecursionError as wrong:
+        raise Malformed("", "is nested too deeply") from wrong
+    except ValueError as wrong:
+        raise Malformed("", f"broken JSON: {wrong}") from wrong
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f'the key "{twice}" stands twice in one mapping')
+    return made
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is {'too large a' if digits[-1].isdigit() else 'no finite'} number")
+    return value
+
+
+def parse_toml(text: str) -> Any:
+    """A TOML text; dates and times become their ISO texts."""
+    try:
+        return _without_dates(tomllib.loads(text, parse_float=_finite))
+    except tomllib.TOMLDecodeError as wrong:
+        raise Malformed("", f"broken TOML: {wrong}") from wrong
+    except RecursionError as wrong:
+        raise Malformed("", "is nested too deeply") from wrong
+    except ValueError as wrong:
+        raise Malformed("", f"broken TOML: {wrong}") from wrong
+
+
+def _without_dates(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _without_dates(item) for key, item in value.items()}
+        case list():
+            return [_without_dates(item) for item in value]
+        case datetime() | date() | time():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def parse_yaml(text: str) -> Any:
+    """A YAML text; see ``trivium.suites.files.documents``."""
+    return load(text)
+
+
+PARSERS: dict[str, Callable[[str], Any]] = {
+    ".yaml": parse_yaml,
+    ".yml": parse_yaml,
+    ".json": parse_json,
+    ".toml": parse_toml,
+}
+
+
+MOST_NODES = 20_000_000
+"""Nodes that a document may have when its aliases are written out."""
+
+ALIAS_GROWTH = 1_000_000
+"""Nodes that aliases may add; an alias bomb has billions."""
+
+DEEPEST = 100
+"""Levels that a document may be nested."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The safe loader with the core schema's scalars."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+
+def _float(_: Any, node: yaml.ScalarNode) -> float:
+    value = float(node.value)
+    if not math.isfinite(value):
+        raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
+    return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+_Loader.add_constructor("tag:yaml.org,2002:bool", lambda _, node: node.value.lower() == "true")
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def load(text: str) -> Any:
+    """The raw value of a YAML text.
+
+    Raises:
+        Malformed: With line and column.
+    """
+    try:
+        _check_depth(text)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as wrong:
+        what = ", ".join(part for part in (wrong.context, wrong.problem) if part)
+        if _is_tab(text, wrong.problem_mark):
+            what = "a tab stands where YAML wants spaces"
+        raise Malformed(_place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}") from wrong
+    except yaml.YAMLError as wrong:
+        raise Malformed("", f"broken YAML: {wrong}") from wrong
+    except ValueError as wrong:
+        raise Malformed("", f"broken YAML: {wrong}") from wrong
+
+
+def _is_tab(text: str, mark: Any) -> bool:
+    lines = text.splitlines()
+    return bool(mark) and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t"
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _check_depth(text: str) -> None:
+    """Building nodes recurses, so how deep it would go is found from the events before."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise Malformed(_place(event.start_mark), f"is nested more than {DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check(root: yaml.Node) -> None:
+    """No cycle, no key twice, and no more nodes than a document may have with its aliases written out."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            open_nodes.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in _children(node))
+            continue
+        if id(node) in sizes:
+            continue
+        if id(node) in open_nodes:
+            raise Malformed(_place(node.start_mark), "an alias stands inside what it names")
+        open_nodes.add(id(node))
+        _check_keys(node)
+        waiting.append((node, True))
+        waiting.extend((child, False) for child in _children(node))
+    if sizes[id(root)] > min(len(sizes) + ALIAS_GROWTH, MOST_NODES):
+        raise Malformed("", f"its aliases stand for {sizes[id(root)]:,} values: that is too many")
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _check_keys(node: yaml.Node) -> None:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise Malformed(_place(key.start_mark), "a key must be text")
+        if key.tag == "tag:yaml.org,2002:merge":
+            continue
+        key.tag = "tag:yaml.org,2002:str"  # as in JSON, a key is text whatever it looks like
+        if key.value in seen:
+            raise Malformed(_place(key.start_mark), f'the key "{key.value}" stands twice in one mapping')
+        seen.add(key.value)
+
+
+def toml(raw: Mapping[str, Any], *, source: str) -> str:
+    """A mapping as TOML, each key on its own line and what is below it inline.
+
+    Raises:
+        SuiteError: About ``source``, if a value is null, which TOML cannot say.
+    """
+    try:
+        return "".join(f"{_text(key)} = {_value(value, key)}\n" for key, value in raw.items())
+    except _Null as null:
+        found = Problem(str(null), "is null, which TOML cannot say: save as .yaml or .json")
+        raise SuiteError(source, found) from null
+
+
+class _Null(Exception):
+    """A null was found at the place that is its text."""
+
+
+def _value(value: Any, where: str) -> str:
+    match value:
+        case str():
+            return _text(value)
+        case Mapping():
+            pairs = [f"{_text(key)} = {_value(item, f'{where}.{key}')}" for key, item in value.items()]
+            return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+        case list() | tuple():
+            items = [_value(item, f"{where}[{index}]") for index, item in enumerate(value)]
+            return f"[{', '.join(items)}]"
+        case None:
+            raise _Null(where)
+        case _:
+            return json.dumps(value)
+
+
+def _text(value: str) -> str:
+    # JSON's escapes are TOML's too, but TOML wants DEL escaped as well.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

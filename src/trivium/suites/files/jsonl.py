@@ -1,0 +1,248 @@
+"""A .jsonl file of cases that is read as its cases are asked for, so that its size costs no memory."""
+
+import os
+import re
+import threading
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError
+from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.suites.case import Case, CaseTuple
+from trivium.suites.files.documents import Malformed, check_is_file, decode, parse_json
+from trivium.suites.sanitize import clean
+from trivium.suites.validation import convert
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MOST_PROBLEMS = 20
+"""Mistakes that are shown; the others are counted."""
+
+LONGEST_LINE = 256 * 1024**2
+"""Bytes; a line is held in memory as a whole."""
+
+CASES_KEPT = 64
+"""Decoded cases that are kept at hand."""
+
+_NEAR = 1_000_000
+_HASH_BYTES = 16
+_BOM = b"\xef\xbb\xbf"
+_DECODER = msgspec.json.Decoder(Case)
+_SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+"""Escapes of NUL and of surrogates: the texts of such a line are cleaned."""
+
+
+class CaseFile(Sequence[Case]):
+    """The cases of a .jsonl file.
+
+    One pass when it is opened checks every line and keeps where it starts (8 bytes a case) and a hash of its
+    id (20 bytes); a case is decoded when it is asked for. Two ids of one hash do not occur (128 bits).
+
+    Args:
+        path: The file; blank lines in it are passed over.
+
+    Raises:
+        SuiteError: With every mistake of the file, or, later, if the file has changed since.
+    """
+
+    decoded = True
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        check_is_file(self.path)
+        try:
+            self._file = self.path.open("rb")
+        except OSError as failure:
+            raise SuiteError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+        weakref.finalize(self, self._file.close)
+        self._lock = threading.Lock()
+        self._stamp = self._stamp_now()
+        self._starts = array("Q")
+        self._hashes = self._hashes_of_ids()
+        self._order = self._sorted_order()
+        self._latest = 0
+        self._asked = -1
+        self._ahead: tuple[int, list[Case]] = (0, [])
+        self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Case: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Case]: ...
+    def __getitem__(self, index: int | slice) -> Case | Sequence[Case]:
+        if isinstance(index, slice):
+            return CaseTuple(self._read(position) for position in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        before, self._asked = self._asked, index
+        first, ahead = self._ahead
+        if first <= index < first + len(ahead):
+            return ahead[index - first]
+        if index != before + 1:
+            return self._cached(index)
+        near = self._read_all(self._near(index))  # whoever asks for one after the other goes on to
+        self._ahead = (index, near)
+        return near[0]
+
+    def __iter__(self) -> Iterator[Case]:
+        first = 0
+        while first < len(self):
+            near = self._near(first)
+            yield from self._read_all(near)
+            first = near.stop
+
+    def _near(self, first: int) -> range:
+        """A case and some that follow it: many at a time are read faster than one by one, unless long."""
+        last = first + 1
+        most = min(first + CASES_KEPT, len(self))
+        while last < most and self._starts[last] - self._starts[first] < _NEAR:
+            last += 1
+        return range(first, last)
+
+    def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
+        """Index of a case, or None."""
+        wanted = _hash(id)
+        # Files of outputs mostly follow the order of their cases.
+        for index in (self._latest, self._latest + 1):
+            if self._hash_at(index) == wanted:
+                self._latest = index
+                return index
+        place = int(self._table.searchsorted(self._table.dtype.type(wanted), sorter=self._order))
+        index = int(self._order[place]) if place < len(self) else len(self)
+        if self._hash_at(index) != wanted:
+            return None
+        self._latest = index
+        return index
+
+    def _hash_at(self, index: int) -> bytes:
+        return self._hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
+
+    def line_number(self, index: int) -> int:
+        """Line of a case in the file, from 1. Reads the file up to there."""
+        line, left = 1, self._starts[index]
+        with self.path.open("rb") as file:
+            while left and (block := file.read(min(left, 1 << 20))):
+                line += block.count(b"\n")
+                left -= len(block)
+        return line
+
+    def _hashes_of_ids(self) -> bytes:
+        """Check every line; remember where each case starts and the hash of its id."""
+        hashes = bytearray()
+        problems: list[Problem] = []
+        found = 0
+        for number, start, line in self._lines():
+            case, wrong = _case_of(line, number, start)
+            found += len(wrong)
+            problems.extend(wrong[: MOST_PROBLEMS - len(problems)])
+            if case is not None:
+                self._starts.append(start)
+                hashes += _hash(case.id)
+        if problems:
+            raise SuiteError(str(self.path), problems, left_out=found - len(problems))
+        return bytes(hashes)
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Number, start and bytes of every line that is not blank."""
+        start, number = 0, 0
+        while line := self._file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                where = Problem(f"line {number}", f"is longer than {LONGEST_LINE:,} bytes: one case a line")
+                raise SuiteError(str(self.path), where)
+            if holds_too_many_values(line):
+                raise SuiteError(str(self.path), Problem(f"line {number}", TOO_MANY_VALUES))
+            mark = len(_BOM) if not start and line.startswith(_BOM) else 0
+            text = line[mark:]
+            if text and not text.isspace():
+                yield number, start + mark, text
+            start += len(line)
+
+    def _sorted_order(self) -> "npt.NDArray[np.uint32]":
+        """The order in which the hashes rise; no id may stand twice."""
+        import numpy as np
+
+        self._table = np.frombuffer(self._hashes, dtype=f"S{_HASH_BYTES}")
+        order = np.argsort(self._table, kind="stable").astype(np.uint32)
+        rising = self._table[order]
+        suspects = np.flatnonzero(rising[1:] == rising[:-1])
+        problems = []
+        first: dict[str, int] = {}
+        for place in sorted({int(p) for p in suspects} | {int(p) + 1 for p in suspects}):
+            index = int(order[place])
+            case = self._read(index)
+            if case.id in first:
+                here, there = self.line_number(index), self.line_number(first[case.id])
+                problems.append(Problem(f"line {here}", f'duplicate id "{case.id}" (first in line {there})'))
+            else:
+                first[case.id] = index
+        if problems:
+            left_out = max(0, len(problems) - MOST_PROBLEMS)
+            raise SuiteError(str(self.path), problems[:MOST_PROBLEMS], left_out=left_out)
+        return order
+
+    def _stamp_now(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
+
+    def _read(self, index: int) -> Case:
+        (case,) = self._read_all((index,))
+        return case
+
+    def _read_all(self, indices: Sequence[int]) -> list[Case]:
+        lines = []
+        with self._lock:
+            at = -1
+            for index in indices:
+                if self._starts[index] != at:
+                    self._file.seek(self._starts[index])
+                lines.append(self._file.readline())
+                at = self._starts[index] + len(lines[-1])
+            unchanged = self._stamp_now() == self._stamp
+        cases = [case for line in lines if (case := _case_of(line, 0, 0)[0]) is not None] if unchanged else []
+        if len(cases) < len(lines):
+            raise SuiteError(str(self.path), "has changed since it was opened: load the suite again")
+        return cases
+
+
+def _hash(id: str) -> bytes:  # noqa: A002
+    return blake2b(id.encode(), digest_size=_HASH_BYTES).digest()
+
+
+def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Problem]]:
+    """The case on a line, or all that is wrong with it."""
+    if not _SUSPECT.search(line):
+        try:
+            return _DECODER.decode(line), []
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # found again below, in words
+    try:
+        raw: Any = parse_json(decode(line, start=start))
+    except Malformed as malformed:
+        _, _, column = malformed.problem.where.partition(", ")
+        what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
+        return None, [Problem(f"line {number}", what)]
+    if isinstance(raw, list):
+        return None, [
+            Problem(
+                f"line {number}", "found a list, expected one case a line; a JSON list goes into a .json file"
+            )
+        ]
+    if isinstance(raw, dict) and {"case", "output"} <= raw.keys() and "input" not in raw:
+        return None, [
+            Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
+        ]
+    return convert(clean(raw)[0], Case, f"line {number}:")

@@ -1,0 +1,315 @@
+"""Load and save suites (returns parts, never imports Suite)."""
+
+import csv
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from trivium.errors import MissingExtra, Problem, SuiteError
+from trivium.suites.case import NOTHING_EXPECTED, Case, Cases
+from trivium.suites.files.documents import check_is_file, read_document, toml
+from trivium.suites.files.tables import read_rows
+from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.settings import Settings
+from trivium.suites.settings_loader import OLD_KEYS, SETTING_KEYS, merged, modern, read_config, settings_of
+from trivium.suites.sources import SOURCES, Found, read_source, split_prefix
+from trivium.suites.validation import describe, unknown_key
+
+if TYPE_CHECKING:
+    from trivium.suites.suite import Suite
+
+
+S = TypeVar("S", bound="Suite")
+
+SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
+DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
+TABLES = (".csv", ".parquet")
+
+_NAMES = "trivium.metrics.registry"
+"""Knows the names of metrics; named, not imported, because metrics are built on suites."""
+
+
+def load(cls: type[S], source: str | Path, overrides: Mapping[str, Any]) -> S:
+    """See ``Suite.load``."""
+    overrides = dict(overrides)
+    if (config := overrides.pop("config", None)) is not None:
+        overrides = merged(read_config(config), overrides)
+    prefix, rest = split_prefix(str(source))
+    if prefix is not None:
+        return from_dict(cls, merged({prefix: rest}, overrides), source=str(source))
+    path = Path(source)
+    prefixes = ", ".join(f"{name}:" for name in SOURCES)
+    check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
+    if path.suffix.lower() not in DOCUMENTS:
+        keys = merged({"name": path.stem, "cases": str(path)}, overrides)
+        return from_dict(cls, keys, source=str(path))
+    raw = read_document(path)
+    if isinstance(raw, list):
+        raw = {"cases": raw}
+    if not isinstance(raw, dict):
+        raise SuiteError(str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases")
+    keys = merged({"name": path.stem, **raw}, overrides)
+    return from_dict(cls, keys, folder=path.parent, source=str(path))
+
+
+def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> S:
+    """See ``Suite.from_dict``."""
+    keys = dict(raw)
+    problems: list[Problem] = []
+    name = _text(keys, "name", problems)
+    description = _text(keys, "description", problems)
+    origins = {key: keys.pop(key) for key in ("cases", *SOURCES) if key in keys}
+    config = _config(keys, folder, problems)
+    for key in [key for key in keys if key not in {*SETTING_KEYS, *OLD_KEYS}]:
+        problems.append(Problem("", unknown_key(str(key), [*SUITE_KEYS, *OLD_KEYS])))
+        del keys[key]
+    found, elsewhere = None, None
+    try:
+        found = _found(origins, folder, problems)
+    except SuiteError as error:
+        elsewhere = error
+    if config:
+        keys, wrong = modern(keys)
+        problems += wrong
+    settings, wrong = settings_of(
+        merged(merged(found.settings if found else {}, config), keys), folder=folder
+    )
+    problems += wrong
+    if problems or elsewhere is not None:
+        problems += _unknown_names(settings)
+    _raise(problems, source, elsewhere)
+    if found is None or not len(found.cases):
+        raise SuiteError(source, "holds no case")
+    cases: Any = found.cases
+    return cls(
+        name=name or found.name or source,
+        cases=cases,
+        settings=settings,
+        description=description,
+        notes=found.notes,
+        source=source,
+    )
+
+
+def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict[str, Any]:
+    """The raw settings of the file that the suite builds on, if it names one."""
+    value = keys.pop("config", None)
+    if isinstance(value, str):
+        try:
+            return read_config(folder / value)
+        except SuiteError as error:
+            problems += _placed(error)
+    elif value is not None:
+        problems.append(Problem("config", f"found {describe(value)}, expected a file of settings"))
+    return {}
+
+
+def _unknown_names(settings: Settings) -> list[Problem]:
+    """Names of metrics that no metric has, to be told together with the other mistakes of a file.
+
+    A suite that is right otherwise is asked for them only when it is run: a program may define its own
+    metrics after it loaded the suite.
+    """
+    names = import_module(_NAMES)
+    try:
+        found: list[Problem] = names.unknown_names(settings)
+    except SuiteError:
+        return []  # of a rubric that there is not, which is among the mistakes already
+    return found
+
+
+def _text(keys: dict[str, Any], key: str, problems: list[Problem]) -> str | None:
+    value = keys.pop(key, None)
+    if value is None or isinstance(value, str):
+        return value
+    problems.append(Problem(key, f"found {describe(value)}, expected text"))
+    return None
+
+
+def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -> None:
+    """Raise the mistakes of the suite together with those of the files that it names."""
+    if elsewhere is None:
+        raise_any(problems, source)
+    elif not problems:
+        raise elsewhere
+    else:
+        raise SuiteError(source, [*problems, *_placed(elsewhere)], left_out=elsewhere.left_out) from elsewhere
+
+
+def _placed(error: SuiteError) -> list[Problem]:
+    """The mistakes of another file, each with its name."""
+    return [
+        Problem(f"{error.source}: {problem.where}" if problem.where else error.source, problem.what)
+        for problem in error.problems
+    ]
+
+
+def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Found | None:
+    """The cases where the one key that names them says, and the settings that suit them."""
+    if len(origins) != 1:
+        found = f"says {' and '.join(origins)}" if origins else "says nowhere what is asked"
+        hint = "" if origins else ". Settings alone go with cases: trivium score CASES --config THIS_FILE"
+        problems.append(Problem("", f"{found}: expected one of cases, {', '.join(SOURCES)}{hint}"))
+        return None
+    ((key, raw),) = origins.items()
+    if key != "cases":
+        if isinstance(raw, str):
+            return read_source(key, folder / raw, name=raw)
+        problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
+    elif isinstance(raw, str):
+        return Found("", read_cases(folder / raw), {})
+    elif isinstance(raw, list | tuple):
+        cases, wrong = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
+        problems += wrong
+        return Found("", cases, {})
+    else:
+        problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
+    return None
+
+
+def read_cases(path: Path) -> Cases:
+    """The cases of a file that holds nothing else."""
+    suffix = path.suffix.lower()
+    if suffix == ".jsonl":
+        from trivium.suites.files.jsonl import CaseFile
+
+        return CaseFile(path)
+    if suffix in TABLES:
+        cases, problems = cases_of(read_rows(path))
+        raise_any(problems, str(path))
+        return cases
+    if suffix not in DOCUMENTS:
+        expected = ", ".join((".jsonl", *TABLES, *DOCUMENTS))
+        raise SuiteError(str(path), f'cannot tell the format from "{path.suffix}": expected {expected}')
+    raw = read_document(path)
+    if isinstance(raw, dict) and set(raw) == {"cases"}:
+        raw = raw["cases"]
+    if not isinstance(raw, list):
+        raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
+    cases, problems = cases_of((f"[{index}]", one) for index, one in enumerate(raw))
+    raise_any(problems, str(path))
+    return cases
+
+
+def save(suite: "Suite", path: Path) -> None:
+    """Write a suite; see ``Suite.save``. A file that is there is replaced, and only once all is written.
+
+    Raises:
+        SuiteError: If the ending says no format, or the file cannot be written.
+    """
+    write = WRITERS.get(path.suffix.lower())
+    if write is None:
+        raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
+    target = Path(os.path.realpath(path))  # a link stays one
+    half = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        write(suite, half)
+        half.replace(target)
+    except OSError as failure:
+        raise SuiteError(str(path), f"cannot be written: {failure.strerror or failure}") from failure
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _document(suite: "Suite") -> dict[str, Any]:
+    """The keys of a suite file."""
+    said = {"name": suite.name, "description": suite.description}
+    keys = {key: value for key, value in said.items() if value is not None}
+    return {
+        **keys,
+        **msgspec.to_builtins(suite.settings),
+        "cases": [msgspec.to_builtins(case) for case in suite],
+    }
+
+
+def _json(suite: "Suite", path: Path) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(_document(suite)), indent=2) + b"\n")
+
+
+def _yaml(suite: "Suite", path: Path) -> None:
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        # Quoted, since a reader may hold an unquoted word such as 012 or no for something else.
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
+
+    Dumper.add_representer(str, text)
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(_document(suite), file, Dumper, allow_unicode=True, sort_keys=False, width=110)
+
+
+def _toml(suite: "Suite", path: Path) -> None:
+    path.write_text(toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n")
+
+
+def _jsonl(suite: "Suite", path: Path) -> None:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file:
+        file.writelines(encoder.encode(case) + b"\n" for case in suite)
+
+
+def _csv(suite: "Suite", path: Path) -> None:
+    columns = ("id", "input", "input.json", "references", "source", "source.json", "expect", "tags",
+               "complexity", "group", "metadata")  # fmt: skip
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        for case in suite:
+            row = _row(case)
+            if not isinstance(case.input, str) or not case.input:
+                row["input.json"] = _encoded(row.pop("input"))
+            if case.source == "":  # an empty cell would say that there is none
+                row["source.json"] = _encoded(row.pop("source"))
+            row["references"] = _encoded(row["references"]) if row["references"] else None
+            row["tags"] = _encoded(row["tags"]) if row["tags"] else None
+            table.writerow(row)
+
+
+def _parquet(suite: "Suite", path: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as missing:
+        raise MissingExtra("parquet", f"writing {path.name}") from missing
+    text, texts = pa.string(), pa.list_(pa.string())
+    schema = pa.schema(
+        {"id": text, "input": text, "input.json": text, "references": texts, "source": text, "expect": text,
+         "tags": texts, "complexity": text, "group": text, "metadata": text}
+    )  # fmt: skip
+    with pq.ParquetWriter(path, schema) as table:
+        for start in range(0, len(suite), 1024):
+            rows = [_row(case) for case in suite.cases[start : start + 1024]]
+            for row in rows:
+                if not isinstance(row["input"], str):
+                    row["input.json"] = _encoded(row.pop("input"))
+            table.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+
+
+def _row(case: Case) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(case, name) for name in case.__struct_fields__}
+    row["expect"] = _encoded(case.expect) if case.expect != NOTHING_EXPECTED else None
+    row["metadata"] = _encoded(case.metadata) if case.metadata else None
+    return row
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+WRITERS: dict[str, Callable[["Suite", Path], None]] = {
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".json": _json,
+    ".toml": _toml,
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

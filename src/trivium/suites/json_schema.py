@@ -1,0 +1,107 @@
+"""JSON Schema of the files that users write, for editors (``trivium schema``)."""
+
+import re
+from inspect import cleandoc
+from typing import Any
+
+import msgspec
+
+from trivium.suites.case import Case
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.settings import Settings
+from trivium.suites.settings_loader import OLD_KEYS
+from trivium.suites.sources import SOURCES
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def case_schema() -> dict[str, Any]:
+    """Schema of a case: one line of a .jsonl file."""
+    return record_schema(Case)
+
+
+def record_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Schema of a record: a file of its own, or one line of a .jsonl file."""
+    (reference,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    return {"$schema": DIALECT, **reference, "$defs": _described(components)}
+
+
+def suite_schema() -> dict[str, Any]:
+    """Schema of a suite file."""
+    (_, _), components = msgspec.json.schema_components([Settings, Case], ref_template="#/$defs/{name}")
+    defs = _described(components)
+    settings = defs.pop("Settings")
+    origins = {
+        "cases": {
+            "description": "The cases, or the file that holds them.",
+            "anyOf": [
+                {"type": "array", "items": {"$ref": "#/$defs/Case"}, "minItems": 1},
+                {"type": "string"},
+            ],
+        },
+        **{name: {"type": "string", "description": f"Path of {name} data."} for name in SOURCES},
+    }
+    old = {name: {"deprecated": True, "description": words} for name, words in OLD_KEYS.items()}
+    heads = {
+        "name": {"type": "string", "description": "How reports call the suite."},
+        "config": {
+            "type": "string",
+            "description": "A file of settings that those of the suite are laid over.",
+        },
+        "description": {"type": "string", "description": "What the suite is for."},
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "Trivium suite",
+        "type": "object",
+        "properties": {**heads, **origins, **settings["properties"], **old},
+        "oneOf": [{"required": [name]} for name in origins],
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+def _with_liberties(node: Any) -> Any:
+    """A schema in which the liberties of ``trivium.suites.validation`` are said as JSON Schema says them."""
+    if isinstance(node, list):
+        return [_with_liberties(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made = {key: _with_liberties(item) for key, item in node.items()}
+    if not isinstance(also := made.pop("also", None), str):
+        return made
+    kept = {key: made.pop(key) for key in ("default", "description") if key in made}
+    return {"anyOf": [made, {"type": also}], **kept}
+
+
+def without_sources(text: str) -> str:
+    """A description without the places in the specification that it comes from."""
+    return re.sub(r" \((?:spec: [^)]*|[A-Z]\d?\.\d+)\)", "", text)
+
+
+def _described(components: dict[str, Any]) -> dict[str, Any]:
+    """Schemas of records with what the docstring says of each attribute moved to it."""
+    components = _with_liberties(components)
+    for schema in components.values():
+        text = cleandoc(schema.get("description", ""))
+        head, _, attributes = text.partition("\nAttributes:\n")
+        schema["description"] = without_sources(" ".join(head.split()))
+        for name, words in re.findall(r"^\s{4}(\w+): (.*(?:\n\s{8}.*)*)", attributes, re.MULTILINE):
+            key = "pass" if name == "passed" else name
+            if key in schema.get("properties", {}):
+                described = " ".join(words.replace("``", "`").split())
+                schema["properties"][key]["description"] = without_sources(described)
+    if "Rubric" in components:
+        _with_built_in(components)
+    return components
+
+
+def _with_built_in(components: dict[str, Any]) -> None:
+    """Say that built-in dimensions may stand in a rubric by their names, and be extended."""
+    names = [f"{name}.{each.name}" for name, rubric in BUILT_IN.items() for each in rubric.dimensions]
+    dimensions = components["Rubric"]["properties"]["dimensions"]
+    dimensions["items"] = {"anyOf": [{"enum": [*names, *BUILT_IN]}, dimensions["items"]]}
+    dimension = components["Dimension"]
+    told = {"description": "A built-in dimension, of which only what is said here changes."}
+    dimension["properties"] = {"extends": {"enum": names, **told}, **dimension["properties"]}
+    dimension["anyOf"] = [{"required": ["extends"]}, {"required": dimension.pop("required")}]

@@ -1,0 +1,290 @@
+"""Rubric files -> Rubric, semantic checks."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from trivium.errors import Problem, SuiteError, suggest
+from trivium.suites.files.documents import read_document
+from trivium.suites.rubrics.built_in import BUILT_IN
+from trivium.suites.rubrics.rubric import (
+    LEVELS,
+    LIKERT_MOST,
+    Criterion,
+    Dimension,
+    Example,
+    Level,
+    Rubric,
+    wrong_instructions,
+    wrong_material,
+)
+from trivium.suites.validation import at, convert, describe, problem
+
+R = TypeVar("R", bound=Rubric)
+
+IS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII).fullmatch
+"""Of a built-in rubric; anything else names a file."""
+
+_DIMENSIONS = {
+    f"{rubric.name}.{dimension.name}": dimension
+    for rubric in BUILT_IN.values()
+    for dimension in rubric.dimensions
+}
+
+
+def load(kind: type[R], source: str | Path) -> R:
+    """See ``Rubric.load``."""
+    name = str(source)
+    if IS_NAME(name):
+        if name not in BUILT_IN:
+            raise SuiteError("", no_rubric(name))
+        raw: Any = msgspec.to_builtins(BUILT_IN[name])
+        return msgspec.convert(raw, kind)
+    rubric, problems = rubric_of(read_document(Path(source)), "", step=1)
+    if rubric is None:
+        raise SuiteError(name, problems)
+    return msgspec.convert(msgspec.to_builtins(rubric), kind)
+
+
+def chosen(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
+    """What ``judge.rubric`` names, files replaced by what they hold, and every mistake found in it.
+
+    Args:
+        raw: A name, a file, or a list of these and of rubrics; anything else is given back as it is.
+        folder: Where relative paths start.
+        step: Of Likert values, where a rubric states none.
+    """
+    entries = [raw] if isinstance(raw, str) else raw
+    if not isinstance(entries, list | tuple):
+        return raw, []
+    made: list[Any] = []
+    problems: list[Problem] = []
+    for index, entry in enumerate(entries):
+        where = f"judge.rubric[{index}]"
+        if isinstance(entry, str) and not IS_NAME(entry):
+            where = f"{folder / entry}:"
+            try:
+                entry = read_document(folder / entry)  # noqa: PLW2901 - the file stands for what it holds
+            except SuiteError as error:
+                problems += [
+                    Problem(f"{error.source}: {each.where}".removesuffix(": "), each.what)
+                    for each in error.problems
+                ]
+                continue
+        if isinstance(entry, str):
+            if entry not in BUILT_IN:
+                problems.append(Problem("judge.rubric", no_rubric(entry)))
+            made.append(entry)
+            continue
+        rubric, wrong = rubric_of(entry, where, step=step)
+        problems += wrong
+        if rubric is not None:
+            made.append(msgspec.to_builtins(rubric))
+    names = [each if isinstance(each, str) else each["name"] for each in made]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [Problem("judge.rubric", f'two rubrics are called "{name}"') for name in twice]
+    return made, problems
+
+
+def no_rubric(name: str) -> str:
+    """What is said of a name that no rubric has."""
+    return f'no rubric is called "{name}".{suggest(name, BUILT_IN)} (known: {", ".join(BUILT_IN)}, or a file)'
+
+
+def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list[Problem]]:
+    """A rubric of raw keys, or every mistake in them."""
+    problems: list[Problem] = []
+    expanded: list[list[Any]] = []
+    if isinstance(raw, Mapping) and isinstance(raw.get("dimensions"), list | tuple):
+        expanded = [
+            _expanded(entry, at(at(where, "dimensions"), index), problems)
+            for index, entry in enumerate(raw["dimensions"])
+        ]
+        # One stands for each entry, so that places are those of the user.
+        raw = {**raw, "dimensions": [entry[0] for entry in expanded]}
+    rubric, wrong = convert(raw, Rubric, where)
+    problems += wrong
+    if rubric is None or problems:
+        if isinstance(raw, Mapping):
+            problems += wrong_templates(raw, where)
+        return None, problems
+    dimensions: list[Dimension] = []
+    for first, entry in zip(rubric.dimensions, expanded, strict=True):
+        dimensions += [first, *msgspec.convert(entry[1:], list[Dimension])]
+    rubric = msgspec.structs.replace(rubric, dimensions=tuple(dimensions))
+    places = [index for index, entry in enumerate(expanded) for _ in entry]
+    problems = nonsense(rubric, where, places=places, step=step)
+    return (None, problems) if problems else (rubric, [])
+
+
+def _expanded(entry: Any, where: str, problems: list[Problem]) -> list[Any]:
+    """What an entry of ``dimensions`` stands for: itself, or what is built in."""
+    if isinstance(entry, str):
+        if entry in BUILT_IN:
+            return [msgspec.to_builtins(dimension) for dimension in BUILT_IN[entry].dimensions]
+        return [_built_in(entry, where, problems)]
+    if not isinstance(entry, Mapping) or "extends" not in entry:
+        return [entry]
+    own = {key: value for key, value in entry.items() if key != "extends"}
+    return [_built_in(entry["extends"], at(where, "extends"), problems) | own]
+
+
+def _built_in(name: Any, where: str, problems: list[Problem]) -> dict[str, Any]:
+    if not isinstance(name, str) or name not in _DIMENSIONS:
+        hint = suggest(name, _DIMENSIONS) if isinstance(name, str) else ""
+        problems.append(
+            Problem(
+                where, f"found {describe(name)}, expected a built-in dimension such as review.clarity.{hint}"
+            )
+        )
+        name = "review.clarity"  # stands in, so that the other mistakes are found too
+    raw: dict[str, Any] = msgspec.to_builtins(_DIMENSIONS[name])
+    return raw
+
+
+OVERALL = "overall"
+"""The metric of a rubric as a whole, hence the name of no dimension."""
+
+
+def nonsense(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
+    """Every mistake in a rubric whose types are right.
+
+    Args:
+        rubric: As it was read.
+        where: What messages put before its keys.
+        places: Index of each dimension as the user wrote them.
+        step: The step of Likert values where the rubric states none.
+    """
+    return list(_nonsense(rubric, where, places, rubric.step or step))
+
+
+def wrong_step(step: float) -> str | None:
+    """Why a scale from 1 to 5 cannot have this step, if it cannot."""
+    whole = _is_whole((LIKERT_MOST - 1) / step)
+    return None if whole else f"1 to 5 is no whole number of steps of {step:g}"
+
+
+def _is_whole(number: float) -> bool:
+    return abs(number - round(number)) < 1e-9  # 4 steps of 0.2 are a hair more than 0.8
+
+
+def _nonsense(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
+    if rubric.name in BUILT_IN:
+        yield Problem(at(where, "name"), f'"{rubric.name}" is built in: give yours a name of its own')
+    if rubric.step is not None and (wrong := wrong_step(rubric.step)):
+        yield Problem(at(where, "step"), wrong)
+    names = Counter(dimension.name for dimension in rubric.dimensions)
+    for dimension, index in zip(rubric.dimensions, places, strict=True):
+        place = at(at(where, "dimensions"), index)
+        if names[dimension.name] > 1:
+            yield Problem(place, f'"{dimension.name}" stands there {names[dimension.name]} times')
+        yield from _wrong_dimension(dimension, place, step)
+    for index, example in enumerate(rubric.examples):
+        yield from _wrong_example(example, rubric, at(at(where, "examples"), index), step)
+    seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
+    raw = {"instructions": rubric.instructions, "material": rubric.material, "examples": rubric.examples}
+    yield from wrong_templates(raw, where, seen=seen)
+
+
+def wrong_templates(
+    raw: Mapping[str, Any], where: str, *, seen: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """Mistakes in the templates of a rubric.
+
+    Args:
+        raw: Its keys.
+        where: What messages put before them.
+        seen: What its dimensions look at, each with the name of one that does; None where that is not known.
+    """
+    if isinstance(instructions := raw.get("instructions"), str):
+        for said in wrong_instructions(instructions, examples=bool(raw.get("examples"))):
+            yield Problem(at(where, "instructions"), said)
+    if isinstance(material := raw.get("material"), str):
+        for said in wrong_material(material, seen):
+            yield Problem(at(where, "material"), said)
+
+
+def _wrong_dimension(dimension: Dimension, where: str, step: float) -> Iterator[Problem]:
+    ways = [way for way in ("criteria", "claims", "aspects") if getattr(dimension, way)]
+    if dimension.name == OVERALL:
+        yield Problem(at(where, "name"), f'"{OVERALL}" is the rubric\'s score as a whole')
+    if len(ways) > 1:
+        yield problem(where, f"is scored by {' and '.join(ways)}, expected one of them at most")
+    if dimension.criteria and dimension.levels != LEVELS:
+        yield problem(where, "has criteria and levels, expected one of them")
+    yield from _wrong_levels(dimension.levels, at(where, "levels"))
+    for index, criterion in enumerate(dimension.criteria):
+        yield from _wrong_anchors(criterion, at(at(at(where, "criteria"), index), "anchors"), step)
+    criteria = Counter(criterion.name for criterion in dimension.criteria)
+    for name, count in criteria.items():
+        if count > 1:
+            yield Problem(at(where, "criteria"), f'"{name}" stands there {count} times')
+    for name in dimension.needs:
+        if name not in dimension.sees:
+            yield Problem(at(where, "needs"), f'"{name}" is not among what it sees')
+
+
+def _wrong_levels(levels: Mapping[str, float | Level], where: str) -> Iterator[Problem]:
+    if len(levels) < 2:
+        yield Problem(where, f"found {describe(levels)}, expected two at least")
+    bare = [name for name, level in levels.items() if not isinstance(level, Level)]
+    if len(bare) < len(levels):
+        for name in bare:
+            yield Problem(at(where, name), 'has no "means", which other levels have')
+
+
+def _wrong_anchors(criterion: Criterion, where: str, step: float) -> Iterator[Problem]:
+    values = [float(point) for point in criterion.anchors]
+    for point, value in zip(criterion.anchors, values, strict=True):
+        if not _is_on_the_scale(value, step):
+            yield Problem(where, f"found {point}, expected 1 to 5 in steps of {step:g}")
+        elif values.count(value) > 1:
+            yield Problem(where, f"{value:g} stands there {values.count(value)} times")
+    if lacking := [f"{value}" for value in (1, 3, LIKERT_MOST) if value not in values]:
+        verb = "is" if len(lacking) == 1 else "are"
+        yield Problem(where, f"{' and '.join(lacking)} {verb} missing, expected 1, 3 and 5 at least")
+
+
+def _is_on_the_scale(value: float, step: float) -> bool:
+    return 1 <= value <= LIKERT_MOST and _is_whole((value - 1) / step)
+
+
+def _wrong_example(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
+    seen = {name for dimension in rubric.dimensions for name in dimension.sees}
+    for shown in example.shows:
+        if shown not in seen:
+            yield Problem(at(at(where, "shows"), shown), "no dimension of the rubric sees this")
+    by_name = {dimension.name: dimension for dimension in rubric.dimensions}
+    for name, given in example.scores.items():
+        place = at(at(where, "scores"), name)
+        if name not in by_name:
+            yield Problem(place, f"no dimension of the rubric is called that.{suggest(name, by_name)}")
+        else:
+            yield from _wrong_scores(given, by_name[name], place, step)
+
+
+def _wrong_scores(
+    given: dict[str, float] | str, dimension: Dimension, where: str, step: float
+) -> Iterator[Problem]:
+    if dimension.claims or dimension.aspects:
+        by = "claims" if dimension.claims else "aspects"
+        yield Problem(where, f"is scored by {by}, of which an example shows none")
+    elif dimension.criteria:
+        names = [criterion.name for criterion in dimension.criteria]
+        if not isinstance(given, dict):
+            yield Problem(where, f"found {describe(given)}, expected values of {', '.join(names)}")
+            return
+        for name in given:
+            if name not in names:
+                yield Problem(at(where, name), f"no criterion is called that.{suggest(name, names)}")
+            elif not _is_on_the_scale(given[name], step):
+                found = describe(given[name])
+                yield Problem(at(where, name), f"found {found}, expected 1 to 5 in steps of {step:g}")
+    elif not isinstance(given, str) or given not in dimension.levels:
+        hint = suggest(given, dimension.levels) if isinstance(given, str) else ""
+        known = ", ".join(dimension.levels)
+        yield Problem(where, f"found {describe(given)}, expected one of {known}.{hint}".removesuffix("."))

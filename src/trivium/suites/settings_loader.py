@@ -1,0 +1,340 @@
+"""Raw settings -> Settings, deprecated key aliases."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.errors import Problem, suggest
+from trivium.masking import MASK, mask
+from trivium.suites.certificate import read_certificates
+from trivium.suites.files.documents import read_document
+from trivium.suites.rubrics.loader import chosen, wrong_step
+from trivium.suites.selection import raise_any
+from trivium.suites.settings import (
+    DEFAULT_SIMILARITY,
+    LEFT_OUT,
+    Gate,
+    JudgeSettings,
+    ServerSettings,
+    Settings,
+    SuccessRule,
+)
+from trivium.suites.validation import at, convert, describe, unknown_key
+
+MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
+"""Settings of which a change names only some keys; other mappings are replaced whole."""
+
+SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
+
+_PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """The raw settings of a .yaml, .json or .toml file that has no cases, such as a config_eval.json.
+
+    Old keys are replaced by those of now, so that other settings can be laid over them.
+
+    Raises:
+        SuiteError: With every mistake found.
+    """
+    raw = read_document(Path(path))
+    _, problems = settings_of(raw, folder=Path(path).parent)
+    raise_any(problems, str(path))
+    keys, _ = modern(raw)
+    return keys
+
+
+def changed(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
+    """Settings with some of them changed; see ``Suite.with_settings``."""
+    made, problems = settings_of(merged(msgspec.to_builtins(settings), changes))
+    raise_any(problems, source)
+    return made
+
+
+def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Raw settings with raw changes laid over them."""
+    made = dict(raw)
+    for name, value in changes.items():
+        key = "pass" if name == "passed" else name
+        plain = msgspec.to_builtins(value)
+        old = made.get(key)
+        both = key in MERGED and isinstance(old, Mapping) and isinstance(plain, Mapping)
+        made[key] = {**old, **plain} if both and old is not None else plain
+    return made
+
+
+def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
+    """Settings of raw keys, and every mistake found (with any, the settings are those of the right keys).
+
+    Args:
+        raw: The keys of a file.
+        folder: Where the relative paths in them start.
+    """
+    if not isinstance(raw, Mapping):
+        return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
+    keys, problems = modern(raw)
+    for key in [key for key in keys if isinstance(key, str) and key not in SETTING_KEYS]:
+        problems.append(Problem("", unknown_key(key, [*SETTING_KEYS, *OLD_KEYS])))
+        del keys[key]
+    judge = keys.get("judge")
+    if isinstance(judge, Mapping) and "rubric" in judge:
+        step = judge.get("step")
+        step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
+        rubrics, wrong = chosen(judge["rubric"], folder, step=step)
+        keys = {**keys, "judge": {**judge, "rubric": rubrics}}
+        problems += wrong
+    judge = keys.get("judge")
+    if isinstance(judge, Mapping) and judge.get("certificate"):
+        certificates, wrong = read_certificates(judge["certificate"], folder)
+        keys = {**keys, "judge": {**judge, "certificate": certificates}}
+        problems += wrong
+    settings, wrong = convert(keys, Settings)
+    problems += wrong
+    if settings is None:
+        right = {key: value for key, value in keys.items() if convert({key: value}, Settings)[0] is not None}
+        return convert(right, Settings)[0] or Settings(), problems
+    return settings, problems + _nonsense(settings)
+
+
+def _nonsense(settings: Settings) -> list[Problem]:
+    """What has the right types and still cannot be meant."""
+    problems = _wrong_success(settings.success_rule)
+    problems += _wrong_gates(settings.gates)
+    for where, weights in (
+        ("similarity", settings.similarity),
+        ("composite.weights", settings.composite.weights),
+    ):
+        if not any(weights.values()):
+            problems.append(Problem(where, "gives no part a weight above 0"))
+    bars = settings.composite.thresholds
+    if not bars.accept >= bars.weak_accept >= bars.weak_reject:
+        problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
+    if settings.judge is not None:
+        problems += judge_problems(settings.judge)
+    both = set(settings.messages.coordination) & set(settings.messages.productive)
+    problems += [
+        Problem("messages", f'"{word}" is both coordination and productive') for word in sorted(both)
+    ]
+    if settings.metrics is not None and not settings.metrics:
+        problems.append(Problem("metrics", "names no metric; leave it out for all that apply"))
+    if settings.encoder is not None and not settings.encoder.strip():
+        problems.append(Problem("encoder", "is empty, expected the name of an encoder or a folder"))
+    return problems
+
+
+def _wrong_gates(gates: Mapping[str, Gate]) -> list[Problem]:
+    problems = []
+    for name, gate in gates.items():
+        where = at("gates", name)
+        if gate.at_least is None and gate.at_most is None:
+            problems.append(Problem(where, "names no bar: expected at_least or at_most"))
+        elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
+            problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
+        for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most)):
+            if limit is not None and not 0 <= limit <= 1:
+                problems.append(Problem(f"{where}.{side}", f"found {limit:g}, expected a score from 0 to 1"))
+    return problems
+
+
+def _wrong_success(rule: SuccessRule) -> list[Problem]:
+    ways = [
+        way
+        for way in ("metric", "exact", "contains", "regex", "predicate", "reward")
+        if getattr(rule, way) not in (None, False)
+    ]
+    expected = "expected one of metric, exact, contains, regex, predicate, reward"
+    problems = []
+    if len(ways) != 1:
+        found = f"says {' and '.join(ways)}" if ways else "says no way"
+        problems.append(Problem("success", f"{found}: {expected}"))
+    if rule.metric is not None and rule.at_least is None:
+        problems.append(Problem("success", '"at_least" is missing, the bar that the metric must reach'))
+    if rule.metric is None and rule.at_least is not None:
+        problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
+    if rule.ignore_case is not None and rule.contains is None:
+        problems.append(Problem("success.ignore_case", "goes with success.contains only"))
+    if rule.regex is not None:
+        import regex
+
+        try:
+            regex.compile(rule.regex)
+        except (regex.error, RecursionError, OverflowError) as wrong:
+            problems.append(
+                Problem("success.regex", f"{describe(rule.regex)} is no regular expression: {wrong}")
+            )
+    if rule.predicate is not None and not _PREDICATE.fullmatch(rule.predicate):
+        found = describe(rule.predicate)
+        problems.append(Problem("success.predicate", f"found {found}, expected package.module:function"))
+    return problems
+
+
+ALIASES = {
+    "planning_rational": "planning_rationality",
+    "output_similarity": "similarity",
+    "time_taken": "time",
+    "task_success": "success",
+}
+"""Old names of metrics."""
+
+OLD_KEYS = {
+    "similarity_metrics": "Parts that similarity keeps, with their usual weights; say similarity instead.",
+    "confidence_threshold": "Similarity that is a success; say success instead.",
+    "metrics_and_weights": "Weights of the composite; say composite.weights instead.",
+}
+"""Keys of a config_eval.json, and what they are now."""
+
+
+def modern(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Raw settings with old keys and old names of metrics replaced, and what contradicts itself in them.
+
+    ``similarity_metrics`` (a list) leaves those parts of ``similarity`` their weights and takes the others',
+    ``confidence_threshold`` is the bar of ``success``, ``metrics_and_weights`` are ``composite.weights``.
+    """
+    keys = dict(raw)
+    problems: list[Problem] = []
+    _similarity_metrics(keys, problems)
+    _confidence_threshold(keys, problems)
+    _metrics_and_weights(keys, problems)
+    if isinstance(metrics := keys.get("metrics"), str):
+        keys["metrics"] = [metrics]
+    if isinstance(metrics := keys.get("metrics"), list | tuple):
+        names = [renamed(name) if isinstance(name, str) else name for name in metrics]
+        keys["metrics"] = [name for index, name in enumerate(names) if name not in names[:index]]
+    for key in ("success", "pass"):
+        if isinstance(rule := keys.get(key), Mapping) and isinstance(rule.get("metric"), str):
+            keys[key] = {**rule, "metric": renamed(rule["metric"])}
+    if isinstance(gates := keys.get("gates"), Mapping):
+        keys["gates"] = _renamed_keys(gates, "gates", problems)
+    composite = keys.get("composite")
+    if isinstance(composite, Mapping) and isinstance(weights := composite.get("weights"), Mapping):
+        keys["composite"] = {**composite, "weights": _renamed_keys(weights, "composite.weights", problems)}
+    return keys, problems
+
+
+def renamed(name: str) -> str:
+    """What a metric is called now."""
+    return ALIASES.get(name, name)
+
+
+def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
+    if "similarity_metrics" not in keys:
+        return
+    names = keys.pop("similarity_metrics")
+    if _said_twice(keys, "similarity", "similarity_metrics", problems):
+        return
+    if (
+        not isinstance(names, list | tuple)
+        or not names
+        or not all(name in DEFAULT_SIMILARITY for name in names)
+    ):
+        expected = f"a list of some of {', '.join(DEFAULT_SIMILARITY)}"
+        problems.append(Problem("similarity_metrics", f"found {describe(names)}, expected {expected}"))
+        return
+    keys["similarity"] = {name: DEFAULT_SIMILARITY[name] for name in names}
+
+
+def _confidence_threshold(keys: dict[str, Any], problems: list[Problem]) -> None:
+    if "confidence_threshold" in keys:
+        bar = keys.pop("confidence_threshold")
+        if not isinstance(bar, int | float) or isinstance(bar, bool) or not 0 <= bar <= 1:
+            found = f"found {describe(bar)}, expected a number from 0 to 1"
+            problems.append(Problem("confidence_threshold", found))
+        elif not _said_twice(keys, "success", "confidence_threshold", problems):
+            keys["success"] = {"metric": "similarity", "at_least": bar}
+
+
+def _metrics_and_weights(keys: dict[str, Any], problems: list[Problem]) -> None:
+    if "metrics_and_weights" not in keys:
+        return
+    weights = keys.pop("metrics_and_weights")
+    composite = keys.get("composite", {})
+    if isinstance(composite, Mapping) and not _said_twice(
+        composite, "weights", "metrics_and_weights", problems
+    ):
+        keys["composite"] = {**composite, "weights": weights}
+
+
+def _said_twice(keys: Mapping[str, Any], new: str, old: str, problems: list[Problem]) -> bool:
+    if new in keys:
+        problems.append(Problem(old, f'is the old name of what "{new}" says too: leave one out'))
+    return new in keys
+
+
+def _renamed_keys(raw: Mapping[Any, Any], where: str, problems: list[Problem]) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    for name, value in raw.items():
+        now = ALIASES.get(name, name) if isinstance(name, str) else name
+        if now in made:
+            problems.append(Problem(where, f'"{now}" is named twice, also by its old name'))
+        made[now] = value
+    return made
+
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""An environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
+
+_OWN_SETTINGS = ("temperature", "seed", "max_tokens", "reasoning_effort")
+_OURS = frozenset(
+    {"messages", "model", "stream", "n", "input", "system", "response_format", "tools", "tool_choice"}
+)
+"""Parts of a request that carry what is judged and the form of the answer."""
+
+
+def judge_problems(judge: JudgeSettings) -> list[Problem]:
+    """What of a judge's settings has the right types and still cannot be meant."""
+    problems = []
+    if wrong := wrong_step(judge.step):
+        problems.append(Problem("judge.step", wrong))
+    problems += _wrong_parameters(judge)
+    named = {*judge.models, *(name for names in judge.models_by_complexity.values() for name in names)}
+    for name, server in judge.servers.items():
+        where = at("judge.servers", name)
+        if name not in named:
+            hint = suggest(name, named) or " Name a model of judge.models."
+            problems.append(Problem(where, f"no model of this judge has this name.{hint}"))
+        problems += _wrong_server(where, server)
+    return problems
+
+
+def _wrong_parameters(judge: JudgeSettings) -> Iterator[Problem]:
+    for name, value in judge.parameters.items():
+        where = at("judge.parameters", name)
+        if value is None:
+            if name not in LEFT_OUT:
+                known = ", ".join(LEFT_OUT)
+                yield Problem(where, f"is not sent anyway; null leaves out one of {known}")
+            elif name in _OWN_SETTINGS and getattr(judge, name) is not None:
+                yield Problem(where, f"leaves out what judge.{name} sets")
+            elif name == "max_tokens" and (judge.budget_usd is not None or judge.budget_tokens is not None):
+                yield Problem(where, "a budget needs a bound on the tokens of an answer")
+        elif name in _OWN_SETTINGS:
+            yield Problem(where, f"write it as judge.{name}")
+        elif name in _OURS or name in ("logprobs", "top_logprobs"):
+            yield Problem(
+                where, f"found {describe(value)}: it is set by Trivium, and can only be left out (null)"
+            )
+
+
+def _wrong_server(where: str, server: ServerSettings) -> Iterator[Problem]:
+    if server.base_url is not None and mask(server.base_url) != server.base_url:
+        yield Problem(at(where, "base_url"), "holds a secret: write ${NAME}, an environment variable")
+    for name, value in server.headers.items():
+        place = at(at(where, "headers"), name)
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+            yield Problem(place, "is no name that a header can have")
+        elif "\n" in value or "\r" in value:
+            yield Problem(place, "holds a line break")
+        elif _is_secret(name, VARIABLE.sub("", value)):
+            yield Problem(place, "holds a secret: write ${NAME}, an environment variable")
+    for name in server.body:
+        if name in _OURS - {"model"}:
+            yield Problem(at(at(where, "body"), name), "is set by Trivium")
+
+
+def _is_secret(name: str, literal: str) -> bool:
+    """Whether what a header says besides its variables looks like a secret, or must be one by its name."""
+    bare = re.sub(r"(?i)\b(bearer|basic)\b", "", literal).strip()
+    return bool(bare) and MASK in mask(f"{name}: {bare}")

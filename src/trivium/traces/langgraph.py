@@ -1,0 +1,293 @@
+"""LangGraph: which runs of a graph are agents, whose the tools are, and who came after whom.
+
+A graph emits chains, models and tools; no run says that it is an agent. Its metadata does: each node runs
+below its graph with ``langgraph_node``, ``langgraph_step`` and a ``langgraph_checkpoint_ns`` of its own.
+
+* A node of the outermost graph that asks a model or runs a graph is an agent; the sub-graph that it runs,
+  of the same name, is that same run. Where no node does, since nobody records the models, all are agents.
+* A node deeper down is an agent only where it runs a graph itself, and so is a graph that a tool runs.
+* A graph of which one node alone asks a model, or that has the nodes of the prebuilt agents, is one agent.
+* A node that only runs tools is none: its tools belong to whoever asked for them.
+* Between the agents of the outermost graph control is handed over in the order of its steps.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, text
+from trivium.traces.trace import Message, Span, Trace, TraceProblem, parents_first
+
+PREBUILT = frozenset(
+    {"agent", "model", "generate_structured_response", "pre_model_hook", "post_model_hook", "model_request"}
+)
+"""Nodes of the prebuilt agents, besides ``tools``."""
+
+UNNAMED = frozenset({"LangGraph", "CompiledGraph", "CompiledStateGraph", "RunnableSequence"})
+"""Names of graphs that were given none."""
+
+HANDOFF = "__handoff_destination"
+"""Metadata of a tool that hands over to another agent."""
+
+MOST_PAIRS = 100
+"""Pairs of agents that are told to have met where several follow upon several."""
+
+_HOOK = (".before_", ".after_", ".wrap_")
+_TOP = -1  # the graph of the nodes whose parent is not in the trace
+
+
+class GraphRun(NamedTuple):
+    """What the metadata of one run says.
+
+    Attributes:
+        node: The node that it runs for.
+        namespace: ``name:id|name:id…``, the nodes around it; one a node's run.
+        step: The step of its graph.
+        agent: The name that its agent was given.
+        asked: Ids of the tool calls that a model asked for.
+        call: Id of the call that a tool answers.
+    """
+
+    node: str | None = None
+    namespace: str | None = None
+    step: int | None = None
+    agent: str | None = None
+    asked: tuple[str, ...] = ()
+    call: str | None = None
+
+    @classmethod
+    def of(
+        cls, metadata: dict[str, Any], *, asked: Iterable[str] = (), call: str | None = None
+    ) -> "GraphRun":
+        """From the metadata of a run."""
+        return cls(
+            node=text(metadata, "langgraph_node"),
+            namespace=text(metadata, "langgraph_checkpoint_ns"),
+            step=count(metadata.get("langgraph_step")),
+            agent=text(metadata, "lc_agent_name"),
+            asked=tuple(asked),
+            call=call,
+        )
+
+    @property
+    def key(self) -> object:
+        """Differs from its parent's where a node begins; metadata is handed down."""
+        return self.namespace or (self.node, self.step)
+
+    @property
+    def outermost(self) -> str | None:
+        """The node of the outermost graph that it lies in."""
+        return self.namespace.split("|", 1)[0].split(":", 1)[0] if self.namespace else self.node
+
+
+def is_handoff(tool: str, metadata: dict[str, Any]) -> bool:
+    """Whether a tool's run hands over to another agent."""
+    return HANDOFF in metadata or tool.startswith(("transfer_to_", "transfer_back_to_"))
+
+
+def with_graph_agents(
+    trace: Trace, runs: Sequence[GraphRun], stated: Sequence[Message] = (), *, title: str | None = None
+) -> Trace:
+    """A trace with the agents of its graphs, its tools' callers and the messages between them.
+
+    Args:
+        trace: Normalised; its chains are of kind other.
+        runs: One for each span.
+        stated: Messages that the format states.
+        title: What the outermost graph is called where it is no span of its own.
+
+    Returns:
+        Normalised again; the trace itself when no run is LangGraph's.
+    """
+    if all(run.node is None and run.namespace is None for run in runs):
+        return trace
+    graphs = _Graphs(trace.spans, runs, title)
+    spans = [
+        msgspec.structs.replace(span, kind="agent", name=agent, agent=agent)
+        if (agent := graphs.agents.get(index)) is not None
+        else msgspec.structs.replace(span, agent=owner)
+        if span.agent is None and (owner := graphs.owners.get(index)) is not None
+        else span
+        for index, span in enumerate(trace.spans)
+    ]
+    return normalise(
+        spans,
+        [*stated, *graphs.messages()],
+        trace_id=trace.trace_id,
+        problems=[*trace.problems, *graphs.problems],
+        metadata=trace.metadata,
+        nested=True,
+    )
+
+
+class _Graphs:
+    """The graphs of one trace; everything is told by a span's place."""
+
+    def __init__(self, spans: Sequence[Span], runs: Sequence[GraphRun], title: str | None) -> None:
+        self.spans, self.runs, self.title = spans, runs, title
+        self.problems: list[TraceProblem] = []
+        self.agents: dict[int, str] = {}  # spans that are agents' runs
+        self.owners: dict[int, str] = {}  # agents of spans that lie below none of those
+        places = {span.id: index for index, span in enumerate(spans)}
+        self.parents = [places[span.parent] if span.parent is not None else None for span in spans]
+        self.order = parents_first(spans)
+        self.nodes: dict[int, list[int]] = defaultdict(list)  # by graph
+        self.within: list[int | None] = [None] * len(spans)  # the node around it, no tool between
+        self.below_tool = [False] * len(spans)
+        self._find_nodes()
+        self.holds = self._holdings()
+        self.relays: dict[int, list[int]] = {}  # agents' runs of each outermost graph
+        self._find_agents()
+        self._find_owners()
+
+    def _find_nodes(self) -> None:
+        for index in self.order:
+            parent, run = self.parents[index], self.runs[index]
+            if parent is not None:
+                is_tool = self.spans[parent].kind == "tool"
+                self.below_tool[index] = is_tool or self.below_tool[parent]
+                self.within[index] = None if is_tool else self.within[parent]
+            if self.spans[index].kind != "other" or run.node is None:
+                continue
+            if parent is None:
+                if run.namespace is None or "|" not in run.namespace:
+                    self.nodes[_TOP].append(index)
+                    self.within[index] = index
+            elif run.key != self.runs[parent].key:
+                self.nodes[parent].append(index)
+                self.within[index] = index
+
+    def _holdings(self) -> list[set[str]]:
+        """For each span, whether it holds models or tools (what a tool does inside is its own matter)."""
+        none, tool, llm, both = set[str](), {"tool"}, {"llm"}, {"tool", "llm"}
+        holds = [none] * len(self.spans)
+        for index in reversed(self.order):
+            parent, kind = self.parents[index], self.spans[index].kind
+            if parent is None:
+                continue
+            found = {kind} if kind in both else holds[index]
+            if found - holds[parent]:
+                joined = found | holds[parent]
+                holds[parent] = both if len(joined) > 1 else tool if "tool" in joined else llm
+        return holds
+
+    def _find_agents(self) -> None:
+        outermost = []
+        for graph in self.nodes:
+            node = self.within[graph] if graph != _TOP else None
+            if node is not None:
+                self.agents[node] = self.spans[node].name
+            elif graph != _TOP and self.below_tool[graph]:
+                self.agents[graph] = self._title(graph)
+            else:
+                outermost.append(graph)
+        for graph in outermost:
+            acting = self._acting(graph)
+            names = {self.spans[node].name for node in acting}
+            alone = len(names) == 1 and all("llm" in self.holds[node] for node in acting)
+            if (alone or names <= PREBUILT) and not any(node in self.agents for node in acting):
+                self._is_one_agent(graph)
+            else:
+                self.agents |= {node: self.spans[node].name for node in acting}
+                self.relays[graph] = acting
+
+    def _acting(self, graph: int) -> list[int]:
+        """The nodes that ask a model or run a graph; where none does, all but the plumbing."""
+        nodes = [node for node in self.nodes[graph] if not self._is_plumbing(node)]
+        return [node for node in nodes if "llm" in self.holds[node] or node in self.agents] or nodes
+
+    def _is_plumbing(self, node: int) -> bool:
+        name = self.spans[node].name
+        only_tools = self.holds[node] == {"tool"} and node not in self.agents
+        return name == "tools" or only_tools or name.startswith("__") or any(hook in name for hook in _HOOK)
+
+    def _is_one_agent(self, graph: int) -> None:
+        title = self._title(graph)
+        if graph != _TOP:
+            self.agents[graph] = title
+        else:
+            self.owners |= dict.fromkeys(range(len(self.spans)), title)
+
+    def _title(self, graph: int) -> str:
+        """The name of a graph that is one agent: as given, as its run, its tool, or its first node."""
+        nodes = self._acting(graph) or self.nodes[graph]
+        given = self.runs[nodes[0]].agent
+        if given is not None:
+            return given
+        if graph == _TOP:
+            return self.title or self.spans[nodes[0]].name
+        if self.spans[graph].name not in UNNAMED:
+            return self.spans[graph].name
+        parent = self.parents[graph]
+        if parent is not None and self.spans[parent].kind == "tool":
+            return self.spans[parent].name
+        return self.spans[nodes[0]].name
+
+    def _find_owners(self) -> None:
+        """Callers of the tools of a node that only runs tools; agents of runs whose node is missing."""
+        agent_at: list[str | None] = [None] * len(self.spans)
+        graph_at: list[int | None] = [None] * len(self.spans)
+        graph_of = {node: graph for graph in self.relays for node in self.nodes[graph]}
+        for index in self.order:
+            parent = self.parents[index]
+            above = agent_at[parent] if parent is not None else None
+            agent_at[index] = self.agents.get(index, above)
+            graph_at[index] = graph_of.get(index, graph_at[parent] if parent is not None else None)
+        callers: dict[tuple[int | None, str], str] = {}
+        latest: dict[int | None, str] = {}
+        for index in sorted(range(len(self.spans)), key=self._start):
+            agent, graph, run = agent_at[index], graph_at[index], self.runs[index]
+            if agent is not None:
+                callers |= {(graph, call): agent for call in run.asked}
+                if index in graph_of:
+                    latest[graph] = agent
+            elif self.spans[index].kind in {"tool", "llm"} and index not in self.owners:
+                owner = callers.get((graph, run.call)) if run.call is not None else None
+                owner = owner or latest.get(graph) or self._named_by_namespace(run)
+                if owner is not None:
+                    self.owners[index] = owner
+
+    def _named_by_namespace(self, run: GraphRun) -> str | None:
+        name = run.outermost
+        return None if name in PREBUILT or name == "tools" else name
+
+    def _start(self, index: int) -> float:
+        start = self.spans[index].start
+        return float("inf") if start is None else start
+
+    def messages(self) -> list[Message]:
+        """A hand-off to each agent from those of the step before; an agent hands nothing to itself."""
+        messages: list[Message] = []
+        for nodes in self.relays.values():
+            steps: dict[tuple[float, int], dict[object, int]] = defaultdict(dict)
+            for node in nodes:
+                step = self.runs[node].step
+                place = (self._start(node), node) if step is None else (step, 0)
+                steps[place].setdefault((self.runs[node].key, self.spans[node].name), node)  # retries are one
+            groups = [list(steps[place].values()) for place in sorted(steps)]
+            for before, after in pairwise(groups):
+                messages += self._handed_over(before, after)
+        return messages
+
+    def _handed_over(self, before: list[int], after: list[int]) -> list[Message]:
+        names = [self.spans[node].name for node in before]
+        if len(before) > 1 and len(after) > 1:  # who followed whom is not told
+            names = list(dict.fromkeys(names))
+            after = list({self.spans[node].name: node for node in reversed(after)}.values())[::-1]
+            many = len(names) * len(after) > MOST_PAIRS
+            met = "no message between them is told" if many else "each is taken to follow each"
+            what = f"{len(before):,} agents' runs are followed by several; {met}"
+            span = self.spans[after[0]].id
+            self.problems.append(TraceProblem(kind="ambiguous_order", span=span, what=what))
+            if many:
+                return []
+        return [
+            Message(sender=name, receiver=self.spans[node].name, type="handoff", time=self.spans[node].start)
+            for node in after
+            for name in names
+            if name != self.spans[node].name
+        ]

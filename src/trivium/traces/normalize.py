@@ -1,0 +1,255 @@
+"""Repair: a trace made sound, with a list of what had to be done (spec: files, trace).
+
+Nothing here recurses, so that a trace nested 33,000 deep is as harmless as a flat one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any, Literal
+
+import msgspec
+
+from trivium.traces.trace import (
+    Message,
+    Span,
+    Trace,
+    TraceProblem,
+    message_time,
+    nested_messages,
+    parents_first,
+)
+
+SKEW_SECONDS = 1e-6
+"""A child may start this much before its parent: nanoseconds since 1970 lose as much in a float."""
+
+_INF = float("inf")
+_replace = msgspec.structs.replace
+
+
+def normalise(
+    spans: Iterable[Span],
+    messages: Iterable[Message] = (),
+    *,
+    trace_id: str = "",
+    problems: Iterable[TraceProblem] = (),
+    metadata: Mapping[str, Any] | None = None,
+    nested: bool | Literal["unsaid"] = False,
+) -> Trace:
+    """A sound trace: ids unique, parents a forest, no negative duration, every caller filled in.
+
+    A missing parent makes its child a root (``orphan``); a cycle of parents is cut at its earliest span
+    (``cycle``); a repeated id gets a new one (``duplicate_id``), and children stay with the first that
+    had it; a time that is no number is dropped (``bad_time``); an end before its start is set to the
+    start (``negative_duration``); a child that starts before its parent is flagged (``clock_skew``);
+    a span without an end, in a trace that has times, neither succeeded nor failed (``unfinished``).
+    Tool, llm and other spans get the agent of the nearest agent span above them. A trace that states no
+    message gets those that its nesting tells (spec: metrics, T3.8). Normalising twice changes nothing
+    more.
+
+    Args:
+        spans: In the order of their file.
+        messages: In order; empty when the format states none.
+        trace_id: Its id.
+        problems: What a reader had to repair before.
+        metadata: Anything else.
+        nested: Adds what the nesting tells to messages that are stated, for a format that states
+            hand-offs only; "unsaid" adds it between agents of which none is stated, in that direction.
+    """
+    spans = tuple(spans)
+    found = list(problems)
+    timed = any(span.start is not None or span.end is not None for span in spans)
+    asked: list[tuple[str, Span]] = []
+    sound = _fast(spans, asked, timed=timed)
+    if sound is None:
+        asked.clear()
+        sound = _fill_agents(_repaired(spans, found), asked)
+    said = tuple(messages)
+    if any(message.time is not None and not isfinite(message.time) for message in said):
+        said = _finite_times(said, found)
+    told = nested_messages(asked, timed=timed) if nested or not said else ()
+    if said and nested == "unsaid":
+        pairs = {(message.sender, message.receiver) for message in said}
+        told = tuple(message for message in told if (message.sender, message.receiver) not in pairs)
+    return Trace(
+        trace_id=trace_id,
+        spans=sound,
+        messages=_with_nested(said, told),
+        problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
+        metadata=dict(metadata) if metadata else {},
+    )
+
+
+def _with_nested(said: tuple[Message, ...], told: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Stated messages and those that the nesting tells, by time; those without a time come last."""
+    return tuple(sorted((*said, *told), key=message_time)) if said and told else said or told
+
+
+def _fast(spans: tuple[Span, ...], asked: list[tuple[str, Span]], *, timed: bool) -> tuple[Span, ...] | None:
+    """The spans with their callers filled in, or None when anything at all may need repair.
+
+    Agent spans below another are added to ``asked``, each with the agent above.
+    """
+    known: dict[str, tuple[str | None, float]] = {}
+    result = list(spans)
+    for index, span in enumerate(spans):
+        caller: str | None = None
+        floor = -_INF
+        if span.parent is not None:
+            above = known.get(span.parent)
+            if above is None:
+                return None  # an orphan, or a child that the file lists before its parent
+            caller, floor = above
+        if timed:
+            start, end = span.start, span.end
+            if end is None or start is None or not (floor <= start <= end < _INF and start > -_INF):
+                return None
+            floor = start - SKEW_SECONDS
+        if span.kind == "agent":
+            if caller is not None:
+                asked.append((caller, span))
+            caller = span.agent or span.name
+        elif span.agent is None and caller is not None:
+            result[index] = _replace(span, agent=caller)
+        known[span.id] = (caller, floor)
+    return tuple(result) if len(known) == len(spans) else None
+
+
+def _repaired(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
+    unique = _unique_ids(spans, problems)
+    rooted = _cut_cycles(_adopt_orphans(unique, problems), problems)
+    return _sound_times(rooted, problems)
+
+
+def _unique_ids(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
+    taken = {span.id for span in spans}
+    seen: dict[str, int] = {}
+    result = []
+    for span in spans:
+        count = seen[span.id] = seen.get(span.id, 0) + 1
+        if count > 1:
+            name = f"{span.id}#{count}"
+            while name in taken:
+                count += 1
+                name = f"{span.id}#{count}"
+            seen[span.id] = count
+            taken.add(name)
+            what = f'the id "{span.id}" was taken; this span is now "{name}"'
+            problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
+            span = _replace(span, id=name)  # noqa: PLW2901
+        result.append(span)
+    return result
+
+
+def _adopt_orphans(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
+    known = {span.id for span in spans}
+    result = []
+    for span in spans:
+        if span.parent is not None and span.parent not in known:
+            what = f'its parent "{span.parent}" is not in the trace; it is now a root'
+            problems.append(TraceProblem(kind="orphan", span=span.id, what=what))
+            span = _replace(span, parent=None)  # noqa: PLW2901
+        result.append(span)
+    return result
+
+
+def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
+    place = {span.id: index for index, span in enumerate(spans)}
+    visit = [0] * len(spans)  # the walk that came by first; 0: none yet
+    for first in range(len(spans)):
+        walk, index = first + 1, first
+        trail: list[int] = []
+        while visit[index] == 0:
+            visit[index] = walk
+            trail.append(index)
+            parent = spans[index].parent
+            if parent is None:
+                break
+            index = place[parent]
+        else:
+            if visit[index] == walk:
+                cycle = trail[trail.index(index) :]
+                cut = min(cycle, key=lambda at: (_start_or_last(spans[at]), at))
+                what = f'it lies below itself (through "{spans[cut].parent}"); it is now a root'
+                problems.append(TraceProblem(kind="cycle", span=spans[cut].id, what=what))
+                spans[cut] = _replace(spans[cut], parent=None)
+    return spans
+
+
+def _start_or_last(span: Span) -> float:
+    return span.start if span.start is not None and isfinite(span.start) else _INF
+
+
+def _sound_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
+    spans = [_finite_span(span, problems) for span in spans]
+    timed = any(span.start is not None or span.end is not None for span in spans)
+    if not timed:
+        return spans
+    starts = {span.id: span.start for span in spans}
+    result = []
+    for span in spans:
+        start, end = span.start, span.end
+        floor = starts[span.parent] if span.parent is not None else None
+        if start is not None and floor is not None and start < floor - SKEW_SECONDS:
+            what = f"it starts {floor - start:.6g} s before its parent; the order by start is kept"
+            problems.append(TraceProblem(kind="clock_skew", span=span.id, what=what))
+        if end is None:
+            problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no end"))
+            if span.ok:
+                span = _replace(span, ok=None)  # noqa: PLW2901
+        elif start is not None and end < start:
+            what = f"it ends {start - end:.6g} s before it starts; its end is now its start"
+            problems.append(TraceProblem(kind="negative_duration", span=span.id, what=what))
+            span = _replace(span, end=start)  # noqa: PLW2901
+        result.append(span)
+    return result
+
+
+def _finite_span(span: Span, problems: list[TraceProblem]) -> Span:
+    for field in ("start", "end"):
+        time = getattr(span, field)
+        if time is not None and not isfinite(time):
+            problems.append(TraceProblem(kind="bad_time", span=span.id, what=f"its {field} is {time}"))
+            span = _replace(span, **{field: None})
+    return span
+
+
+def _finite_times(messages: tuple[Message, ...], problems: list[TraceProblem]) -> tuple[Message, ...]:
+    result = []
+    for message in messages:
+        if message.time is not None and not isfinite(message.time):
+            what = f"the time of a message from {message.sender} to {message.receiver} is {message.time}"
+            problems.append(TraceProblem(kind="bad_time", what=what))
+            message = _replace(message, time=None)  # noqa: PLW2901
+        result.append(message)
+    return tuple(result)
+
+
+def _fill_agents(spans: list[Span], asked: list[tuple[str, Span]]) -> tuple[Span, ...]:
+    result = list(spans)
+    callers: dict[str | None, str | None] = {None: None}
+    for index in parents_first(spans):
+        span = spans[index]
+        caller = callers[span.parent]
+        if span.kind == "agent":
+            if caller is not None:
+                asked.append((caller, span))
+            caller = span.agent or span.name
+        elif span.agent is None and caller is not None:
+            result[index] = _replace(span, agent=caller)
+        callers[span.id] = caller
+    return tuple(result)
+
+
+def recorded_as_text(types: Iterable[str]) -> list[TraceProblem]:
+    """The problem of a trace in which texts stand for values that JSON does not have; none without any."""
+    counts = Counter(types)
+    if not counts:
+        return []
+    number = counts.total()
+    named = ", ".join(f"{count:,} {name}" for name, count in counts.most_common(5))
+    more = f" and {len(counts) - 5:,} other types" if len(counts) > 5 else ""
+    what = (
+        f"{number:,} value{'s' if number > 1 else ''} that JSON does not have recorded as text: {named}{more}"
+    )
+    return [TraceProblem(kind="recorded_as_text", what=what)]

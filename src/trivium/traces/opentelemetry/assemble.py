@@ -1,0 +1,340 @@
+"""Group spans into traces; de-duplicate; name agents."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from trivium.traces.langgraph import with_graph_agents
+from trivium.traces.normalize import normalise
+from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry.handoffs import graph_runs, stated_messages
+from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
+from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
+from trivium.traces.opentelemetry.spans import Reading, reading, spans_of, usage_of, wrong_counts
+from trivium.traces.opentelemetry.trivium_attributes import OwnTrace, own_messages, own_spans, own_trace
+from trivium.traces.trace import RECORDERS, Message, Span, Trace, TraceProblem, message_time
+
+_NODE_MARKS = (wanted.METADATA, wanted.PLACE)
+_LAST = 2**64
+
+
+def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
+    """The normalised traces of recorded spans, in the order in which they first appear.
+
+    Spans of one trace id are one trace, wherever in the file they stand. Its times are seconds from its
+    first span, its spans are in order of start, equal starts in the order given.
+    """
+    by_trace: dict[str, list[RecordedSpan]] = {}
+    for span in spans:
+        found = by_trace.get(span.trace_id)
+        if found is None:
+            by_trace[span.trace_id] = [span]
+        else:
+            found.append(span)
+    return [_trace(trace_id, found) for trace_id, found in by_trace.items()]
+
+
+def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
+    told: set[str] = set()
+    for span in spans:
+        told.update(span.attributes)
+    problems: list[TraceProblem] = []
+    if wanted.OWN_ABOVE in told:  # what stands above these is one of our own (``joining``)
+        spans = [
+            msgspec.structs.replace(span, parent=None) if wanted.OWN_ABOVE in span.attributes else span
+            for span in spans
+        ]
+    ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
+    readings = [reading(span) for span in ordered]
+    if wanted.OWN_TRACE in told and (own := own_trace(ordered)) is not None:
+        return _own(own, ordered, readings, problems)
+    if any(span.scope in SCOPES for span in ordered):
+        name_workflow_agents(ordered, readings)
+    graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
+    name_agents(ordered, readings, by_run=wanted.RUN in told)
+    repeated = settle_repeats(ordered, readings)
+    problems += [
+        TraceProblem(kind="bad_tokens", span=span.id, what=why)
+        for span, what in zip(ordered, readings, strict=True)
+        if what.kind == "llm" and (why := wrong_counts(span.attributes)) is not None
+    ]
+    origin = min((span.start for span in ordered if span.start is not None), default=None)
+    trace = normalise(
+        spans_of(ordered, readings, repeated, origin or 0),
+        trace_id=trace_id,
+        problems=problems,
+        metadata=_metadata(ordered, readings, origin),
+    )
+    messages = stated_messages(trace, ordered, readings, told)
+    if graphs:
+        return with_graph_agents(trace, graphs, messages)
+    if messages:
+        everything = sorted((*trace.messages, *messages), key=message_time)
+        trace = msgspec.structs.replace(trace, messages=tuple(everything))
+    return trace
+
+
+def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int | None) -> dict[str, Any]:
+    """When the trace began, and which instrumentations recorded its agents."""
+    pairs = zip(ordered, readings, strict=True)
+    recorders = sorted({span.scope for span, what in pairs if what.kind == "agent" and span.scope})
+    began = {} if origin is None else {"started": _moment(origin)}
+    return {**began, RECORDERS: recorders} if recorders else began
+
+
+def _own(
+    own: OwnTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
+) -> Trace:
+    """A trace that Trivium exported, as it was."""
+    return normalise(
+        own_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
+        own_messages(ordered),
+        trace_id=own.trace_id,
+        problems=problems,
+        metadata=own.metadata,
+    )
+
+
+def _when(span: RecordedSpan) -> int:
+    if span.start is not None:
+        return span.start
+    return span.end if span.end is not None else _LAST
+
+
+def _moment(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+_PENDING = "pending_span"
+
+
+def without_resent(
+    spans: Sequence[RecordedSpan], problems: list[TraceProblem], *, pending: bool
+) -> list[RecordedSpan]:
+    """The spans, each once.
+
+    Exporters that get no answer send again, so two spans of one id, name and start are one; the one that
+    ended last is kept, and the other listed, unless it had not ended: recorders write a span that is open
+    when one below it has ended, and again when it ends. Other spans of equal ids are left for repair.
+    Logfire sends a pending span, below the span that it announces, as soon as that one starts: it goes when
+    the span itself is there, and stands for it, unfinished, when it is not.
+
+    Args:
+        spans: Of one trace, by start.
+        problems: Gets what was left out.
+        pending: Whether any may be a pending one.
+    """
+    known = {span.id for span in spans}
+    if len(known) == len(spans) and not pending:
+        return list(spans)
+    kept: dict[tuple[str, str, int | None], RecordedSpan] = {}
+    for span in spans:
+        if span.attributes.get(wanted.SPAN_TYPE) == _PENDING and span.parent is not None:
+            if span.parent in known:
+                continue
+            span = _announced(span, span.parent)  # noqa: PLW2901
+        key = (span.id, span.name, span.start)
+        before = kept.get(key)
+        if before is None:
+            kept[key] = span
+            continue
+        if before.end is not None and span.end is not None:
+            what = "it was sent twice; one was left out"
+            problems.append(TraceProblem(kind="resent", span=span.id, what=what))
+        if (span.end or 0) > (before.end or 0):
+            kept[key] = span
+    return list(kept.values())
+
+
+def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
+    """The span that a pending one announces."""
+    above = pending.attributes.get(wanted.PENDING_PARENT)
+    known = isinstance(above, str) and above.strip("0")
+    return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)
+
+
+def settle_repeats(spans: Sequence[RecordedSpan], readings: list[Reading]) -> set[str]:
+    """Leaves one span of each kind for what was recorded twice, one within the other.
+
+    An agent right within an agent of its name is the same run, and the call of an MCP tool right within
+    the call of that tool is the same call: the inner ones become ``other``.
+
+    Args:
+        spans: Of one trace, by start.
+        readings: What each is; changed.
+
+    Returns:
+        Ids of the model requests whose tokens are those of requests within.
+    """
+    repeated: set[str] = set()
+    nearest: dict[str, int | None] = {}
+    for index, span in enumerate(spans):
+        what = readings[index]
+        kind = what.kind
+        above = None if span.parent is None else nearest.get(span.parent)
+        nearest[span.id] = above if kind == "other" else index
+        if above is None or kind == "other":
+            continue
+        outer = readings[above]
+        if kind != outer.kind:
+            continue
+        if kind == "llm":
+            if usage_of(span.attributes) is not None:
+                repeated.add(spans[above].id)
+        elif what.name == outer.name and (kind == "agent" or wanted.MCP_METHOD in span.attributes):
+            readings[index] = Reading("other", span.name, outer.name if kind == "agent" else outer.agent)
+            nearest[span.id] = above
+    return repeated
+
+
+_UNNAMED = "agent"
+"""What PydanticAI calls an agent whose name it does not know yet."""
+
+
+def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_run: bool) -> None:
+    """Changes the readings of agent spans without a name, and of runs that go by two names.
+
+    Where named agents run too, a nameless agent span is the workflow around them; else its span's name
+    is its name. PydanticAI says the name of an unnamed agent on some spans of a run only: all spans of
+    the run get it.
+
+    Args:
+        spans: Of one trace.
+        readings: What each is; changed.
+        by_run: Whether any says which run it is of.
+    """
+    nameless = [index for index, what in enumerate(readings) if what.kind == "agent" and not what.name]
+    if nameless:
+        named = any(what.kind == "agent" and what.name for what in readings)
+        for index in nameless:
+            readings[index] = Reading("other" if named else "agent", spans[index].name)
+    if not by_run:
+        return
+    runs = [span.attributes.get(wanted.RUN) for span in spans]
+    names: dict[str, str] = {}
+    for run, what in zip(runs, readings, strict=True):
+        name = what.name if what.kind == "agent" else what.agent
+        if name and isinstance(run, str) and names.get(run, _UNNAMED) == _UNNAMED:
+            names[run] = name
+    for index, run in enumerate(runs):
+        name = names.get(run) if isinstance(run, str) else None
+        what = readings[index]
+        if name and what.kind == "agent":
+            readings[index] = msgspec.structs.replace(what, name=name)
+        elif name and what.agent is not None:
+            readings[index] = msgspec.structs.replace(what, agent=name)
+
+
+def trace_ids(heard: Sequence[RecordedSpan]) -> list[str]:
+    """The trace that each span belongs to: that of our own span around it, else OpenTelemetry's."""
+    places = {(span.trace_id, span.id): span for span in heard}
+    found: dict[tuple[str, str], str] = {}
+    for span in heard:
+        trail = []
+        at: RecordedSpan | None = span
+        own = span.trace_id
+        while at is not None and (at.trace_id, at.id) not in found:
+            key = (at.trace_id, at.id)
+            found[key] = at.trace_id  # a cycle of parents ends here
+            trail.append(key)
+            link = _link(at)
+            if link is not None:
+                own, at = link[0], None
+            else:
+                at = None if at.parent is None else places.get((at.trace_id, at.parent))
+        if at is not None:
+            own = found[(at.trace_id, at.id)]
+        found.update(dict.fromkeys(trail, own))
+    return [found[(span.trace_id, span.id)] for span in heard]
+
+
+def joined(
+    own: Iterable[Span],
+    messages: Iterable[Message],
+    heard: Sequence[RecordedSpan],
+    *,
+    trace_id: str,
+    problems: Sequence[TraceProblem] = (),
+) -> Trace:
+    """One trace of our own spans and of OpenTelemetry's, each below the one around it.
+
+    What both record, such as a decorated function that is a tool of a framework too, is one call.
+
+    Args:
+        own: Spans that ``trivium.trace`` recorded, their times in seconds since 1970.
+        messages: What was said with it.
+        heard: Spans of OpenTelemetry.
+        trace_id: Of the trace.
+        problems: What is known to be wrong.
+    """
+    spans, said, found = list(own), list(messages), list(problems)
+    recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
+    ours = {span.id for span in spans}
+    links = {span.id: link[1] for span in heard if (link := _link(span)) is not None}
+    by_trace: dict[str, list[RecordedSpan]] = {}
+    for span in heard:
+        by_trace.setdefault(span.trace_id, []).append(span)
+    for group in by_trace.values():
+        origin = min((span.start for span in group if span.start is not None), default=0) / NANOSECONDS
+        for trace in traces_of(group):
+            spans += [
+                msgspec.structs.replace(_later(span, origin), parent=links.get(span.id, span.parent))
+                for span in trace.spans
+            ]
+            said += [_later(message, origin) for message in trace.messages]
+            found += trace.problems
+            recorders |= set(trace.recorders)
+    if heard:
+        spans.sort(key=_start)
+        spans = _each_once(spans, ours)
+    metadata = {RECORDERS: sorted(recorders)} if recorders else {}
+    return normalise(spans, said, trace_id=trace_id, problems=found, metadata=metadata, nested="unsaid")
+
+
+def _link(span: RecordedSpan) -> tuple[str, str] | None:
+    """The trace and the id of our own span above, where a span says one."""
+    value = span.attributes.get(wanted.OWN_ABOVE)
+    if not isinstance(value, str):
+        return None
+    trace_id, _, span_id = value.partition("/")
+    return (trace_id, span_id) if trace_id and span_id else None
+
+
+def _each_once(spans: list[Span], ours: set[str]) -> list[Span]:
+    """One span of its kind for what a decorator and an instrumentation both recorded.
+
+    An agent or a tool right within one of its name is the same run or call, and the inner one becomes
+    ``other``; of two model requests, one within the other, the inner one has the tokens.
+    """
+    nearest: dict[str, int | None] = {}
+    result = list(spans)
+    for index, span in enumerate(spans):
+        above = None if span.parent is None else nearest.get(span.parent)
+        nearest[span.id] = above if span.kind == "other" else index
+        if above is None or (span.id in ours) == (spans[above].id in ours):
+            continue
+        outer = result[above]
+        if span.kind != outer.kind:
+            continue
+        if span.kind == "llm" and span.usage is not None:
+            result[above] = msgspec.structs.replace(outer, usage=None)
+        elif span.kind in {"agent", "tool"} and span.name == outer.name:
+            result[index] = msgspec.structs.replace(span, kind="other", agent=outer.agent)
+            nearest[span.id] = above
+    return result
+
+
+def _start(span: Span) -> float:
+    return float("inf") if span.start is None else span.start
+
+
+def _later(record: Any, seconds: float) -> Any:
+    """A span or a message with its times moved."""
+    names = ("start", "end") if isinstance(record, Span) else ("time",)
+    times = {name: getattr(record, name) for name in names}
+    moved = {name: time + seconds for name, time in times.items() if time is not None}
+    return msgspec.structs.replace(record, **moved)

@@ -1,0 +1,175 @@
+"""Own words: what a trace of Trivium holds that OpenTelemetry has no word for, on exported spans.
+
+It goes out beside the conventions' attributes, and is read back so that a trace comes home as it left. Each
+is one attribute with a JSON text; one that cannot be read, as where it was cut short, counts as not there.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry.semconv import RecordedSpan
+from trivium.traces.trace import Message, Span, SpanKind
+
+SPAN: Final = "trivium.span"
+TRACE: Final = "trivium.trace"
+MESSAGE: Final = "trivium.message"
+"""Name of the event that is a message, and of its one attribute."""
+
+As = Literal["text", "json"]
+T = TypeVar("T")
+
+
+class OwnSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A span as it was.
+
+    Attributes:
+        kind: Its kind; None for a span that stands for an attempt, and is none of the trace's.
+        id: Its id, where that is no id of OpenTelemetry's.
+        name: Its name.
+        agent: Who did it.
+        ok: As in the trace.
+        input: Whether what went in was a text or is the JSON of it; None where nothing is told.
+        output: Likewise of what came out.
+        attributes: All of them.
+    """
+
+    kind: SpanKind | None
+    id: str | None = None
+    name: str = ""
+    agent: str | None = None
+    ok: bool | None = None
+    input: As | None = None
+    output: As | None = None
+    attributes: dict[str, Any] = {}
+
+
+class OwnTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A trace as it was.
+
+    Attributes:
+        trace_id: Its id.
+        zero: Nanoseconds since 1970 at which its clock shows 0; None where its times are none.
+        metadata: All of it.
+    """
+
+    trace_id: str
+    zero: int | None = None
+    metadata: dict[str, Any] = {}
+
+
+_SPAN = msgspec.json.Decoder(OwnSpan)
+_TRACE = msgspec.json.Decoder(OwnTrace)
+_MESSAGE = msgspec.json.Decoder(Message)
+
+
+def own_trace(spans: Sequence[RecordedSpan]) -> OwnTrace | None:
+    """What the first span that tells of it says of the whole trace, or None."""
+    told = (_decoded(_TRACE, span.attributes.get(wanted.OWN_TRACE)) for span in spans)
+    return next((found for found in told if found is not None), None)
+
+
+def own_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
+    """The messages that went out as events, in their order."""
+    events = [attributes for span in spans for name, attributes in span.events or () if name == MESSAGE]
+    found = [_decoded(_MESSAGE, attributes.get(MESSAGE)) for attributes in events]
+    return [message for message in found if message is not None]
+
+
+def own_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
+    """The spans as they were, where they say so; a span that stands for an attempt goes.
+
+    Args:
+        spans: As the conventions tell them.
+        recorded: What those are made of, one for one.
+    """
+    told = [_decoded(_SPAN, source.attributes.get(wanted.OWN_SPAN)) for source in recorded]
+    ids = {span.id: own.id for span, own in zip(spans, told, strict=True) if own and own.id is not None}
+    return [
+        _as_it_was(span, source, own, ids)
+        for span, source, own in zip(spans, recorded, told, strict=True)
+        if own is None or own.kind is not None
+    ]
+
+
+def _as_it_was(span: Span, source: RecordedSpan, own: OwnSpan | None, ids: dict[str, str]) -> Span:
+    parent = None if span.parent is None else ids.get(span.parent, span.parent)
+    if own is None or own.kind is None:
+        return msgspec.structs.replace(span, parent=parent)
+    said = source.attributes
+    if own.kind == "tool":
+        goes_in, comes_out = said.get(wanted.ARGUMENTS), said.get(wanted.RESULT)
+    elif own.kind == "other":
+        goes_in, comes_out = said.get(wanted.INPUT), said.get(wanted.OUTPUT)
+    else:
+        goes_in, comes_out = said.get(wanted.ASKED), said.get(wanted.SAID)
+    return msgspec.structs.replace(
+        span,
+        id=ids.get(span.id, span.id),
+        parent=parent,
+        kind=own.kind,
+        name=own.name,
+        agent=own.agent,
+        ok=own.ok,
+        input=_content(goes_in, own.input, spoken=own.kind in {"agent", "llm"}),
+        output=_content(comes_out, own.output, spoken=own.kind in {"agent", "llm"}),
+        usage=span.usage if own.kind == "llm" else None,
+        attributes=own.attributes,
+    )
+
+
+def _content(told: Any, as_: As | None, *, spoken: bool) -> Any:
+    if as_ is None or not isinstance(told, str):
+        return None
+    if not spoken:
+        return told if as_ == "text" else _json(told)
+    messages = _json(told)
+    if is_conversation(messages):
+        inner = messages[0]["parts"][0]["content"] if _is_wrapped(messages) else messages
+        return _json(inner) if as_ == "json" and isinstance(inner, str) else inner
+    return None
+
+
+def is_conversation(value: Any) -> bool:
+    """Whether a value is messages as the GenAI conventions have them: each with a role and its parts."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, dict) and "role" in each and "parts" in each for each in value)
+    )
+
+
+def wrapped(text: str, role: str) -> list[dict[str, Any]]:
+    """A text as the one message of a conversation."""
+    return [{"role": role, "parts": [{"type": "text", "content": text}], WRAPPED: True}]
+
+
+WRAPPED: Final = "trivium.wrapped"
+"""Key of a message that only stands around a text."""
+
+
+def _is_wrapped(messages: list[dict[str, Any]]) -> bool:
+    parts = messages[0]["parts"]
+    return (
+        messages[0].get(WRAPPED) is True
+        and isinstance(parts, list)
+        and bool(parts)
+        and isinstance(parts[0], dict)
+        and isinstance(parts[0].get("content"), str)
+    )
+
+
+def _decoded(decoder: "msgspec.json.Decoder[T]", text: Any) -> T | None:
+    try:
+        return decoder.decode(text) if isinstance(text, str) else None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text

@@ -1,0 +1,335 @@
+"""Busy time, concurrency, critical path, time shares."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+
+from trivium.traces.trace import Span, Trace, parents_first
+
+Interval = tuple[float, float]
+
+
+class Work:
+    """The times of a trace, span by span.
+
+    The *reach* of a span goes from the first start to the last end of itself and of everything under it; a
+    span that never ended reaches as far as what it started. A span is *at work itself* in that part of its
+    reach that lies in no child's reach. Spans without any time, their own or below, are left out.
+
+    Args:
+        trace: Normalised (``trivium.traces.normalize``).
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.spans = spans = trace.spans
+        place = {span.id: index for index, span in enumerate(spans)}
+        self.reach: list[Interval | None] = [_known(span.start, span.end) for span in spans]
+        self.below: list[list[int]] = [[] for _ in spans]
+        self.roots: list[int] = []
+        for index in reversed(parents_first(spans)):
+            reach, parent = self.reach[index], spans[index].parent
+            if reach is None:
+                continue
+            if parent is None:
+                self.roots.append(index)
+                continue
+            above = place[parent]
+            self.below[above].append(index)
+            around = self.reach[above]
+            self.reach[above] = (
+                reach if around is None else (min(around[0], reach[0]), max(around[1], reach[1]))
+            )
+
+    @property
+    def whole(self) -> Interval | None:
+        """From the first start to the last end, or None without times."""
+        reaches = [self.reach_of(root) for root in self.roots]
+        return (min(start for start, _ in reaches), max(end for _, end in reaches)) if reaches else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time, or None without times."""
+        whole = self.whole
+        return None if whole is None else whole[1] - whole[0]
+
+    def reach_of(self, index: int) -> Interval:
+        """The reach of a span that has one: a root, or a span below another."""
+        reach = self.reach[index]
+        if reach is None:
+            raise ValueError(f"span {self.spans[index].id} has no time")
+        return reach
+
+    def own(self) -> list[tuple[float, float, int]]:
+        """Start, end and place of every stretch, longer than nothing, in which a span is at work itself."""
+        stretches = []
+        for index, reach in enumerate(self.reach):
+            if reach is None:
+                continue
+            at, last = reach
+            if self.below[index]:
+                for start, end in sorted([self.reach_of(child) for child in self.below[index]]):
+                    if start > at:
+                        stretches.append((at, start, index))
+                    at = max(at, end)
+            if last > at:
+                stretches.append((at, last, index))
+        return stretches
+
+
+def _known(start: float | None, end: float | None) -> Interval | None:
+    """The reach of a span by itself; one of two times stands for both."""
+    if start is None:
+        return None if end is None else (end, end)
+    return (start, start) if end is None else (start, max(start, end))
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A longest stretch of time in which at least two spans were at work.
+
+    Attributes:
+        start: Seconds on the trace's clock.
+        end: After ``start``.
+        most: Spans at work at once, at most.
+        spans: Places of those that were at work in it, in order of the file.
+    """
+
+    start: float
+    end: float
+    most: int
+    spans: tuple[int, ...]
+
+
+class Concurrency:
+    """How many spans of a trace were at work themselves at each moment; one sweep over sorted times.
+
+    Attributes:
+        busy: Seconds in which at least one span was at work.
+        overlapped: Seconds in which at least two were.
+        most: Spans at work at once, at most.
+        work: Seconds of work of all spans, added up.
+
+    Args:
+        work: Of the trace.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._stretches = work.own()
+        change: dict[float, int] = {}
+        for start, end, _ in self._stretches:
+            change[start] = change.get(start, 0) + 1
+            change[end] = change.get(end, 0) - 1
+        times = sorted(change)
+        self.busy = self.overlapped = 0.0
+        self.most = 0
+        self.work = sum([end - start for start, end, _ in self._stretches])
+        self._shared = dict.fromkeys(times[:1], 0.0)
+        self._parallel: list[tuple[float, float, int]] = []
+        level, shared = 0, 0.0
+        for now, after in pairwise(times):
+            level += change[now]
+            if level:
+                self.busy += after - now
+                shared += (after - now) / level
+                self.most = max(self.most, level)
+            if level > 1:
+                self.overlapped += after - now
+                self._parallel.append((now, after, level))
+            self._shared[after] = shared
+
+    @property
+    def mean(self) -> float | None:
+        """Work / busy time: the mean number of spans at work while any was; None where none was."""
+        return self.work / self.busy if self.busy else None
+
+    @cached_property
+    def seconds(self) -> dict[int, float]:
+        """Seconds of each span that was at work, by place; k spans at work at once have 1/k of a second each.
+
+        They add up to ``busy``.
+        """
+        found: dict[int, float] = {}
+        for start, end, index in self._stretches:
+            found[index] = found.get(index, 0.0) + self._shared[end] - self._shared[start]
+        return found
+
+    @cached_property
+    def alone(self) -> dict[int, float]:
+        """Seconds of each span that was at work, by place, whoever else was."""
+        found: dict[int, float] = {}
+        for start, end, index in self._stretches:
+            found[index] = found.get(index, 0.0) + end - start
+        return found
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The parallel sections, in order of time."""
+        joined: list[list[float]] = []
+        for start, end, level in self._parallel:
+            if joined and joined[-1][1] == start:
+                joined[-1][1:] = [end, max(joined[-1][2], level)]
+            else:
+                joined.append([start, end, level])
+        # Between two sections at most one span is at work, so that walking on from where a stretch began
+        # meets each stretch and each section a bounded number of times in all.
+        members: list[set[int]] = [set() for _ in joined]
+        first = 0
+        for start, end, index in sorted(self._stretches):
+            while first < len(joined) and joined[first][1] <= start:
+                first += 1
+            at = first
+            while at < len(joined) and joined[at][0] < end:
+                members[at].add(index)
+                at += 1
+        return tuple(
+            Section(start=start, end=end, most=int(most), spans=tuple(sorted(inside)))
+            for (start, end, most), inside in zip(joined, members, strict=True)
+        )
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of the critical path.
+
+    Attributes:
+        span: Place of the span that it belongs to, or None where the trace waited for no span.
+        start: Seconds on the trace's clock.
+        end: At least ``start``.
+    """
+
+    span: int | None
+    start: float
+    end: float
+
+
+class _Frame:
+    """A span (or the trace as a whole) that is walked back through, from ``until``."""
+
+    __slots__ = ("aside", "begin", "leaf", "span", "until", "waiting")
+
+    def __init__(self, span: int | None, begin: float, until: float, children: list[int], work: Work) -> None:
+        self.span, self.begin, self.until = span, begin, until
+        self.leaf = not children
+        self.waiting = sorted(children, key=lambda child: (*work.reach_of(child)[::-1], child))
+        self.aside: list[int] = []
+
+
+def critical_path(work: Work) -> tuple[Stretch, ...]:
+    """The critical path, in order of time; its stretches meet end to end and cover the whole trace.
+
+    Walking back from the end t of a span (first: of the whole trace), the child that ended last, at t or
+    before, is next: what lies between its end and t is the span's own, and the walk goes on through the
+    child and then from its start. Where no child had ended, the one of those still running that began first
+    is next, as far as it had come; where there is none, the rest is the span's own. Times are those of
+    reaches (:class:`Work`). After Yang and Miller, "Critical path analysis for the execution of parallel
+    and distributed programs" (1988); sorting apart, each span is looked at twice.
+    """
+    whole = work.whole
+    if whole is None:
+        return ()
+    back: list[Stretch] = []
+    stack = [_Frame(None, *whole, work.roots, work)]
+    while stack:
+        frame = stack[-1]
+        child = _next(frame, work)
+        if child is None:
+            if frame.until > frame.begin or frame.leaf:
+                back.append(Stretch(span=frame.span, start=frame.begin, end=frame.until))
+            stack.pop()
+            continue
+        start, end = work.reach_of(child)
+        if end < frame.until:
+            back.append(Stretch(span=frame.span, start=end, end=frame.until))
+        stack.append(_Frame(child, start, min(end, frame.until), work.below[child], work))
+        frame.until = start
+    return tuple(reversed(back))
+
+
+def _next(frame: _Frame, work: Work) -> int | None:
+    while frame.waiting:
+        child = frame.waiting.pop()
+        if work.reach_of(child)[1] <= frame.until:
+            return child
+        frame.aside.append(child)
+    running = [child for child in frame.aside if work.reach_of(child)[0] < frame.until]
+    frame.aside = []
+    return min(running, key=lambda child: (work.reach_of(child)[0], child), default=None)
+
+
+NAMELESS = None
+"""Who did what no agent did."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
+    """The part that an agent, a tool or a kind of work had in the time of a trace.
+
+    Attributes:
+        name: Whose; None where no agent is known.
+        spans: Spans that were at work.
+        seconds: Wall time, where k spans were at work at once 1/k of it for each; these add up.
+        share: The same of the whole wall time, in [0, 1]; None where that is 0.
+        work: Seconds of work, whoever else was at work too.
+        critical: Seconds on the critical path.
+    """
+
+    name: str | None
+    spans: int
+    seconds: float
+    share: float | None
+    work: float
+    critical: float
+
+
+def agent_of(span: Span) -> str | None:
+    """Who did a span; an agent span is its own agent's."""
+    return span.agent or (span.name if span.kind == "agent" else NAMELESS)
+
+
+def time_shares(
+    spans: Sequence[Span],
+    concurrency: Concurrency,
+    path: Iterable[Stretch],
+    *,
+    whole: float,
+    owner: Callable[[Span], str | None],
+    kind: str | None = None,
+) -> tuple[TimeShare, ...]:
+    """Time by owner, the most first.
+
+    Args:
+        spans: Of the trace.
+        concurrency: Of the trace.
+        path: Its critical path.
+        whole: Its wall time, in seconds.
+        owner: Whose a span is.
+        kind: Only spans of this kind.
+    """
+    critical: dict[int, float] = {}
+    for stretch in path:
+        if stretch.span is not None:
+            critical[stretch.span] = critical.get(stretch.span, 0.0) + stretch.end - stretch.start
+    found: dict[str | None, list[float]] = {}
+    for index, seconds in concurrency.seconds.items():
+        if kind is not None and spans[index].kind != kind:
+            continue
+        sums = found.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
+        sums[0] += 1
+        sums[1] += seconds
+        sums[2] += concurrency.alone[index]
+        sums[3] += critical.get(index, 0.0)
+    made = [
+        TimeShare(
+            name=name,
+            spans=int(count),
+            seconds=seconds,
+            share=min(1.0, seconds / whole) if whole else None,
+            work=work,
+            critical=on_path,
+        )
+        for name, (count, seconds, work, on_path) in found.items()
+    ]
+    return tuple(sorted(made, key=lambda one: (-one.seconds, one.name or "")))

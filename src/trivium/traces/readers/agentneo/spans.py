@@ -1,0 +1,366 @@
+"""Rows -> spans and failures.
+
+Raising leaves a row with empty ids and the name at the front of its message; the log has neither ids nor
+agents. But every failure was also printed, and of what is printed the agent is kept.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, decoded, dict_, dollars, moment, text
+from trivium.traces.readers.span_records import Record
+from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, TraceProblem
+
+
+class Failure(NamedTuple):
+    """One row of the errors.
+
+    Attributes:
+        kind: agent, tool or llm.
+        name: Of what raised.
+        message: What it raised.
+        time: When.
+        agent: Id of the agent that raised, or that called what raised.
+        call: Id of the call, in versions that keep it.
+    """
+
+    kind: str
+    name: str
+    message: str
+    time: float | None
+    agent: str | None
+    call: str | None
+
+
+class Raised:
+    """The agents that raised, to be found by their rows: by id, else by name where the row has no end."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        self._left = dict(enumerate(failure for failure in failures if failure.kind == "agent"))
+        self._by_id: dict[str, list[int]] = defaultdict(list)
+        self._by_name: dict[str, list[int]] = defaultdict(list)
+        for place, failure in reversed(self._left.items()):
+            if failure.agent is not None:
+                self._by_id[failure.agent].append(place)
+            else:
+                self._by_name[failure.name].append(place)
+
+    def take(self, id_: str | None, name: str | None, start: float | None, *, ended: bool) -> Failure | None:
+        """The failure of an agent's row, which no other row is then given."""
+        places = self._by_id.get(id_ or "")
+        if not places and not ended:
+            places = self._by_name.get(name or "")
+            time = self._left[places[-1]].time if places else None
+            if time is not None and start is not None and time < start:
+                return None
+        return self._left.pop(places.pop()) if places else None
+
+    def left(self) -> list[Failure]:
+        """Those that no row was found for."""
+        return list(self._left.values())
+
+
+def failures_of(errors: list[Record], printed: list[Record], names: set[str]) -> list[Failure]:
+    """The failures of a trace, in the order of their rows.
+
+    Args:
+        errors: Rows of the errors.
+        printed: What was printed, with the agents that printed it.
+        names: Names of tools and models, which may hold a colon as the messages do.
+    """
+    agents = _printed_by(printed)
+    failures = []
+    for row in errors:
+        kind = (text(row, "error_type", "type") or "").lower()
+        name, message = _name_and_message(row, names)
+        time = moment(row.get("timestamp"))
+        agent = text(row, "agent_id") or _nearest(agents.get((kind, name, message), []), time)
+        call = text(row, f"{kind}_call_id") if kind in {"tool", "llm"} else None
+        failures.append(Failure(kind, name, message, time, agent, call))
+    return failures
+
+
+def _name_and_message(row: Record, names: set[str]) -> tuple[str, str]:
+    message = text(row, "error_message", "message") or ""
+    name = text(row, "name")
+    if name is not None:
+        return name, message
+    before = [message[:place] for place in _colons(message)]
+    known = [part for part in before if part in names]
+    name = known[-1] if known else before[0] if before else "unknown"
+    return name, message[len(name) + 2 :] if before else message
+
+
+def _colons(message: str) -> list[int]:
+    """Places of the first few ": " in a message."""
+    places: list[int] = []
+    place = message.find(": ")
+    while place >= 0 and len(places) < 8:
+        places.append(place)
+        place = message.find(": ", place + 1)
+    return places
+
+
+_Printed = dict[tuple[str, str, str], list[tuple[float, str]]]
+
+
+def _printed_by(rows: list[Record]) -> _Printed:
+    """Times and agents of the printed lines "Error in KIND 'NAME': MESSAGE", by those."""
+    printed: _Printed = defaultdict(list)
+    for row in rows:
+        content, agent = text(row, "content") or "", text(row, "agent_id")
+        rest = content.removeprefix("Error in ")
+        kind, quote, rest = rest.partition(" '")
+        name, colon, message = rest.partition("': ")
+        if agent is not None and content.startswith("Error in ") and quote and colon:
+            printed[kind, name, message].append((moment(row.get("timestamp")) or 0.0, agent))
+    for lines in printed.values():
+        lines.sort()
+    return printed
+
+
+def _nearest(lines: list[tuple[float, str]], time: float | None) -> str | None:
+    """The agent of the first line printed at or after a time, or of the last one."""
+    if not lines:
+        return None
+    place = bisect_left(lines, (time or 0.0, ""))
+    return lines[min(place, len(lines) - 1)][1]
+
+
+_RAISED = "error-"
+CLOCK = "local time, its zone not stored"
+
+
+@dataclass
+class Tables:
+    """The rows of one trace, by table."""
+
+    trace: Record
+    project: str | None = None
+    agent_call: list[Record] = field(default_factory=list)
+    tool_call: list[Record] = field(default_factory=list)
+    llm_call: list[Record] = field(default_factory=list)
+    errors: list[Record] = field(default_factory=list)
+    metrics: list[Record] = field(default_factory=list)
+    user_interactions: list[Record] = field(default_factory=list)
+
+
+def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...] = ()) -> Trace:
+    """The trace of some rows.
+
+    Args:
+        name: Its id.
+        tables: Its rows.
+        problems: What was left out before.
+    """
+    failures = failures_of(tables.errors, tables.user_interactions, _tool_names(tables))
+    listed = _listed(tables)
+    failed = {(failure.kind, failure.call) for failure in failures}
+    calls = [_call("tool", place, row, listed, failed) for place, row in enumerate(tables.tool_call)]
+    calls += [_call("llm", place, row, listed, failed) for place, row in enumerate(tables.llm_call)]
+    raised = [failure for failure in failures if failure.kind in {"tool", "llm"} and failure.call is None]
+    calls += [_raised(place, failure) for place, failure in enumerate(raised)]
+    still_open = "start_time" in tables.trace and not tables.trace.get("end_time")
+    agents, calls = _nested(_agents(tables, failures), calls, still_open=still_open)
+    kept = {"project": tables.project, "start_time": tables.trace.get("start_time"), "clock": CLOCK}
+    scores = [{key: value for key, value in row.items() if key != "trace_id"} for row in tables.metrics]
+    return normalise(
+        [*sorted(agents, key=_place), *sorted(calls, key=_place)],
+        trace_id=name,
+        problems=problems,
+        metadata={key: value for key, value in (kept | {"metrics": scores}).items() if value},
+    )
+
+
+def _tool_names(tables: Tables) -> set[str]:
+    return {name for row in (*tables.tool_call, *tables.llm_call) if (name := text(row, "name")) is not None}
+
+
+def _place(span: Span) -> float:
+    """Where a span stands in time: by its start, else its end (calls that raised have no start)."""
+    time = span.start if span.start is not None else span.end
+    return float("inf") if time is None else time
+
+
+def _agents(tables: Tables, failures: list[Failure]) -> list[Span]:
+    raised = Raised(failures)
+    spans = []
+    for row in tables.agent_call:
+        start, end = moment(row.get("start_time")), moment(row.get("end_time"))
+        own = raised.take(text(row, "id"), text(row, "name"), start, ended=end is not None)
+        spans.append(_agent(text(row, "id"), text(row, "name") or "agent", start, end, own))
+    # The log leaves out agents that raised.
+    return spans + [_agent(left.agent, left.name, None, None, left) for left in raised.left()]
+
+
+def _agent(
+    id_: str | None, name: str, start: float | None, end: float | None, failure: Failure | None
+) -> Span:
+    return Span(
+        id=f"agent-{id_ or name}",
+        kind="agent",
+        name=name,
+        agent=name,
+        start=start,
+        end=failure.time if end is None and failure is not None else end,
+        ok=False if failure is not None else None if end is None else True,
+        attributes={"error": failure.message} if failure is not None else {},
+    )
+
+
+def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple[list[Span], list[Span]]:
+    """Each agent's run below the shortest other one around it, and so the calls that know no agent.
+
+    A run without an end encloses nothing, unless the whole trace has none: then it was still open. Calls
+    that know none are only those that raised; the others were made outside any agent.
+    """
+    spans = [*agents, *calls]
+    ends = [float("inf") if span.end is None and still_open else span.end for span in agents]
+    whole = [place for place, span in enumerate(agents) if span.start is not None and ends[place] is not None]
+    times = [_ordered(agents[place].start, ends[place]) for place in whole]
+    points = [place for place, span in enumerate(agents) if span.start is None and span.end is not None]
+    points += [place for place, span in enumerate(spans) if _lost(span)]
+    ended = [spans[place].end or 0.0 for place in points]
+    for place, around in zip([*whole, *points], shortest_enclosing(times, ended), strict=True):
+        if around is not None:
+            spans[place] = msgspec.structs.replace(spans[place], parent=agents[whole[around]].id)
+    return spans[: len(agents)], spans[len(agents) :]
+
+
+def _ordered(start: float | None, end: float | None) -> tuple[float, float]:
+    """An interval, as its start alone where local time went back meanwhile."""
+    start = start or 0.0
+    return start, max(start, end or 0.0)
+
+
+def _lost(span: Span) -> bool:
+    """Whether a span is a call that raised and does not say whose it is."""
+    return span.id.startswith(_RAISED) and span.parent is None and span.end is not None
+
+
+def _listed(tables: Tables) -> dict[tuple[SpanKind, str], str]:
+    """The agent that lists a call among its own, for forms in which calls do not say theirs.
+
+    Where some calls say it, one that does not was made outside of any agent.
+    """
+    if any(text(row, "agent_id") for row in (*tables.tool_call, *tables.llm_call)):
+        return {}
+    kinds: tuple[tuple[SpanKind, str], ...] = (("llm", "llm_call_ids"), ("tool", "tool_call_ids"))
+    agents: dict[tuple[SpanKind, str], str] = {}
+    for row in tables.agent_call:
+        agent = text(row, "id")
+        for kind, column in kinds:
+            ids = decoded(row.get(column))
+            for number in ids if isinstance(ids, list) and agent is not None else ():
+                if isinstance(number, int | str):
+                    agents.setdefault((kind, str(number)), agent or "")
+    return agents
+
+
+def _call(
+    kind: SpanKind,
+    place: int,
+    row: Record,
+    listed: dict[tuple[SpanKind, str], str],
+    failed: set[tuple[str, str | None]],
+) -> Span:
+    number = text(row, "id")
+    agent = text(row, "agent_id") or listed.get((kind, number or ""))
+    start, end, duration = _times(row)
+    attributes: dict[str, Any] = {} if duration is None else {"duration": duration}
+    if kind == "llm" and row.get("name"):
+        attributes["name"] = row["name"]
+    for key in ("network_calls", "tool_call", "description"):
+        value = decoded(row.get(key))
+        if value:
+            attributes[key] = value
+    return Span(
+        id=f"{kind}-{number or f'at-{place}'}",
+        kind=kind,
+        name=(text(row, "model") if kind == "llm" else None) or text(row, "name") or kind,
+        parent=None if agent is None else f"agent-{agent}",
+        start=start,
+        end=end,
+        ok=False if number is not None and (kind, number) in failed else None if end is None else True,
+        input=decoded(row.get("input_parameters" if kind == "tool" else "input_prompt")),
+        output=row.get("output"),
+        usage=_usage(row) if kind == "llm" else None,
+        attributes=attributes,
+    )
+
+
+def _times(row: Record) -> tuple[float | None, float | None, float | None]:
+    """Start, end and duration; where local time went back, the end is told by the duration."""
+    start, end = moment(row.get("start_time")), moment(row.get("end_time"))
+    duration = row.get("duration")
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < 1e9:
+        return start, end, None
+    if start is not None and (end is None or end < start):
+        end = start + duration
+    return start, end, float(duration)
+
+
+def _usage(row: Record) -> SpanUsage | None:
+    tokens, cost = dict_(decoded(row.get("token_usage"))), decoded(row.get("cost"))
+    parts = [dollars(value) or 0.0 for value in dict_(cost).values()] if isinstance(cost, dict) else [cost]
+    input_tokens = count(tokens.get("input", tokens.get("prompt_tokens")))
+    output_tokens = count(tokens.get("completion", tokens.get("completion_tokens", tokens.get("output"))))
+    if input_tokens is None and output_tokens is None:
+        return None
+    total = dollars(dict_(cost).get("total")) or dollars(sum(part for part in parts if dollars(part)))
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=total)
+
+
+def _raised(place: int, failure: Failure) -> Span:
+    """A call that raised: it left its name, its agent and the time when it failed."""
+    return Span(
+        id=f"{_RAISED}{place}",
+        kind="llm" if failure.kind == "llm" else "tool",
+        name=failure.name,
+        parent=None if failure.agent is None else f"agent-{failure.agent}",
+        end=failure.time,
+        ok=False,
+        attributes={"error": failure.message},
+    )
+
+
+Interval = tuple[float, float]
+
+
+def shortest_enclosing(intervals: Sequence[Interval], points: Sequence[float] = ()) -> list[int | None]:
+    """Place of the shortest other interval around each interval, then around each point, or None.
+
+    An interval as long as the other encloses it when it is listed before. In n log n: intervals are entered
+    by start into a tree over their ends, which tells the shortest of those that end no sooner.
+
+    Args:
+        intervals: Start and end of each, ``start <= end``; an end may be infinite.
+        points: Further times, which enclose nothing.
+    """
+    asked = [*intervals, *((point, point) for point in points)]
+    ends = sorted({end for _, end in asked}, reverse=True)
+    rank = {end: index + 1 for index, end in enumerate(ends)}  # 1: the latest end
+    none = (float("inf"), float("inf"), 1)
+    tree = [none] * (len(ends) + 1)  # of Fenwick's, by minimum over the ranks up to one
+    result: list[int | None] = [None] * len(asked)
+    for index in sorted(range(len(asked)), key=lambda at: (asked[at][0], -asked[at][1], at)):
+        start, end = asked[index]
+        best, place = none, rank[end]
+        while place:
+            best = min(best, tree[place])
+            place &= place - 1
+        result[index] = None if best is none else -best[2]
+        if index >= len(intervals):
+            continue
+        entry = (end - start, -start, -index)
+        place = rank[end]
+        while place < len(tree):
+            tree[place] = min(tree[place], entry)
+            place += place & -place
+    return result

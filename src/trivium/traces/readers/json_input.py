@@ -1,0 +1,346 @@
+"""JSON / JSONL documents, lenient fields, truncated files."""
+
+import gzip
+import json
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+import msgspec
+
+from trivium.errors import Problem, TraceError
+from trivium.json_values import MAX_VALUES, TOO_MANY_VALUES, holds_too_many_values
+from trivium.traces.trace import Trace, TraceProblem
+
+MAX_BYTES = 512 * 2**20
+"""Largest trace file read: a trace of 50,000 spans has about 30 MB."""
+
+
+MAX_LINES = MAX_VALUES // 4
+"""Most lines of a file with a JSON value a line, each of which takes as much as four values."""
+
+HEAD_BYTES = 2**16
+"""How much of a file is looked at to find out its format."""
+
+_AT_ONCE = 64 * 2**20
+"""Bytes read at once."""
+
+_GZIP = b"\x1f\x8b"
+
+
+def documents_of(path: Path, *, max_bytes: int = MAX_BYTES) -> list[Any]:
+    """The JSON values of a file.
+
+    Args:
+        path: The file; one that is gzipped is read as what it holds.
+        max_bytes: Largest file read.
+
+    Raises:
+        TraceError: If it is not there, too large, no UTF-8 or no JSON.
+    """
+    return parse_documents(content_of(path, max_bytes=max_bytes), source=str(path))
+
+
+def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file, un-gzipped.
+
+    Raises:
+        TraceError: If it is not there, no file, too large, or no sound gzip.
+    """
+    try:
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            content = None if size > max_bytes else _bounded(file, max_bytes)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+    if content is None:
+        what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"
+        raise TraceError(str(path), what)
+    return content
+
+
+def _bounded(file: IO[bytes], max_bytes: int) -> bytes | None:
+    """All that is in a file, or None when it is more than is read; it may unpack to any size."""
+    parts: list[bytes] = []
+    held = 0
+    while part := file.read(_AT_ONCE):
+        parts.append(part)
+        held += len(part)
+        if held > max_bytes:
+            return None
+    return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def head_of(path: Path) -> bytes:
+    """The first ``HEAD_BYTES`` of a file, un-gzipped.
+
+    Raises:
+        TraceError: As ``content_of``.
+    """
+    try:
+        with _opened(path) as file:
+            return file.read(HEAD_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file, read through gzip where it starts as such."""
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe may take for ever
+        raise TraceError(str(path), "is no file: a device or a pipe may never end")
+    with path.open("rb") as file:
+        start = file.read(len(_GZIP))
+        file.seek(0)
+        if start != _GZIP:
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield cast("IO[bytes]", unpacked)
+
+
+def parse_documents(content: bytes, *, source: str) -> list[Any]:
+    """The JSON values of a text: the whole of it is one, or each line is.
+
+    Raises:
+        TraceError: If it is no UTF-8 or no JSON, or holds too many values; a broken line is named by its
+            number.
+    """
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    check_values(content, source=source)
+    try:
+        return [msgspec.json.decode(content)]
+    except UnicodeDecodeError as error:
+        raise TraceError(source, f"no valid UTF-8: {error}") from error
+    except RecursionError as error:
+        raise TraceError(source, "nested too deep to be read") from error
+    except msgspec.DecodeError as whole:
+        if content.count(b"\n") > MAX_LINES:
+            raise TraceError(
+                source, f"holds more than {MAX_LINES:,} lines, the most that are read"
+            ) from whole
+        lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
+        if len(lines) > 1 and is_value(lines[0][1]):
+            return [_value(line, f"line {number}", source) for number, line in lines]
+        return [_lenient(content, "", source, whole)]
+
+
+def check_values(content: bytes, *, source: str) -> None:
+    """Raise TraceError when a JSON text holds more values than are read."""
+    if holds_too_many_values(content):
+        raise TraceError(source, TOO_MANY_VALUES)
+
+
+def is_value(line: bytes) -> bool:
+    """Whether a line is a JSON value."""
+    try:
+        _value(line, "", "")
+    except TraceError:
+        return False
+    return True
+
+
+def _value(line: bytes, where: str, source: str) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except UnicodeDecodeError as error:
+        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from error
+    except RecursionError as error:
+        raise TraceError(source, Problem(where, "nested too deep to be read")) from error
+    except msgspec.DecodeError as error:
+        return _lenient(line, where, source, error)
+
+
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+"""Escapes, pairs of surrogates as one."""
+
+
+def _whole(escape: re.Match[str]) -> str:
+    """An escape as it is, or U+FFFD for a surrogate alone."""
+    text = escape[0]
+    return "\ufffd" if len(text) == len("\\ud800") and text[2] in "dD" and text[1] == "u" else text
+
+
+def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
+    """A value that is JSON in Python's eyes alone.
+
+    NaN and Infinity are read, and dropped in repair; U+FFFD takes the place of half a surrogate pair.
+    """
+    try:
+        return json.loads(_ESCAPES.sub(_whole, content.decode()))
+    except UnicodeDecodeError as error:
+        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from strict
+    except (ValueError, RecursionError):
+        raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict
+
+
+_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+"""Numbers above the first are times since 1970 in the second: nano-, micro- and milliseconds."""
+
+
+def dicts(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; nothing when it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def dict_(value: Any) -> dict[str, Any]:
+    """An object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text(item: dict[str, Any], *keys: str) -> str | None:
+    """The first of some keys that holds a text or a number, as text."""
+    for key in keys:
+        value = item.get(key)
+        if isinstance(value, str):
+            if value:
+                return value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+    return None
+
+
+def number(value: Any) -> float | None:
+    """A number of seconds; ISO dates become seconds since 1970, in UTC when they do not say."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value) if abs(value) < 1e300 or value != value else None  # noqa: PLR0124 - NaN is kept
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
+def moment(value: Any) -> float | None:
+    """A time as seconds since 1970; None when there is none, as the all-zero time of an unfinished call.
+
+    ISO dates are read with a T or a space, and those of HTTP headers, which Flask writes into JSON; numbers
+    (or texts of digits) as seconds, milli-, micro- or nanoseconds, whichever puts them into this age.
+    """
+    if isinstance(value, str) and value.isdecimal() and len(value) < 25:
+        value = int(value)
+    seconds = number(value)
+    if seconds is None and isinstance(value, str) and value[3:4] == ",":
+        seconds = _http_date(value)
+    if seconds is None or seconds <= 0:
+        return None
+    if isinstance(value, int | float):
+        seconds *= next((unit for least, unit in _UNITS if seconds > least), 1.0)
+    return seconds
+
+
+def _http_date(value: str) -> float | None:
+    try:
+        return parsedate_to_datetime(value[:40]).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
+
+
+def dollars(value: Any) -> float | None:
+    """A cost above zero, or None (a service that knows no price says 0); decimals may be written as text."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        return None
+    return float(value)
+
+
+def decoded(value: Any) -> Any:
+    """What a JSON text holds (an object, a list, or a text that was encoded twice), else the value itself."""
+    for _ in range(2):
+        if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
+            break
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            break
+    return value
+
+
+def snake(item: dict[str, Any]) -> dict[str, Any]:
+    """An object with its keys in snake case; a key that is there in both forms keeps the snake's value."""
+    if all(map(str.islower, item)):
+        return item
+    return {_snake(key): value for key, value in item.items()} | {
+        key: value for key, value in item.items() if _snake(key) == key
+    }
+
+
+@lru_cache(maxsize=4096)
+def _snake(key: str) -> str:
+    return re.sub("(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
+
+
+T = TypeVar("T")
+
+
+def read_whole_lines(
+    content: bytes, read: Callable[[bytes], T], problems: list[TraceProblem], *, source: str
+) -> T:
+    """What is read from a file, up to a last line that was cut off.
+
+    Whoever writes a line writes its end with it: only a last line without one is left out, if it is no JSON.
+
+    Args:
+        content: The file's.
+        read: Reads all of it, or of its whole lines.
+        problems: Gets what was left out.
+        source: The file, as problems name it.
+
+    Raises:
+        TraceError: If it cannot be read for another reason.
+    """
+    try:
+        return read(content)
+    except TraceError:
+        whole, end, last = content.rpartition(b"\n")
+        if not whole.strip() or not end or is_value(last):
+            raise
+        try:
+            found = read(whole)
+        except TraceError:
+            found = None
+        if found is None:
+            raise
+    number = whole.count(b"\n") + 2
+    problems.append(
+        TraceProblem(kind="truncated", what=f"line {number} of {source} was cut short and is left out")
+    )
+    return found
+
+
+def with_problems(traces: Sequence[Trace], problems: Sequence[TraceProblem]) -> list[Trace]:
+    """The traces of files, the last with what is wrong with the files."""
+    if not problems:
+        return list(traces)
+    *before, last = traces
+    return [*before, msgspec.structs.replace(last, problems=(*last.problems, *problems))]

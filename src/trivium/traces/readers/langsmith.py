@@ -1,0 +1,387 @@
+"""LangSmith run trees."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from trivium.errors import TraceError
+from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
+from trivium.traces.normalize import normalise
+from trivium.traces.readers.json_input import count, decoded, dict_, dicts, dollars, moment, snake, text
+from trivium.traces.readers.span_records import (
+    Left,
+    Record,
+    counted_once,
+    first_record,
+    told_once,
+    unwrapped,
+)
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
+
+_KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
+"""Kinds by run type; chain, prompt, parser and the unknown are other."""
+
+_CONTROL = re.compile(r"(ParentCommand|GraphInterrupt|NodeInterrupt|GraphDrained|GraphBubbleUp)\(")
+"""Exceptions by which LangGraph hands over or pauses; no failures, though the tracer notes them as errors."""
+
+_PENDING = frozenset({"pending", "interrupted"})
+
+
+def metadata_of(record: Record) -> dict[str, Any]:
+    """The metadata of a run."""
+    return dict_(dict_(record.get("extra")).get("metadata")) or dict_(record.get("metadata"))
+
+
+def graph_run(record: Record) -> GraphRun:
+    """What a run's metadata says of LangGraph."""
+    answer = dict_(dict_(record.get("outputs")).get("output"))
+    call = text(dict_(record.get("extra")), "tool_call_id") or text(_fields(answer), "tool_call_id")
+    asked = _asked(record) if record.get("run_type") == "llm" else ()
+    return GraphRun.of(metadata_of(record), asked=asked, call=call)
+
+
+def _fields(message: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a message, which LangChain's serialiser keeps under ``kwargs``."""
+    return dict_(message.get("kwargs")) or message
+
+
+def _asked(record: Record) -> Iterator[str]:
+    for message in messages_of(record):
+        for call in dicts(message.get("tool_calls")):
+            name = text(call, "id")
+            if name is not None:
+                yield name
+
+
+def messages_of(record: Record) -> Iterator[dict[str, Any]]:
+    """The messages that a model's run put out, one a prompt."""
+    generations = dict_(record.get("outputs")).get("generations")
+    for choices in generations if isinstance(generations, list) else []:
+        first = dicts(choices)[:1] if isinstance(choices, list) else dicts([choices])
+        for generation in first:
+            yield _fields(dict_(generation.get("message")))
+
+
+def span_of(nameless: str, record: Record) -> Span:
+    """A run as a span; which chains are agents' is seen to afterwards."""
+    metadata = metadata_of(record)
+    type_ = text(record, "run_type") or "chain"
+    name = text(record, "name") or text(dict_(record.get("serialized")), "name") or type_
+    kind = _kind(type_, record, metadata)
+    ok, error = _outcome(record)
+    return Span(
+        id=text(record, "id") or nameless,
+        kind=kind,
+        name=_model(record, metadata) or name if kind == "llm" else name,
+        parent=text(record, "parent_run_id"),
+        agent=name if kind == "agent" else None,
+        start=moment(record.get("start_time")),
+        end=moment(record.get("end_time")),
+        ok=ok,
+        input=_input(record) if kind == "tool" else record.get("inputs"),
+        output=_output(record) if kind == "tool" else record.get("outputs"),
+        usage=usage_of(record, list(messages_of(record))) if kind == "llm" else None,
+        attributes=_attributes(type_, name, kind, metadata, error, record),
+    )
+
+
+def _kind(type_: str, record: Record, metadata: dict[str, Any]) -> SpanKind:
+    kind = _KINDS.get(type_, "other")
+    if kind == "tool" and (metadata.get("ls_agent_type") == "middleware" or "triggered" in metadata):
+        return "other"  # a guardrail
+    if kind == "other" and _is_agent(type_, record, metadata):
+        return "agent"
+    return kind
+
+
+def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
+    """Whether a chain says that it is an agent's run (LangGraph's do not)."""
+    if type_ == "agent" or record.get("name") == "AgentExecutor":
+        return True
+    if "langgraph_node" in metadata or text(metadata, "ls_integration") in {"langgraph", "deepagents"}:
+        return False
+    params = dict_(dict_(record.get("extra")).get("invocation_params"))
+    if {"tools", "handoffs"} <= params.keys():  # of the OpenAI Agents SDK
+        return True
+    agent_type = metadata.get("ls_agent_type")
+    root = text(record, "parent_run_id") is None
+    return agent_type == "subagent" or (agent_type == "root" and root and type_ == "chain")
+
+
+def _outcome(record: Record) -> tuple[bool | None, Any]:
+    """Whether it went well (None: not known yet), and the error."""
+    error, status = record.get("error"), text(record, "status")
+    if isinstance(error, str) and (control := _CONTROL.match(error)):
+        return (True if control[1] == "ParentCommand" else None), None
+    if error or status == "error":
+        return False, error
+    if moment(record.get("end_time")) is None or status in _PENDING:
+        return None, None
+    answer = _fields(dict_(dict_(record.get("outputs")).get("output")))
+    failed = record.get("run_type") == "tool" and answer.get("status") == "error"
+    return not failed, answer.get("content") if failed else None
+
+
+def _model(record: Record, metadata: dict[str, Any]) -> str | None:
+    params = dict_(dict_(record.get("extra")).get("invocation_params"))
+    return text(metadata, "ls_model_name") or text(params, "model", "model_name")
+
+
+def _input(record: Record) -> Any:
+    inputs = record.get("inputs")
+    if isinstance(inputs, dict) and inputs.keys() == {"input"}:
+        return decoded(inputs["input"])
+    return inputs
+
+
+def _output(record: Record) -> Any:
+    outputs = record.get("outputs")
+    if isinstance(outputs, dict) and outputs.keys() == {"output"}:
+        answer = outputs["output"]
+        return _fields(answer).get("content", answer) if isinstance(answer, dict) else answer
+    return outputs
+
+
+_KEPT = ("langgraph_node", "langgraph_step", "langgraph_triggers")
+
+
+def _attributes(
+    type_: str, name: str, kind: SpanKind, metadata: dict[str, Any], error: Any, record: Record
+) -> dict[str, Any]:
+    attributes = {"run_type": type_} | {key: metadata[key] for key in _KEPT if key in metadata}
+    if kind == "llm":
+        attributes["run_name"] = name
+    if kind == "tool" and is_handoff(name, metadata):
+        attributes["handoff"] = True
+    if error:
+        attributes["error"] = error
+    if record.get("tags"):
+        attributes["tags"] = record["tags"]
+    return attributes
+
+
+def handoffs(spans: Sequence[Span], records: Sequence[Record]) -> list[Message]:
+    """The hand-offs that runs of the OpenAI Agents SDK state."""
+    messages = []
+    for span, record in zip(spans, records, strict=True):
+        inputs = dict_(record.get("inputs"))
+        sender, receiver = text(inputs, "from_agent"), text(inputs, "to_agent")
+        if span.kind == "other" and span.name.lower() == "handoff" and sender and receiver:
+            messages.append(Message(sender=sender, receiver=receiver, type="handoff", time=span.start))
+    return messages
+
+
+_WRAPPERS = ("runs", "post", "patch")
+_THREADS = ("thread_id", "conversation_id")
+
+
+def sniff(document: Any) -> bool:
+    """Whether a JSON value is a run, or holds runs."""
+    record = first_record(document, *_WRAPPERS)
+    return record is not None and _is_run(record)
+
+
+def _is_run(record: Record) -> bool:
+    return "run_type" in record or "dotted_order" in record
+
+
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
+    """The traces of a file, in the order in which they are first named."""
+    left = Left("run of LangSmith")
+    records = _flat(documents, left)
+    if not records:
+        raise TraceError(source, "holds no run of LangSmith (an object with a run_type)")
+    problems = left.problems()
+    traces = []
+    for name, group in _by_trace(records).items():
+        traces.append(_trace(name, group, problems))
+        problems = []  # said once, with the first trace
+    return traces
+
+
+def _flat(documents: Sequence[Any], left: Left) -> list[Record]:
+    """Every run, parents before the children that they hold; nesting is walked without recursion."""
+    records = []
+    for place, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
+        top = snake(item) if isinstance(item, dict) else {}
+        if not _is_run(top) and "child_runs" not in top:
+            left.out(place)
+            continue
+        stack: list[tuple[Record, str | None, str | None]] = [(top, None, None)]
+        while stack:
+            value, parent, trace = stack.pop()
+            record = {key: field for key, field in value.items() if key != "child_runs"}
+            _complete(record, parent, trace)
+            records.append(record)
+            children = value.get("child_runs")
+            if isinstance(children, list):
+                name, inner = text(record, "id"), text(record, "trace_id")
+                found = [snake(child) for child in reversed(children) if isinstance(child, dict)]
+                stack += [(child, name, inner) for child in found]
+    return records
+
+
+def _complete(record: Record, parent: str | None, trace: str | None) -> None:
+    """Fills in the parent, the trace and the start from the nesting and the ``dotted_order``."""
+    dotted = text(record, "dotted_order") or ""
+    if text(record, "parent_run_id") is None:
+        *_, above, _ = ("", "", *dotted.rsplit(".", 2)) if "." in dotted else ("", "", "")
+        listed = record.get("parent_run_ids")
+        last = listed[-1] if isinstance(listed, list) and listed and isinstance(listed[-1], str) else None
+        record["parent_run_id"] = parent or _id(above) or last
+    if text(record, "id") is None and dotted:
+        record["id"] = _id(dotted.rsplit(".", 1)[-1])
+    if text(record, "trace_id") is None:
+        record["trace_id"] = trace or _id(dotted.split(".", 1)[0])
+    if record.get("start_time") is None and dotted:
+        record["start_time"] = _start(dotted.rsplit(".", 1)[-1])
+
+
+def _id(segment: str) -> str | None:
+    """The run's id in a segment of a dotted order, ``20230914T223155647Z<id>``."""
+    return segment.partition("Z")[2] or None
+
+
+def _start(segment: str) -> float | None:
+    stamp = segment.partition("Z")[0]
+    try:
+        return datetime.strptime(stamp, "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
+    """The runs of each trace; one that does not say its trace is in that of the run above it."""
+    known: dict[str, str] = {}
+    above: dict[str, str | None] = {}
+    for record in records:
+        name = text(record, "id")
+        if name is not None:
+            above.setdefault(name, text(record, "parent_run_id"))
+            trace = text(record, "trace_id")
+            if trace is not None:
+                known.setdefault(name, trace)
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        trace = text(record, "trace_id")
+        if trace is None:
+            trace = _looked_up(text(record, "id"), known, above)
+        groups.setdefault(trace, []).append(record)
+    return groups
+
+
+def _looked_up(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
+    """The trace of a run by those above it; the topmost run's id where none says."""
+    trail: list[str] = []
+    seen = set()
+    while name is not None and name not in known and name not in seen:
+        seen.add(name)
+        trail.append(name)
+        name = above.get(name)
+    trace = known.get(name, "") if name is not None else trail[-1] if trail else ""
+    known |= dict.fromkeys(trail, trace)
+    return trace
+
+
+def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Trace:
+    records, repeats = told_once(records, ended="end_time")
+    spans = [span_of(f"run-{index}", record) for index, record in enumerate(records)]
+    stated = handoffs(spans, records)
+    trace = normalise(
+        spans,
+        stated,
+        trace_id=name,
+        problems=[*problems, *repeats],
+        metadata=_metadata(records),
+        nested=True,
+    )
+    return counted_once(with_graph_agents(trace, [graph_run(record) for record in records], stated))
+
+
+def _metadata(records: list[Record]) -> dict[str, Any]:
+    """What is known of the whole: its name, tags and thread, as the first root says."""
+    for record in records:
+        if text(record, "parent_run_id") is None:
+            places = (
+                (record, ("name", "session_id", "tags", "feedback_stats")),
+                (metadata_of(record), _THREADS),
+            )
+            return {key: place[key] for place, keys in places for key in keys if place.get(key)}
+    return {}
+
+
+_INPUT = ("input_tokens", "prompt_tokens", "promptTokens", "input_token_count", "prompt_token_count")
+_OUTPUT = (
+    "output_tokens",
+    "completion_tokens",
+    "completionTokens",
+    "generated_token_count",
+    "candidates_token_count",
+)
+
+
+def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
+    """What the run used: as its messages say, else its outputs, its metadata, or the service."""
+    told = [found for message in messages if (found := _first(_of_message(message))) is not None]
+    usage = _sum(told) or _first(_elsewhere(record))
+    if usage is None:
+        return None
+    input_tokens, output_tokens, cost = usage
+    return SpanUsage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost_usd=cost or dollars(record.get("total_cost")),
+    )
+
+
+_Usage = tuple[int | None, int | None, float | None]
+
+
+def _of_message(message: dict[str, Any]) -> Iterator[Any]:
+    yield message.get("usage_metadata")
+    response = dict_(message.get("response_metadata"))
+    yield response.get("token_usage")
+    yield response.get("usage")
+    yield response.get("tokenUsage")
+
+
+def _elsewhere(record: Record) -> Iterator[Any]:
+    outputs = dict_(record.get("outputs"))
+    extra = dict_(record.get("extra"))
+    llm_output = dict_(outputs.get("llm_output"))
+    yield outputs.get("usage_metadata")
+    yield dict_(extra.get("metadata")).get("usage_metadata")
+    yield llm_output.get("token_usage")
+    yield llm_output.get("usage")
+    yield llm_output.get("tokenUsage")
+    yield outputs.get("usage")
+    yield record
+
+
+def _first(places: Iterator[Any]) -> _Usage | None:
+    for place in places:
+        fields = dict_(place)
+        input_tokens, output_tokens = _count(fields, _INPUT), _count(fields, _OUTPUT)
+        if input_tokens is not None or output_tokens is not None:
+            return input_tokens, output_tokens, dollars(fields.get("total_cost"))
+    return None
+
+
+def _count(fields: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+    return next((found for key in keys if (found := count(fields.get(key))) is not None), None)
+
+
+def _sum(told: list[_Usage]) -> _Usage | None:
+    if len(told) <= 1:
+        return told[0] if told else None
+    return (
+        _added([usage[0] for usage in told]),
+        _added([usage[1] for usage in told]),
+        sum(usage[2] or 0.0 for usage in told) or None,
+    )
+
+
+def _added(counts: list[int | None]) -> int | None:
+    known = [number for number in counts if number is not None]
+    return sum(known) if known else None

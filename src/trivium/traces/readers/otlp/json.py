@@ -1,0 +1,342 @@
+"""OTLP JSON: strict fast path, lenient fallback.
+
+Whatever does not fit (other spellings, other encodings of ids, times that are none) is read once more,
+leniently.
+"""
+
+import base64
+import binascii
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.errors import TraceError
+from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add, meaning
+from trivium.traces.readers.json_input import check_values, dict_, dicts, parse_documents
+
+_FAILED = 2
+_TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
+
+
+_NOTHING = msgspec.Raw()
+
+
+class _Value(msgspec.Struct, rename="camel", gc=False):
+    string_value: str | None = None
+    int_value: int | None = None
+    bool_value: bool | None = None
+    double_value: float | None = None
+    bytes_value: str | None = None
+    array_value: msgspec.Raw = _NOTHING
+    kvlist_value: msgspec.Raw = _NOTHING
+
+
+class _Attribute(msgspec.Struct, gc=False):
+    key: str
+    value: _Value
+
+
+class _Event(msgspec.Struct, gc=False):
+    name: str = ""
+    attributes: list[_Attribute] = []
+
+
+class _Status(msgspec.Struct, gc=False):
+    code: int = 0
+    message: str = ""
+
+
+class _Span(msgspec.Struct, rename="camel", gc=False):
+    trace_id: str
+    span_id: str
+    start_time_unix_nano: int
+    end_time_unix_nano: int | None = None
+    name: str = ""
+    parent_span_id: str | None = None
+    attributes: list[_Attribute] = []
+    events: list[_Event] | None = None
+    status: _Status | None = None
+
+
+class _Scope(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
+class _ScopeSpans(msgspec.Struct, gc=False):
+    spans: list[_Span]
+    scope: _Scope = _Scope()
+
+
+class _ResourceSpans(msgspec.Struct, rename="camel", gc=False):
+    scope_spans: list[_ScopeSpans]
+
+
+class _Request(msgspec.Struct, rename="camel", gc=False):
+    resource_spans: list[_ResourceSpans]
+
+
+_DECODER = msgspec.json.Decoder(_Request, strict=False)
+
+
+class _Odd(Exception):
+    """Something that the quick way does not read."""
+
+
+def spans_of_json(content: bytes, *, source: str) -> list[RecordedSpan]:
+    """The spans of one export request, or of one a line.
+
+    Raises:
+        TraceError: If it is no UTF-8, no JSON, or no export request, or holds too many values.
+    """
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    check_values(content, source=source)
+    try:
+        return _quickly(content)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, _Odd):
+        return spans_leniently(parse_documents(content, source=source), source=source)
+
+
+def _quickly(content: bytes) -> list[RecordedSpan]:
+    try:
+        requests = [_DECODER.decode(content)]
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        requests = _DECODER.decode_lines(content)
+    spans = [
+        _recorded(span, scope.scope.name)
+        for request in requests
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    if not spans:
+        raise _Odd
+    return spans
+
+
+def _recorded(span: _Span, scope: str) -> RecordedSpan:
+    parent = span.parent_span_id
+    if (
+        len(span.trace_id) != _TRACE_DIGITS
+        or len(span.span_id) != _SPAN_DIGITS
+        or (parent and len(parent) != _SPAN_DIGITS)
+        or span.span_id == _NO_SPAN
+        or span.trace_id == _NO_TRACE
+        or not 0 < span.start_time_unix_nano < LATEST
+        or not 0 <= (span.end_time_unix_nano or 0) < LATEST
+    ):
+        raise _Odd
+    attributes: dict[str, Any] = {}
+    meant = MEANINGS.get
+    for attribute in span.attributes:
+        meaning = meant(attribute.key)
+        if meaning is not None:
+            text = attribute.value.string_value
+            value = _value(attribute.value) if text is None else text
+            if meaning in attributes:
+                add(attributes, meaning, value)
+            else:
+                attributes[meaning] = value
+    status = span.status
+    end = span.end_time_unix_nano
+    return RecordedSpan(
+        trace_id=span.trace_id.lower(),
+        id=span.span_id.lower(),
+        parent=parent.lower() if parent and parent != _NO_SPAN else None,
+        name=span.name,
+        start=span.start_time_unix_nano,
+        end=end or None,
+        attributes=attributes,
+        failed=status is not None and status.code == _FAILED,
+        error=status.message if status is not None and status.code == _FAILED else "",
+        events=[(event.name, _all(event.attributes)) for event in span.events] if span.events else None,
+        scope=scope,
+    )
+
+
+def _all(attributes: list[_Attribute]) -> dict[str, Any]:
+    return {attribute.key: _value(attribute.value) for attribute in attributes}
+
+
+def _value(value: _Value) -> Any:
+    for plain in (value.string_value, value.int_value, value.bool_value, value.double_value):
+        if plain is not None:
+            return plain
+    if value.array_value is not _NOTHING:
+        return any_value({"arrayValue": msgspec.json.decode(value.array_value)})
+    if value.kvlist_value is not _NOTHING:
+        return any_value({"kvlistValue": msgspec.json.decode(value.kvlist_value)})
+    return value.bytes_value
+
+
+_FAILED_of_leniently = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
+_SIGNALS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics")
+"""A collector may write all signals into one file; what is no span is passed over."""
+
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+_SPAN_BYTES, _TRACE_BYTES = 8, 16
+
+
+def is_request(document: Any) -> bool:
+    """Whether a JSON value is an export request."""
+    return isinstance(document, dict) and any(isinstance(document.get(key), list) for key in _SIGNALS[:2])
+
+
+def spans_leniently(documents: Sequence[Any], *, source: str) -> list[RecordedSpan]:
+    """The spans of a file's export requests; what is no span in them is passed over.
+
+    Args:
+        documents: Export requests, or lists of them.
+        source: The file, for error messages.
+
+    Raises:
+        TraceError: If one is no export request, or none holds a span that can be read.
+    """
+    requests: list[Any] = []
+    for document in documents:
+        requests += document if isinstance(document, list) else [document]
+    for number, request in enumerate(requests, start=1):
+        if not isinstance(request, dict) or not any(key in request for key in _SIGNALS):
+            where = f"document {number}: " if len(requests) > 1 else ""
+            raise TraceError(source, f'{where}expected an export request with "resourceSpans"')
+    found = [span for request in requests for span in _spans(request)]
+    read = [span for span in itertools.starmap(_recorded_of_leniently, found) if span is not None]
+    if not read:
+        what = f"none of its {len(found):,} spans has a spanId" if found else "it holds no span"
+        raise TraceError(source, what)
+    return read
+
+
+def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    for resource in dicts(either(request, "resourceSpans", "resource_spans")):
+        for scope in dicts(either(resource, *_SCOPES)):
+            name = dict_(either(scope, "scope", "instrumentationLibrary")).get("name")
+            for span in dicts(scope.get("spans")):
+                yield span, name if isinstance(name, str) else ""
+
+
+def _recorded_of_leniently(span: dict[str, Any], scope: str) -> RecordedSpan | None:
+    span_id = _id(either(span, "spanId", "span_id"), _SPAN_BYTES)
+    if span_id is None:
+        return None
+    status = dict_(span.get("status"))
+    code = status.get("code")
+    failed = isinstance(code, str | int) and code in _FAILED_of_leniently
+    message = status.get("message")
+    name = span.get("name")
+    return RecordedSpan(
+        trace_id=_id(either(span, "traceId", "trace_id"), _TRACE_BYTES) or "",
+        id=span_id,
+        parent=_id(either(span, "parentSpanId", "parent_span_id"), _SPAN_BYTES),
+        name=name if isinstance(name, str) else "",
+        start=moment(either(span, "startTimeUnixNano", "start_time_unix_nano")),
+        end=moment(either(span, "endTimeUnixNano", "end_time_unix_nano")),
+        attributes=meaning(attributes_of(span.get("attributes"))),
+        failed=failed,
+        error=message if failed and isinstance(message, str) else "",
+        events=[
+            (str(event.get("name", "")), attributes_of(event.get("attributes")))
+            for event in dicts(span.get("events"))
+        ],
+        scope=scope,
+    )
+
+
+def _id(value: Any, size: int) -> str | None:
+    """An id in lower hex where it is one, from hex or base64; other ids as they are; zeros are none."""
+    if not isinstance(value, str) or not value.strip("0"):
+        return None
+    if len(value) == 2 * size:
+        return value.lower()
+    try:
+        decoded = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return value
+    if len(decoded) != size:
+        return value
+    return decoded.hex() if any(decoded) else None
+
+
+LATEST = 2**63
+"""Nanoseconds since 1970 in the year 2262; what is later is no time."""
+
+_WHOLE = 2**63
+_PLAIN = {
+    "stringValue": str,
+    "string_value": str,
+    "boolValue": bool,
+    "bool_value": bool,
+    "bytesValue": str,
+    "bytes_value": str,
+}
+
+
+def either(item: dict[str, Any], *keys: str) -> Any:
+    """What stands under the first of some spellings that is there."""
+    for key in keys:
+        if key in item:
+            return item[key]
+    return None
+
+
+def moment(value: Any) -> int | None:
+    """Nanoseconds since 1970, from a number or its digits; zero and what is no time are None."""
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else None
+    elif isinstance(value, float):
+        value = int(value) if 0 < value < LATEST else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value < LATEST else None
+
+
+def attributes_of(attributes: Any) -> dict[str, Any]:
+    """Attributes by key; a plain object is taken as it is."""
+    if isinstance(attributes, dict):
+        return attributes
+    return {item["key"]: any_value(item.get("value")) for item in dicts(attributes) if _is_key(item)}
+
+
+def any_value(value: Any) -> Any:
+    """What a tagged value says; None where it says nothing. Walked without recursion."""
+    found: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any]] = [(found, 0, value)]
+    while waiting:
+        target, key, tagged = waiting.pop()
+        if not isinstance(tagged, dict):
+            continue
+        for tag, inner in tagged.items():
+            if tag in {"arrayValue", "array_value"}:
+                items = inner.get("values") if isinstance(inner, dict) else None
+                items = items if isinstance(items, list) else []
+                target[key] = made = [None] * len(items)
+                waiting += [(made, index, item) for index, item in enumerate(items)]
+            elif tag in {"kvlistValue", "kvlist_value"}:
+                pairs = dicts(inner.get("values") if isinstance(inner, dict) else None)
+                table: dict[str, Any] = {}
+                target[key] = table
+                waiting += [(table, pair["key"], pair.get("value")) for pair in pairs if _is_key(pair)]
+            else:
+                target[key] = _plain(tag, inner)
+            break
+    return found[0]
+
+
+def _is_key(pair: dict[str, Any]) -> bool:
+    return isinstance(pair.get("key"), str)
+
+
+def _plain(tag: str, inner: Any) -> Any:
+    if tag in {"intValue", "int_value"}:
+        if isinstance(inner, str) and inner.removeprefix("-").isdecimal() and len(inner) <= 20:
+            inner = int(inner)
+        whole = isinstance(inner, int) and not isinstance(inner, bool) and -_WHOLE <= inner < _WHOLE
+        return inner if whole else None
+    if tag in {"doubleValue", "double_value"}:
+        return float(inner) if isinstance(inner, int | float) and not isinstance(inner, bool) else None
+    kind = _PLAIN.get(tag)
+    return inner if kind is not None and isinstance(inner, kind) else None

@@ -1,0 +1,137 @@
+"""Records: what a file tells of spans, one object each, in any order, and some of them told twice."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.traces.readers.json_input import snake, text
+from trivium.traces.trace import Span, Trace, TraceProblem, parents_first
+
+Record = dict[str, Any]
+
+
+def unwrapped(documents: Iterable[Any], *keys: str) -> Iterator[Any]:
+    """The records of a file: those in its lists, and in the lists that its objects hold under some keys."""
+    stack = [iter(documents)]
+    while stack:
+        for value in stack[-1]:
+            inner = value if isinstance(value, list) else _held(value, keys)
+            if inner is not None:
+                stack.append(iter(inner))
+                break
+            yield value
+        else:
+            stack.pop()
+
+
+def _held(value: Any, keys: tuple[str, ...]) -> list[Any] | None:
+    if not isinstance(value, dict):
+        return None
+    lists = [value[key] for key in keys if isinstance(value.get(key), list)]
+    return [item for held in lists for item in held] if lists else None
+
+
+def first_record(document: Any, *keys: str) -> Record | None:
+    """The first object among the records of a document, to tell its format by; keys in snake case."""
+    for value, _ in zip(unwrapped([document], *keys), range(10), strict=False):
+        if isinstance(value, dict):
+            return snake(value)
+    return None
+
+
+class Left:
+    """Counts the records that were left out, and says so once."""
+
+    def __init__(self, expected: str) -> None:
+        self._expected = expected
+        self._places: list[int] = []
+
+    def out(self, place: int) -> None:
+        """Leaves out the record at a place in the file, counted from 1."""
+        self._places.append(place)
+
+    def problems(self) -> list[TraceProblem]:
+        """At most one, which names the first place."""
+        if not self._places:
+            return []
+        number = len(self._places)
+        records = "one record is" if number == 1 else f"{number:,} records are"
+        what = f"{records} no {self._expected} (first: number {self._places[0]:,}) and left out"
+        return [TraceProblem(kind="foreign_record", what=what)]
+
+
+def told_once(
+    records: Sequence[Record], *, ended: str, id_key: str = "id"
+) -> tuple[list[Record], list[TraceProblem]]:
+    """Records with those put together that tell of one span: an update of what had not ended, a repeat.
+
+    Two that both ended and differ stay apart: their id is no key, and repair gives one of them another.
+
+    Args:
+        records: Of one trace, keys in snake case.
+        ended: The key of the end, absent or null before it is known.
+        id_key: The key of the id.
+
+    Returns:
+        The records where they were told first, and the exact repeats.
+    """
+    result: list[Record] = []
+    places: dict[str, int] = {}
+    joined: set[int] = set()  # places of records that are copies by now
+    problems = []
+    for record in records:
+        name = text(record, id_key)
+        place = places.get(name) if name is not None else None
+        if place is None:
+            if name is not None:
+                places[name] = len(result)
+            result.append(record)
+            continue
+        known = result[place]
+        if record == known:
+            what = f'the span "{name}" was told twice in the same words; it counts once'
+            problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
+        elif known.get(ended) and record.get(ended):
+            result.append(record)
+        else:
+            if place not in joined:
+                known = result[place] = dict(known)
+                joined.add(place)
+            _join(known, record, over=not known.get(ended))
+    return result, problems
+
+
+def _join(known: Record, record: Record, *, over: bool) -> None:
+    """Adds what a record states to one that is known, over what that states or where it states nothing."""
+    for key, value in record.items():
+        if value is not None and (over or known.get(key) is None):
+            known[key] = value
+
+
+def joined_by(records: dict[str, Record], name: str, record: Record) -> None:
+    """Adds what a further record of a trace states to what is known of that trace."""
+    _join(records.setdefault(name, {}), record, over=True)
+
+
+def counted_once(trace: Trace) -> Trace:
+    """A trace whose tokens are counted once: a model request above another one only repeats its usage."""
+    above: dict[str | None, str | None] = {None: None}  # the nearest llm span with usage, at or above
+    repeated = set()
+    for index in parents_first(trace.spans):
+        span = trace.spans[index]
+        outer = above[span.parent]
+        if span.kind == "llm" and span.usage is not None:
+            if outer is not None:
+                repeated.add(outer)
+            outer = span.id
+        above[span.id] = outer
+    if not repeated:
+        return trace
+    spans = (_without_usage(span) if span.id in repeated else span for span in trace.spans)
+    return msgspec.structs.replace(trace, spans=tuple(spans))
+
+
+def _without_usage(span: Span) -> Span:
+    kept = span.attributes | {"usage": msgspec.to_builtins(span.usage)}
+    return msgspec.structs.replace(span, usage=None, attributes=kept)

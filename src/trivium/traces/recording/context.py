@@ -1,0 +1,108 @@
+"""Carrying a function to another thread or process, where its spans stay below the one that is open here."""
+
+import contextvars
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+
+from trivium.traces.recording.collector import CURRENT, collector, innermost, tape_of
+from trivium.traces.recording.config import Recording
+from trivium.traces.recording.file_exporter import FileSink
+from trivium.traces.recording.span import Tape
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Place(NamedTuple):
+    """Where spans of another process belong: what that process is told.
+
+    Attributes:
+        settings: What is recorded, and the folder of its files.
+        trace_id: Of the trace.
+        span_id: Of the span that was open.
+        agent: Who was at work.
+    """
+
+    settings: Recording
+    trace_id: str
+    span_id: str
+    agent: str | None
+
+
+class RemoteSpan:
+    """The span of another process below which those of this one begin."""
+
+    parent = None
+    announced = True
+    number = 0
+
+    def __init__(self, place: Place) -> None:
+        self.id = place.span_id
+        self.trace_id = place.trace_id
+        self.agent = place.agent
+        self.tape = Tape(_sink(place.settings), place.trace_id)
+
+    def write(self) -> None:
+        """Its own process writes it."""
+
+
+@cache
+def _sink(settings: Recording) -> FileSink:
+    return FileSink(settings)
+
+
+class Carried(Generic[P, R]):
+    """A function and where it was made: called by a thread, or sent to another process and called there."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self._function = function
+        self._context = contextvars.copy_context()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function's result."""
+        # A context is entered by one thread at a time, and the function may be called by many.
+        return self._context.copy().run(self._function, *args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What another process makes of it."""
+        return _in_another_process, (self._function, self._context.run(_place))
+
+
+def carried(function: Callable[P, R]) -> Callable[P, R]:
+    """A function for another thread or process whose spans belong below the span that is open here.
+
+    A process needs a function that can be pickled, as every function at the top of a module can.
+
+    Examples:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with ThreadPoolExecutor() as pool:
+        ...     pool.submit(carried(len), "abc").result()
+        3
+    """
+    return Carried(function)
+
+
+def _place() -> Place | None:
+    """Where spans that begin here belong; None where nothing is recorded, or no span is open."""
+    above = innermost()
+    tape = tape_of(above)
+    if tape is None or above is None:
+        return None
+    collecting = collector()
+    settings = tape.sink.recording if collecting is None else collecting.settings_of_a_child()
+    return Place(settings, tape.trace_id, above.id, above.agent)
+
+
+def _in_another_process(function: Callable[P, R], place: Place | None) -> Callable[P, R]:
+    if place is None:
+        return function
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = CURRENT.set(RemoteSpan(place))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            CURRENT.reset(token)
+
+    return call

@@ -1,0 +1,368 @@
+"""Agent / tool / llm / span decorators, generators."""
+
+import contextvars
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import contextmanager
+from types import CoroutineType, TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
+
+from trivium.json_values import MOST_CHARS, plain_text
+from trivium.traces.recording.collector import CURRENT, begin
+from trivium.traces.recording.span import Above, LiveSpan, NoSpan
+from trivium.traces.trace import SpanKind
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def current() -> NoSpan:
+    """The span that is open here; one that forgets everything when none is."""
+    found = CURRENT.get()
+    return found if isinstance(found, LiveSpan) else NoSpan()
+
+
+class Spanning:
+    """A kind of span, a name and an agent: decorates functions, and stands around blocks.
+
+    ``with`` and ``async with`` give the open span, whose ``output`` may be set, and which has ``used``,
+    ``note`` and ``failed``.
+    """
+
+    def __init__(self, kind: SpanKind, name: str | None, agent: str | None, input: Any) -> None:  # noqa: A002
+        self._kind = kind
+        self._name = None if name is None else plain_text(name)
+        self._agent = agent
+        self._input = input
+        self._open: list[tuple[LiveSpan, contextvars.Token[Above | None]]] = []
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, recorded whenever it is called."""
+        name = self._name or plain_text(getattr(function, "__name__", type(function).__name__))
+        made: Callable[P, R] = _decorated(function, self._kind, name, self._agent)
+        return made
+
+    def __enter__(self) -> NoSpan:
+        live = begin(self._kind, self._name or self._kind, self._agent)
+        if live is None:
+            return NoSpan()
+        if self._input is not None:
+            live.given(self._input)
+        self._open.append((live, CURRENT.set(live)))
+        return live
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if not self._open:
+            return
+        live, token = self._open.pop()
+        CURRENT.reset(token)
+        if error is not None:
+            live.failed(error)
+        live.close()
+
+    async def __aenter__(self) -> NoSpan:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+def _spanning(kind: SpanKind, named: Any, name: str | None, agent: str | None, given: Any) -> Any:
+    if callable(named):
+        return Spanning(kind, name, agent, None)(named)
+    return Spanning(kind, name if named is None else named, agent, given)
+
+
+@overload
+def agent(named: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def agent(named: str | None = None, /, *, name: str | None = None, input: Any = None) -> Spanning: ...
+def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -> Any:  # noqa: A002
+    """An agent's turn: ``@trace.agent``, ``@trace.agent("researcher")``, ``with trace.agent("researcher"):``.
+
+    Args:
+        named: The function, or the agent's name; a function's own name when not given.
+        name: The agent's name.
+        input: What went in, around a block; a function's arguments are recorded by themselves.
+    """
+    return _spanning("agent", named, name, None, input)
+
+
+@overload
+def tool(named: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def tool(
+    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
+) -> Spanning: ...
+def tool(
+    named: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    agent: str | None = None,
+    input: Any = None,  # noqa: A002
+) -> Any:
+    """A tool call. Options as of :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
+    return _spanning("tool", named, name, agent, input)
+
+
+@overload
+def llm(named: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def llm(
+    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
+) -> Spanning: ...
+def llm(
+    named: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    agent: str | None = None,
+    input: Any = None,  # noqa: A002
+) -> Any:
+    """A model request, named by its model. Options as of :func:`tool`.
+
+    The tokens of OpenAI's and Anthropic's answers are taken from them; else
+    ``current().used(input_tokens=…, output_tokens=…)`` says them.
+    """
+    return _spanning("llm", named, name, agent, input)
+
+
+@overload
+def span(named: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def span(
+    named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
+) -> Spanning: ...
+def span(
+    named: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    agent: str | None = None,
+    input: Any = None,  # noqa: A002
+) -> Any:
+    """Any other piece of work."""
+    return _spanning("other", named, name, agent, input)
+
+
+def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None) -> Any:
+    given = _arguments(function)
+    if inspect.isasyncgenfunction(function):
+        return async_generator(function, kind, name, agent, given)
+    if inspect.isgeneratorfunction(function):
+        return generator(function, kind, name, agent, given)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            live = begin(kind, name, agent)
+            if live is None:
+                return await function(*args, **kwargs)
+            live.given(given(args, kwargs))
+            return await _awaited(live, function(*args, **kwargs))
+
+        return coroutine
+
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        live = begin(kind, name, agent)
+        if live is None:
+            return function(*args, **kwargs)
+        live.given(given(args, kwargs))
+        token = CURRENT.set(live)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            live.failed(error)
+            live.close()
+            raise
+        finally:
+            CURRENT.reset(token)
+        if issubclass(type(result), CoroutineType):  # a plain function that hands back a coroutine
+            return _awaited(live, result)
+        live.came(result)
+        live.close()
+        return result
+
+    return plain
+
+
+async def _awaited(live: LiveSpan, work: Awaitable[R]) -> R:
+    token = CURRENT.set(live)
+    try:
+        result = await work
+    except BaseException as error:
+        live.failed(error)
+        raise
+    else:
+        live.came(result)
+        return result
+    finally:
+        CURRENT.reset(token)
+        live.close()
+
+
+def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Turns the arguments of a call into names and values; worked out once, since binding is slow."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        parameters = []
+    names = [
+        each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}
+    ]
+    skip = 1 if names[:1] in (["self"], ["cls"]) else 0
+    rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), "args")
+    count = len(names)
+
+    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        found = dict(zip(names[skip:], args[skip:], strict=False))
+        if len(args) > count:
+            found[rest] = args[count:]
+        if kwargs:
+            found.update(kwargs)
+        return found
+
+    return given
+
+
+MOST_ITEMS = 1000
+
+
+class Yielded:
+    """The items of a generator, as far as they are recorded."""
+
+    __slots__ = ("_chars", "_count", "_items", "_texts")
+
+    def __init__(self) -> None:
+        self._items: list[Any] = []
+        self._count = 0
+        self._chars = 0
+        self._texts = True
+
+    def add(self, item: Any) -> None:
+        """One more."""
+        self._count += 1
+        if issubclass(type(item), str):
+            item = plain_text(item)
+            self._chars += len(item)
+        else:
+            self._texts = False
+        if self._chars <= MOST_CHARS and (self._texts or self._count <= MOST_ITEMS):
+            self._items.append(item)
+
+    def together(self) -> Any:
+        """All of them; of very many the first."""
+        if self._texts:
+            return "".join(self._items) if self._items else None
+        left_out = self._count - len(self._items)
+        return [*self._items, f"… {left_out:,} more"] if left_out else self._items
+
+
+Given = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+
+
+def generator(
+    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, given: Given
+) -> Callable[..., Any]:
+    """A generator function that records each of its generators as one span."""
+
+    @functools.wraps(function)
+    def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        live = begin(kind, name, agent)
+        made = function(*args, **kwargs)
+        if live is None:
+            return (yield from made)
+        live.given(given(args, kwargs))
+        step: Callable[[], Any] = functools.partial(next, made)
+        with _whole(live) as items:
+            while True:
+                try:
+                    with _running(live):
+                        item = step()
+                except StopIteration as end:
+                    return end.value
+                items.add(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with _running(live):
+                        made.close()
+                    raise
+                except BaseException as error:  # thrown in by the consumer: the code may handle it
+                    step = functools.partial(made.throw, error)
+                else:
+                    step = functools.partial(made.send, sent)
+
+    return recorded
+
+
+def async_generator(
+    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, given: Given
+) -> Callable[..., Any]:
+    """As :func:`generator`, of an asynchronous one."""
+
+    @functools.wraps(function)
+    def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        live = begin(kind, name, agent)
+        made = function(*args, **kwargs)
+        if live is None:
+            return made  # type: ignore[no-any-return]
+        live.given(given(args, kwargs))
+        return _driven(made, live)
+
+    return recorded
+
+
+async def _driven(made: AsyncGenerator[Any, Any], live: LiveSpan) -> AsyncGenerator[Any, Any]:
+    step: Callable[[], Awaitable[Any]] = made.__anext__
+    with _whole(live) as items:
+        while True:
+            try:
+                with _running(live):
+                    item = await step()
+            except StopAsyncIteration:
+                return
+            items.add(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with _running(live):
+                    await made.aclose()
+                raise
+            except BaseException as error:  # thrown in by the consumer: the code may handle it
+                step = functools.partial(made.athrow, error)
+            else:
+                step = functools.partial(made.asend, sent)
+
+
+@contextmanager
+def _running(live: LiveSpan) -> Generator[None]:
+    """The generator's own code runs: spans that it opens belong below."""
+    token = CURRENT.set(live)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
+
+
+@contextmanager
+def _whole(live: LiveSpan) -> Generator[Yielded]:
+    """From the first item to the last; a consumer that stops early is no failure."""
+    items = Yielded()
+    try:
+        yield items
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        live.failed(error)
+        raise
+    finally:
+        live.came(items.together())
+        live.close()

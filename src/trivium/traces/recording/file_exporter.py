@@ -1,0 +1,150 @@
+"""Files of recorded spans: one a process, a line a span as it ends, a new one when it is large."""
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from time import gmtime, monotonic, strftime
+
+import msgspec
+
+from trivium.traces.recording.config import Recording
+from trivium.traces.recording.span import Above, Content, LiveSpan, announce
+from trivium.traces.trace import Message, Span
+
+log = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_TRIES = 10.0
+"""After a line could not be written."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a file: a span, or a message, and the types of values in it for which a text stands.
+
+    A span that is still open when one below it is written is written first, without an end; the line that is
+    written when it ends takes its place.
+    """
+
+    trace_id: str
+    span: Span | None = None
+    message: Message | None = None
+    as_text: tuple[str, ...] = ()
+
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+class LineFile:
+    """Appends lines, each with one call of the system: a kill leaves whole lines, however it comes.
+
+    Args:
+        recording: Where, and from which size a new file is begun.
+        kind: Part of the names of the files.
+    """
+
+    def __init__(self, recording: Recording, kind: str) -> None:
+        self._recording = recording
+        self._kind = kind
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._written = 0
+        self._count = 0
+        self._not_before = 0.0
+        os.register_at_fork(after_in_child=self._forget)
+
+    def write(self, line: bytes) -> None:
+        """Append a line. What the disk refuses is told once in the log, and never to the agent."""
+        with self._lock:
+            if self._not_before and monotonic() < self._not_before:
+                return
+            try:
+                self._append(line + b"\n")
+            except OSError as error:
+                self._not_before = monotonic() + SECONDS_BETWEEN_TRIES
+                self._close()
+                log.warning(
+                    "a trace cannot be written to %s: %s; tried again in %.0f s",
+                    self._recording.folder,
+                    error.strerror,
+                    SECONDS_BETWEEN_TRIES,
+                )
+
+    def _append(self, line: bytes) -> None:
+        if self._file is None or self._written + len(line) > self._recording.rotate_bytes:
+            self._close()
+            self._file = self._opened()
+            self._written = 0
+        written = os.write(self._file, line)
+        if written < len(line):
+            os.ftruncate(self._file, self._written)  # a file holds whole lines
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._written += written
+
+    def _opened(self) -> int:
+        folder = self._recording.folder or Path()
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            self._count += 1
+            moment = strftime("%Y%m%dT%H%M%SZ", gmtime())
+            name = f"{moment}-{os.getpid()}-{self._count:04}.{self._kind}.jsonl"
+            try:
+                # Nobody else's to read: what agents see and say may be anything.
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                return os.open(folder / name, flags, 0o600)
+            except FileExistsError:
+                continue
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _forget(self) -> None:
+        """In a forked process: its file is another, and whoever held the lock is not there."""
+        self._lock = threading.Lock()
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+
+class FileSink:
+    """Writes every span as it ends.
+
+    Args:
+        recording: Where, and what.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.content = Content(recording.patterns) if recording.content else None
+        self._file = LineFile(recording, "spans")
+
+    def started(self, span: LiveSpan) -> None:
+        """Nothing is written before something happened."""
+
+    def ended(self, span: LiveSpan) -> None:
+        """Write the span, after those above it that are open."""
+        announce(span.parent)
+        span.announced = True
+        self.write(span)
+
+    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
+        """Write the message."""
+        announce(span)
+        self._write(Line(trace_id=trace_id, message=message, as_text=tuple(as_text)))
+
+    def write(self, span: LiveSpan) -> None:
+        """Write the span as it is."""
+        as_text: list[str] = []
+        record = span.record(as_text)
+        self._write(Line(trace_id=span.tape.trace_id, span=record, as_text=tuple(as_text)))
+
+    def _write(self, line: Line) -> None:
+        try:
+            encoded = _ENCODE(line)
+        except Exception as error:  # no reason to fail an agent
+            log.warning("a span cannot be written: %s", error)
+            return
+        self._file.write(encoded)

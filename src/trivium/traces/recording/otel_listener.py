@@ -1,0 +1,327 @@
+"""Listening: agents that OpenTelemetry instruments are recorded too, by one line."""
+
+import logging
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from trivium.errors import MissingExtra
+from trivium.json_values import encode, plain_text
+from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry.semconv import ABOVE, RecordedSpan, meaning
+from trivium.traces.recording.collector import CURRENT, Collector, Heard, collector
+from trivium.traces.recording.config import Recording, recording
+from trivium.traces.recording.file_exporter import LineFile
+from trivium.traces.recording.span import Above, Content, announce, new_number
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
+
+log = logging.getLogger(__name__)
+
+_ENCODE = msgspec.json.Encoder().encode
+
+_SAYS = (
+    "input",
+    "output",
+    "message",
+    "prompt",
+    "completion",
+    "content",
+    "argument",
+    "result",
+    "event",
+    "response",
+)
+"""Parts of the names of attributes that hold what was said: a text under such a name is content."""
+
+_HEARD: "weakref.WeakValueDictionary[int, HeardSpan]" = weakref.WeakValueDictionary()
+"""Spans that are heard, by their ids; their block or ``_OPEN`` holds them."""
+
+_OPEN: "dict[int, HeardSpan]" = {}
+"""Those among them that are open and go to a file."""
+
+
+class HeardSpan:
+    """A span that OpenTelemetry told, as one that others may begin below.
+
+    Attributes:
+        span: The span.
+        collector: The block that it belongs to; None where it goes to a file.
+        parent: The span that it is below: the nearest of our own and of OpenTelemetry's.
+        listener: Who hears it.
+    """
+
+    tape = None
+
+    def __init__(
+        self, span: "Span", listener: "Listener", collecting: Collector | None, parent: Above | None
+    ) -> None:
+        context = span.get_span_context()
+        self.span: ReadableSpan = span
+        self.collector = None if collecting is None else weakref.ref(collecting)
+        self.parent = parent
+        self.id = f"{context.span_id:016x}"
+        self.trace_id = f"{context.trace_id:032x}" if parent is None else parent.trace_id
+        self.number = new_number()
+        self.announced = collecting is not None
+        self.listener = listener
+
+    @property
+    def agent(self) -> str | None:
+        """Who does what happens in it, where it says so itself."""
+        found = meaning(self.span.attributes or {})
+        name = found.get(wanted.AGENT) or found.get(wanted.AGENT_BEFORE)
+        return None if name is None else plain_text(name)
+
+    def settings(self) -> Recording:
+        """Those of the trace that it is in, where another process said them; else those in force."""
+        parent = self.parent
+        while isinstance(parent, HeardSpan):
+            parent = parent.parent
+        return recording() if parent is None or parent.tape is None else parent.tape.sink.recording
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        self.listener.write(self)
+
+
+class Listener:
+    """A span processor that gives spans to the block that collects them, or writes them to a file.
+
+    Files hold one OTLP/JSON request a line, as the collector's file exporter writes them, so that nothing of
+    a span is lost.
+
+    Attributes:
+        writes: Whether spans outside of such a block are written.
+    """
+
+    def __init__(self) -> None:
+        self.writes = False
+        self._settings: Recording | None = None
+        self._content: Content | None = None
+        self._file: LineFile | None = None
+
+    def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
+        """A span was opened."""
+        try:
+            self._started(span)
+        except Exception as error:  # no reason to fail an agent
+            log.warning("a span cannot be recorded: %s", error)
+
+    def _started(self, span: "Span") -> None:
+        context = span.get_span_context()
+        if context is None or context.span_id in _HEARD:
+            return
+        around = None if span.parent is None else _HEARD.get(span.parent.span_id)
+        collecting = collector() or (around.collector() if around is not None and around.collector else None)
+        if collecting is None and not self.writes:
+            return
+        if around is not None and (around.collector and around.collector()) is not collecting:
+            around = None
+        own = CURRENT.get()
+        if own is not None and not _goes_with(own, collecting):
+            own = None
+        later = own is not None and (around is None or own.number > around.number)
+        heard = HeardSpan(span, self, collecting, own if later else around)
+        _HEARD[context.span_id] = heard
+        if collecting is None:
+            _OPEN[context.span_id] = heard
+        else:
+            collecting.heard.append(heard)
+
+    def _on_ending(self, span: "Span") -> None:
+        """OpenTelemetry's hook between the two; nothing is to be done."""
+
+    def on_end(self, span: "ReadableSpan") -> None:
+        """A span was closed: written after those above it that are open."""
+        context = span.get_span_context()
+        heard = None if context is None else _HEARD.get(context.span_id)
+        if context is None or heard is None or heard.listener is not self:
+            return
+        heard.span = span
+        if heard.collector is None:
+            _OPEN.pop(context.span_id, None)
+            announce(heard.parent)
+        elif (collecting := heard.collector()) is None or not collecting.is_in_a_child:
+            return
+        heard.announced = True
+        self.write(heard)
+
+    def shutdown(self) -> None:
+        """Nothing waits to be written."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Nothing waits to be written."""
+        return True
+
+    def write(self, heard: HeardSpan) -> None:
+        """Write a span as it is now."""
+        collecting = heard.collector() if heard.collector else None
+        settings = heard.settings() if collecting is None else collecting.settings_of_a_child()
+        if settings.folder is None:
+            return
+        if self._settings is not settings or self._file is None:
+            self._settings, self._file = settings, LineFile(settings, "otlp")
+            self._content = Content(settings.patterns) if settings.content else None
+        try:
+            line = _ENCODE(request([heard], self._content))
+        except Exception as error:  # no reason to fail an agent
+            log.warning("a span cannot be written: %s", error)
+            return
+        self._file.write(line)
+
+
+def _goes_with(own: Above, collecting: Collector | None) -> bool:
+    """Whether one of our own spans is recorded where a span of OpenTelemetry would be."""
+    if own.tape is None:
+        return False
+    return own.tape.sink is collecting if collecting else not isinstance(own.tape.sink, Collector)
+
+
+def _here() -> HeardSpan | None:
+    """The span of OpenTelemetry that is open here, if it is recorded where ours would be."""
+    from opentelemetry.trace import get_current_span
+
+    heard = _HEARD.get(get_current_span().get_span_context().span_id)
+    if heard is None or (heard.collector and heard.collector()) is not collector():
+        return None
+    return heard
+
+
+def listen(provider: "TracerProvider | None" = None) -> None:
+    """Record agents that are instrumented for OpenTelemetry: PydanticAI, OpenAI Agents, LangGraph and others.
+
+    Args:
+        provider: Whose spans; the global one when not given, which is made where there is none.
+
+    Raises:
+        MissingExtra: If OpenTelemetry's SDK is not installed.
+    """
+    try:
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+    except ImportError:
+        raise MissingExtra("otel", "recording OpenTelemetry's spans") from None
+    if provider is None:
+        found = trace.get_tracer_provider()
+        if not isinstance(found, TracerProvider):
+            found = TracerProvider()
+            trace.set_tracer_provider(found)
+        provider = found
+    listener_of(provider).writes = True
+
+
+def listener_of(provider: Any) -> Listener:
+    """The listener of a provider, or of what processes its spans; made where there is none."""
+    processor = getattr(provider, "_active_span_processor", provider)
+    for known in getattr(processor, "_span_processors", ()):
+        if isinstance(known, Listener):
+            return known
+    made = Listener()
+    provider.add_span_processor(made)
+    Heard.here = _here
+    return made
+
+
+def listen_if_there() -> None:
+    """Hear the global provider, where the program has set one up, for blocks that collect."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, TracerProvider):
+        listener_of(provider)
+
+
+def recorded_spans(heard: Sequence[HeardSpan], content: Content | None) -> list[RecordedSpan]:
+    """Spans as a file of them is read."""
+    from trivium.traces.readers.otlp.json import spans_of_json
+
+    return spans_of_json(_ENCODE(request(heard, content)), source="") if heard else []
+
+
+def request(spans: Iterable[HeardSpan], content: Content | None) -> dict[str, Any]:
+    """An OTLP/JSON request that holds spans. One below a span of our own says so in an attribute.
+
+    Args:
+        spans: Ended or open.
+        content: Masks what was said; None leaves it out.
+    """
+    return {"resourceSpans": [{"scopeSpans": [_scope_spans(heard, content) for heard in spans]}]}
+
+
+def _scope_spans(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
+    scope = heard.span.instrumentation_scope
+    name = "" if scope is None else plain_text(scope.name)
+    return {"scope": {"name": name}, "spans": [_span(heard, content)]}
+
+
+def _span(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
+    span, above = heard.span, heard.parent
+    context = span.get_span_context()
+    made: dict[str, Any] = {
+        "traceId": f"{context.trace_id:032x}" if context else "",
+        "spanId": f"{context.span_id:016x}" if context else "",
+        "name": plain_text(span.name),
+        "kind": span.kind.value + 1,
+        "startTimeUnixNano": str(span.start_time or 0),
+        "attributes": _attributes(span.attributes or {}, content),
+        "status": {"code": span.status.status_code.value},
+    }
+    if above is not None and not isinstance(above, HeardSpan):
+        link = {"key": ABOVE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
+        made["attributes"].append(link)
+    if span.parent is not None:
+        made["parentSpanId"] = f"{span.parent.span_id:016x}"
+    if span.end_time is not None:
+        made["endTimeUnixNano"] = str(span.end_time)
+    if span.status.description and content is not None:
+        made["status"]["message"] = content.text(span.status.description)
+    if span.events:
+        made["events"] = [
+            {
+                "name": plain_text(event.name),
+                "timeUnixNano": str(event.timestamp),
+                "attributes": _attributes(event.attributes or {}, content),
+            }
+            for event in span.events
+        ]
+    return made
+
+
+def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[dict[str, Any]]:
+    named = [(plain_text(key), value) for key, value in attributes.items()]
+    return [
+        {"key": key, "value": _value(value, content)}
+        for key, value in named
+        if content is not None or not (_holds_text(value) and any(part in key.lower() for part in _SAYS))
+    ]
+
+
+def _holds_text(value: Any) -> bool:
+    return not isinstance(value, bool | int | float)
+
+
+def _value(value: Any, content: Content | None) -> dict[str, Any]:
+    """A value of OTLP/JSON. What is of no plain type, such as a subclass of a text, is made plain first."""
+    kind = type(value)
+    if kind is str:
+        return {"stringValue": plain_text(value) if content is None else content.text(value)}
+    if kind is bool:
+        return {"boolValue": value}
+    if kind is int and value.bit_length() < 64:  # what OTLP's integers hold
+        return {"intValue": str(value)}
+    if kind is float:
+        return {"doubleValue": value}
+    if kind is list or kind is tuple:
+        return {"arrayValue": {"values": [_value(each, content) for each in value]}}
+    if kind is dict:
+        values = [{"key": plain_text(key), "value": _value(each, content)} for key, each in value.items()]
+        return {"kvlistValue": {"values": values}}
+    if kind is int or value is None:
+        return {"stringValue": "" if value is None else plain_text(value)}
+    return _value(msgspec.json.decode(encode(value)), content)

@@ -1,0 +1,429 @@
+"""The open span; bounded, masked content."""
+
+import itertools
+import numbers
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
+from random import Random
+from time import perf_counter, time
+from typing import Any, Protocol
+
+import msgspec
+
+from trivium.json_values import MOST_CHARS, encode, plain_text
+from trivium.masking import MASK, Masker
+from trivium.traces.recording.config import Recording
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage
+
+_PLAIN = frozenset({float, bool, type(None)})
+
+
+class Content:
+    """Makes recorded values.
+
+    Args:
+        patterns: What is masked besides secrets.
+    """
+
+    def __init__(self, patterns: Sequence[re.Pattern[str]]) -> None:
+        self._patterns = tuple(patterns)
+        self._masker = Masker()
+
+    def text(self, text: str) -> str:
+        """A text, bounded and masked; anything else that stands for one is made a text first."""
+        text = plain_text(text)
+        if len(text) > MOST_CHARS:
+            text = f"{text[:MOST_CHARS]}… ({len(text):,} characters)"
+        text = self._masker.mask(text)
+        for pattern in self._patterns:
+            text = pattern.sub(MASK, text)
+        return text
+
+    def value(self, value: Any, as_text: list[str] | None = None) -> Any:
+        """Any value as JSON, bounded and masked.
+
+        Args:
+            value: Any object.
+            as_text: Gets the name of the type of each value in it that JSON does not have.
+        """
+        kind = type(value)
+        if kind in _PLAIN or (kind is int and -(2**63) <= value < 2**63):
+            return value
+        if issubclass(kind, str):
+            return self.text(value)
+        try:
+            return self._json(encode(value, as_text).decode())
+        except Exception as error:  # nested so deep that the masked copy cannot be made
+            return f"[{kind.__name__} is not recorded: {type(error).__name__}]"
+
+    def _json(self, encoded: str) -> Any:
+        if len(encoded) > MOST_CHARS:
+            return self.text(encoded)
+        if not self._patterns and not self._masker.may_hold_a_secret(encoded):
+            return msgspec.Raw(encoded.encode())
+        return _walked(msgspec.json.decode(encoded), self.text, self._masker)
+
+
+def _walked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
+    """A decoded value with every text in it masked; its depth is bounded by the decoder's."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [_walked(each, text, masker) for each in value]
+    if isinstance(value, dict):
+        return {
+            text(key): MASK if masker.names_a_secret(key) else _walked(each, text, masker)
+            for key, each in value.items()
+        }
+    return value
+
+
+_NUMBERS = itertools.count(1)
+"""Tells which of two spans began later."""
+
+_IDS = Random()  # noqa: S311 - ids are no secret; the program may seed the random numbers of all others
+os.register_at_fork(after_in_child=_IDS.seed)
+
+_UNSET: Any = object()
+
+
+class Above(Protocol):
+    """A span that others may begin below: one of our own, or one that OpenTelemetry told.
+
+    Attributes:
+        id: Its id, as files hold it.
+        trace_id: Of the trace that it is in.
+        number: A later span has a larger one.
+        announced: Whether it is written though it is open, or needs not be.
+    """
+
+    id: str
+    trace_id: str
+    number: int
+    announced: bool
+
+    @property
+    def tape(self) -> "Tape | None":
+        """Where spans below it go; None where that is decided anew."""
+        ...
+
+    @property
+    def agent(self) -> str | None:
+        """Who does what happens in it, where it says so itself."""
+        ...
+
+    @property
+    def parent(self) -> "Above | None":
+        """The one above it."""
+        ...
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        ...
+
+
+def announce(above: Above | None) -> None:
+    """Write spans that are open, the outermost first, since one below them has ended."""
+    waiting: list[Above] = []
+    while above is not None and not above.announced:
+        above.announced = True
+        waiting.append(above)
+        above = above.parent
+    for each in reversed(waiting):
+        each.write()
+
+
+class Sink(Protocol):
+    """Where recorded spans go.
+
+    Attributes:
+        content: Makes recorded values; None when they are not recorded.
+        recording: What is recorded, and where files are.
+    """
+
+    content: Content | None
+    recording: Recording
+
+    def started(self, span: "LiveSpan") -> None:
+        """A span was opened."""
+        ...
+
+    def ended(self, span: "LiveSpan") -> None:
+        """A span was closed."""
+        ...
+
+    def write(self, span: "LiveSpan") -> None:
+        """A span is to be written as it is."""
+        ...
+
+    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
+        """A message was sent within a span; the types of values in it for which a text stands."""
+        ...
+
+
+class Tape:
+    """One trace that is being recorded.
+
+    Args:
+        sink: Where its spans go.
+        trace_id: Its id; a new one when not given.
+    """
+
+    __slots__ = ("sink", "trace_id")
+
+    def __init__(self, sink: Sink, trace_id: str | None = None) -> None:
+        self.sink = sink
+        self.trace_id = os.urandom(16).hex() if trace_id is None else trace_id
+
+
+def new_id() -> str:
+    """An id of a span, which no other process gives to another: 16 hexadecimal digits."""
+    return f"{_IDS.getrandbits(64):016x}"
+
+
+def new_number() -> int:
+    """What tells that a span began later than all before it."""
+    return next(_NUMBERS)
+
+
+class NoSpan:
+    """What stands for a span when nothing is recorded: everything about it is forgotten."""
+
+    __slots__ = ("output",)
+
+    def __init__(self) -> None:
+        self.output: Any = None
+
+    def used(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Say what a model request used."""
+
+    def note(self, **attributes: Any) -> None:
+        """Add attributes."""
+
+    def failed(self, why: str | BaseException) -> None:
+        """Say that the work failed, where no exception does."""
+
+
+class LiveSpan(NoSpan):
+    """A span that is open.
+
+    Attributes:
+        output: What came out; a decorated function's result where the code sets nothing.
+    """
+
+    __slots__ = (
+        "_as_text",
+        "_attributes",
+        "_clock",
+        "_error",
+        "_given",
+        "_usage",
+        "agent",
+        "announced",
+        "end",
+        "id",
+        "kind",
+        "name",
+        "number",
+        "ok",
+        "parent",
+        "start",
+        "tape",
+        "trace_id",
+    )
+
+    def __init__(
+        self, tape: Tape, kind: SpanKind, name: str, parent: Above | None, agent: str | None
+    ) -> None:
+        self.tape = tape
+        self.trace_id = tape.trace_id
+        self.id = new_id()
+        self.number = next(_NUMBERS)
+        self.kind = kind
+        self.name = plain_text(name)
+        self.parent = parent
+        named = None if agent is None else plain_text(agent)
+        if kind == "agent":
+            self.agent: str | None = named or self.name
+        else:
+            # Below a span that OpenTelemetry told, the agent is read from the trace.
+            self.agent = named or (parent.agent if parent is not None and parent.tape is not None else None)
+        self._as_text: list[str] = []
+        self.output = _UNSET
+        self.announced = False
+        self.ok: bool | None = None
+        self.end: float | None = None
+        self._given: Any = None
+        self._usage: SpanUsage | None = None
+        self._attributes: dict[str, Any] | None = None
+        self._error: str | BaseException | None = None
+        self.start = time()
+        self._clock = perf_counter()
+        tape.sink.started(self)
+
+    def given(self, value: Any) -> None:
+        """What went in, kept as it is now."""
+        content = self.tape.sink.content
+        if content is not None:
+            self._given = content.value(value, self._as_text)
+
+    def used(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Say what a model request used."""
+        self._usage = SpanUsage(
+            input_tokens=_count(input_tokens), output_tokens=_count(output_tokens), cost_usd=_money(cost_usd)
+        )
+
+    def note(self, **attributes: Any) -> None:
+        """Add attributes; ``context`` is read by tool_selection (spec: metrics, T3.3)."""
+        self._attributes = {**(self._attributes or {}), **attributes}
+
+    def failed(self, why: str | BaseException) -> None:
+        """Say that the work failed, where no exception does."""
+        self._error = why
+
+    def came(self, result: Any) -> None:
+        """What came out, where the code did not set it; a model's answer tells its tokens itself."""
+        if self.output is _UNSET:
+            self.output = result
+        if self.kind == "llm" and self._usage is None:
+            self._usage = _usage_of(result)
+
+    def close(self) -> None:
+        """The work is done; what happens later is not recorded."""
+        self.end = self.start + (perf_counter() - self._clock)
+        self.ok = self._error is None
+        self.tape.sink.ended(self)
+
+    def write(self) -> None:
+        """Write it as it is now."""
+        self.tape.sink.write(self)
+
+    def record(self, as_text: list[str]) -> Span:
+        """The span as files hold it.
+
+        Args:
+            as_text: Gets the name of the type of each value for which a text stands.
+        """
+        as_text += self._as_text
+        content = self.tape.sink.content
+        attributes = self._attributes
+        if self._error is not None:
+            attributes = {**(attributes or {}), "error": _told(self._error, content)}
+        if attributes and content is None:
+            attributes = {key: value for key, value in attributes.items() if key in _NO_CONTENT}
+        values = content or _UNMASKED
+        output = None
+        if self.output is not _UNSET and content is not None:
+            output = content.value(self.output, as_text)
+        return Span(
+            id=self.id,
+            kind=self.kind,
+            name=self.name,
+            parent=None if self.parent is None else self.parent.id,
+            agent=self.agent,
+            start=self.start,
+            end=self.end,
+            ok=self.ok,
+            input=self._given,
+            output=output,
+            usage=self._usage,
+            attributes={plain_text(key): values.value(value, as_text) for key, value in attributes.items()}
+            if attributes
+            else {},
+        )
+
+
+_NO_CONTENT = frozenset({"error", "context", "handoff"})
+"""Attributes that are kept where content is not recorded."""
+
+
+_UNMASKED = Content(())
+"""Makes the few attributes that are recorded without content plain values too."""
+
+
+def _told(error: str | BaseException, content: Content | None) -> str:
+    kind = type(error).__name__
+    if not issubclass(type(error), BaseException):
+        return "failed" if content is None else plain_text(error)
+    if content is None:
+        return kind
+    try:
+        return f"{kind}: {error}"
+    except BaseException as another:  # an exception whose text cannot be had
+        if isinstance(another, KeyboardInterrupt):
+            raise
+        return kind
+
+
+def _usage_of(result: Any) -> SpanUsage | None:
+    """The tokens that a provider's answer tells; None where reading them fails."""
+    try:
+        return _tokens_told(result)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None
+
+
+def _tokens_told(result: Any) -> SpanUsage | None:
+    """By the names that the clients of providers use."""
+    usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
+    if usage is None:
+        return None
+    if isinstance(usage, Mapping):
+        found = [usage.get("input_tokens", usage.get("prompt_tokens"))]
+        found.append(usage.get("output_tokens", usage.get("completion_tokens")))
+    else:
+        found = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
+        found.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
+    counts = [_count(each) for each in found]
+    return None if counts == [None, None] else SpanUsage(input_tokens=counts[0], output_tokens=counts[1])
+
+
+def _count(tokens: Any) -> int | None:
+    """A number of tokens as a plain one; None for what is none."""
+    if not issubclass(type(tokens), numbers.Integral):
+        return None
+    made = int(tokens)
+    return made if 0 <= made < 2**53 else None
+
+
+def _money(amount: Any) -> float | None:
+    """An amount as a plain number; None for what is none."""
+    if not issubclass(type(amount), numbers.Real | Decimal):
+        return None
+    try:
+        made = float(amount)
+    except (ValueError, OverflowError):
+        return None
+    return made if isfinite(made) else None
+
+
+def settled(span: Span) -> Span:
+    """A span whose values are decoded JSON, as traces in memory hold them."""
+    return msgspec.structs.replace(
+        span,
+        input=plain(span.input),
+        output=plain(span.output),
+        attributes={key: plain(value) for key, value in span.attributes.items()},
+    )
+
+
+def plain(value: Any) -> Any:
+    """A recorded value as decoded JSON."""
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value

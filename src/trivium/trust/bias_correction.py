@@ -1,0 +1,304 @@
+"""The mean that people would give, from many scores of a judge and a few of theirs (spec: metrics, H.2)."""
+
+from collections.abc import Hashable, Sequence
+from math import sqrt
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
+
+from trivium.errors import Problem, TrustError
+from trivium.trust.cluster_bootstrap import Groups
+from trivium.trust.distributions import Interval
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Clusters = Groups | Sequence[Hashable]
+
+SAME = 1e-12
+"""Spread of score arithmetic below which scores are all the same."""
+
+
+class Corrected(msgspec.Struct, frozen=True, kw_only=True):
+    """A judge's mean, corrected by people's labels.
+
+    Attributes:
+        value: The corrected mean; None where there is none.
+        interval: It accounts for both samples; None where there is none.
+        judge: The judge's own mean over everything it scored.
+        people: People's mean over what they labelled.
+        labelled: Items that both scored.
+        unlabelled: Items that only the judge scored.
+        weight: How much the judge's scores count, 0 to 1 (PPI++), else None.
+        sensitivity: Share of what people call right that the judge calls right (Rogan–Gladen), else None.
+        specificity: Share of what people call wrong that the judge calls wrong (Rogan–Gladen), else None.
+        reason: Why there is no value or no interval, or None.
+        warnings: What a reader must know.
+    """
+
+    value: float | None
+    interval: Interval | None
+    judge: float | None
+    people: float | None
+    labelled: int
+    unlabelled: int
+    weight: float | None = None
+    sensitivity: float | None = None
+    specificity: float | None = None
+    reason: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def corrected_mean(
+    people: npt.ArrayLike,
+    judge: npt.ArrayLike,
+    judge_only: npt.ArrayLike,
+    *,
+    groups: Clusters,
+    groups_only: Clusters,
+    level: float = 0.95,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Corrected:
+    """The mean that people would give, by prediction-powered inference (PPI++, Angelopoulos et al. 2023).
+
+    weight · mean(judge_only) + mean(people - weight · judge), with the weight that makes it surest: 0 ignores
+    a judge who says nothing of people's labels. Right whatever the judge is like, as long as the labelled
+    items are a random part of all. The standard error goes by groups and over both samples; the quantile is
+    Student's t with one degree of freedom less than there are labelled groups.
+
+    Few labels show few disagreements, or none, and say too little of how many there are. Where all scores lie
+    at the ends of the range (right or wrong), the interval is computed with one disagreement of either kind
+    added (as Bonett and Price 2012 do for paired rates): in simulations with 30 labels and a good judge it
+    then covered 97 to 100 %, without them down to 77 %. For other scores, where people and judge differ by
+    the same amount on every labelled item, it adds what as many equal groups leave open (rule of three).
+
+    Args:
+        people: People's score of each labelled item, shape (n,), in [low, high].
+        judge: The judge's score of the same items, shape (n,), in [low, high].
+        judge_only: The judge's score of the items without a label, shape (m,), in [low, high].
+        groups: The cluster of each labelled item.
+        groups_only: The cluster of each item without a label; an id in both is the same cluster.
+        level: Nominal coverage, in (0, 1).
+        low: Lowest possible score.
+        high: Highest possible score.
+
+    Raises:
+        TrustError: If the data or an option are not like that.
+    """
+    y, f, rest = _checked(people, judge, judge_only, level=level, low=low, high=high)
+    codes, codes_only, total = _codes(groups, groups_only, y.size, rest.size)
+    facts = _facts(y, f, rest)
+    if not y.size:
+        return Corrected(value=None, interval=None, reason="no item has a label of people", **facts)
+    weight = _weight(y, f, rest)
+    value = float((y - weight * f).mean() + (weight * rest.mean() if rest.size else 0.0))
+    clusters = np.unique(codes).size
+    if clusters < 2:
+        return Corrected(
+            value=value, interval=None, weight=weight, reason="one labelled group gives no interval", **facts
+        )
+    residuals, centre, method, spare = y - weight * f, value, "PPI++ by groups, t", 0.0
+    if np.isin([*y, *f], (low, high)).all():
+        residuals = np.append(residuals, [high - weight * low, low - weight * high])
+        codes, total = np.append(codes, [total, total + 1]), total + 2
+        centre = float(value + residuals.mean() - (y - weight * f).mean())
+        method += ", one disagreement of either kind added"
+    elif np.ptp(y - f) < SAME or np.ptp(residuals) < SAME:
+        spare = (1 - (1 - level) ** (1 / clusters)) * (high - low)
+        method += ", rule of three"
+    pulls = _pulls(residuals, codes, total) + weight * _pulls(rest, codes_only, total)
+    error = float(np.linalg.norm(pulls))
+    reach = float(stdtrit(np.unique(codes).size - 1, (1 + level) / 2)) * error + spare
+    interval = Interval(
+        low=max(low, min(value, centre - reach)),
+        high=min(high, max(value, centre + reach)),
+        level=level,
+        method=method,
+        n=y.size + rest.size,
+        groups=clusters,
+        std_error=error,
+    )
+    return Corrected(value=min(high, max(low, value)), interval=interval, weight=weight, **facts)
+
+
+def corrected_rate(
+    people: npt.ArrayLike,
+    judge: npt.ArrayLike,
+    judge_only: npt.ArrayLike,
+    *,
+    groups: Clusters,
+    groups_only: Clusters,
+    level: float = 0.95,
+) -> Corrected:
+    """The rate that people would give, by the judge's sensitivity and specificity (Rogan and Gladen 1978).
+
+    (p + specificity - 1) / (sensitivity + specificity - 1), where p is the judge's rate on what people did
+    not label; the interval is that of Lee et al. 2025, on effective sample sizes (n / design effect). The
+    labels need not be drawn at random, but among what people call right the judge must err as often on the
+    labelled items as on the others, and so among what they call wrong. The samples are taken as independent.
+
+    Args:
+        people: People's verdict on each labelled item, 0 or 1, shape (n,).
+        judge: The judge's verdict on the same items, 0 or 1, shape (n,).
+        judge_only: The judge's verdict on the items without a label, 0 or 1, shape (m,).
+        groups: The cluster of each labelled item.
+        groups_only: The cluster of each item without a label.
+        level: Nominal coverage, in (0, 1).
+
+    Raises:
+        TrustError: If the data or an option are not like that.
+    """
+    y, f, rest = _checked(people, judge, judge_only, level=level, low=0, high=1, binary=True)
+    codes, codes_only, _ = _codes(groups, groups_only, y.size, rest.size)
+    facts = _facts(y, f, rest)
+    right, wrong = y == 1, y == 0
+    for missing, what in (
+        (not right.any(), "people call no labelled item right, so the judge's sensitivity is unknown"),
+        (not wrong.any(), "people call no labelled item wrong, so the judge's specificity is unknown"),
+        (not rest.size, "the judge scored nothing but the labelled items"),
+    ):
+        if missing:
+            return Corrected(value=None, interval=None, reason=what, **facts)
+    sensitivity, specificity = float(f[right].mean()), float(1 - f[wrong].mean())
+    facts |= {"sensitivity": sensitivity, "specificity": specificity}
+    if sensitivity + specificity <= 1:
+        what = "the judge is no better than chance: what it calls right is no more often right"
+        return Corrected(value=None, interval=None, reason=what, **facts)
+    rate = float(rest.mean())
+    value = min(1.0, max(0.0, (rate + specificity - 1) / (sensitivity + specificity - 1)))
+    sizes = [
+        _effective_size(v, c)
+        for v, c in ((rest, codes_only), (f[wrong], codes[wrong]), (f[right], codes[right]))
+    ]
+    shared = np.intersect1d(codes, codes_only).size
+    warnings = (
+        (f"{shared:,} groups have both labelled and other verdicts; the interval takes them as independent",)
+        if shared
+        else ()
+    )
+    ends = _lee_interval(rate, specificity, sensitivity, *sizes, level=level)
+    if ends is None or min(np.unique(codes).size, np.unique(codes_only).size) < 2:
+        what = "one group gives no interval" if ends else "too few labels to tell the judge from chance"
+        return Corrected(value=value, interval=None, reason=what, warnings=warnings, **facts)
+    interval = Interval(
+        low=min(ends[0], value),
+        high=max(ends[1], value),
+        level=level,
+        method="Rogan–Gladen (Lee et al. 2025), effective sample sizes",
+        n=y.size + rest.size,
+        groups=np.union1d(codes, codes_only).size,
+        std_error=ends[2],
+    )
+    return Corrected(value=value, interval=interval, warnings=warnings, **facts)
+
+
+def _lee_interval(
+    rate: float, specificity: float, sensitivity: float, n: float, m0: float, m1: float, *, level: float
+) -> tuple[float, float, float] | None:
+    """Ends within [0, 1] and standard error; n, m0 and m1 are the sizes behind the three rates.
+
+    Each rate is first drawn a little to the middle, so that none is 0 or 1; None where the judge is then no
+    better than chance.
+    """
+    z = float(ndtri((1 + level) / 2))
+    p, q0, q1 = (
+        (n * rate + z * z / 2) / (n + z * z),
+        (m0 * specificity + 1) / (m0 + 2),
+        (m1 * sensitivity + 1) / (m1 + 2),
+    )
+    n, m0, m1 = n + z * z, m0 + 2, m1 + 2
+    power = q0 + q1 - 1
+    if power <= 0:
+        return None
+    middle = (p + q0 - 1) / power
+    spread0, spread1 = q0 * (1 - q0) / m0, q1 * (1 - q1) / m1
+    shift = 2 * z * z * (middle * spread1 - (1 - middle) * spread0)
+    error = sqrt(p * (1 - p) / n + (1 - middle) ** 2 * spread0 + middle**2 * spread1) / power
+    low, high = (min(1.0, max(0.0, middle + shift + side * z * error)) for side in (-1, 1))
+    return low, high, error
+
+
+def _weight(y: Floats, f: Floats, rest: Floats) -> float:
+    """The weight of the judge's scores that makes the corrected mean surest, within [0, 1]."""
+    spread = float(np.var(np.concatenate([f, rest]), ddof=1)) if f.size + rest.size > 1 else 0.0
+    if not rest.size or spread == 0:
+        return 0.0
+    together = float(((y - y.mean()) * (f - f.mean())).mean())
+    return min(1.0, max(0.0, together / ((1 + y.size / rest.size) * spread)))
+
+
+def _pulls(values: Floats, codes: Ints, total: int) -> Floats:
+    """How far each group pulls the mean of ``values`` its way, shape (total,), made up for few groups."""
+    if not values.size:
+        return np.zeros(total)
+    clusters = np.unique(codes).size
+    pulls = np.bincount(codes, weights=values - values.mean(), minlength=total) / values.size
+    return np.asarray(pulls * sqrt(clusters / max(1, clusters - 1)), dtype=np.float64)
+
+
+def _effective_size(values: Floats, codes: Ints) -> float:
+    """How many independent verdicts are worth as much: their number over the design effect.
+
+    Where all are equal the design effect cannot be told, and each group counts as one.
+    """
+    clusters, share = np.unique(codes).size, float(values.mean())
+    if share in {0.0, 1.0} or clusters < 2:
+        return float(clusters)
+    clustered = float(np.square(_pulls(values, codes, int(codes.max()) + 1)).sum())
+    return values.size / max(1.0, clustered * (values.size - 1) / (share * (1 - share)))
+
+
+def _facts(y: Floats, f: Floats, rest: Floats) -> dict[str, Any]:
+    scored = np.concatenate([f, rest])
+    return {
+        "judge": float(scored.mean()) if scored.size else None,
+        "people": float(y.mean()) if y.size else None,
+        "labelled": y.size,
+        "unlabelled": rest.size,
+    }
+
+
+def _codes(groups: Clusters, groups_only: Clusters, n: int, m: int) -> tuple[Ints, Ints, int]:
+    """Codes of the groups of both samples, the same for the same id, and how many there are."""
+    ids = [_ids(groups), _ids(groups_only)]
+    if [len(some) for some in ids] != [n, m]:
+        raise TrustError(
+            f"each score needs a group: {n} labelled and {m} others, found {len(ids[0])} and {len(ids[1])}"
+        )
+    both = Groups.of([*ids[0], *ids[1]])
+    return both.codes[:n], both.codes[n:], both.count
+
+
+def _ids(groups: Clusters) -> Sequence[Hashable]:
+    return [groups.ids[code] for code in groups.codes] if isinstance(groups, Groups) else groups
+
+
+def _checked(
+    people: npt.ArrayLike,
+    judge: npt.ArrayLike,
+    judge_only: npt.ArrayLike,
+    *,
+    level: float,
+    low: float,
+    high: float,
+    binary: bool = False,
+) -> tuple[Floats, Floats, Floats]:
+    """The three lists of scores as flat arrays, or what is wrong with them."""
+    if not 0 < level < 1:
+        raise TrustError(f"level must lie between 0 and 1; found {level}")
+    y, f, rest = (np.asarray(values, dtype=np.float64) for values in (people, judge, judge_only))
+    if y.ndim != 1 or y.shape != f.shape or rest.ndim != 1:
+        raise TrustError(
+            "people and judge must have a score for each labelled item; "
+            f"found shapes {y.shape}, {f.shape} and {rest.shape}"
+        )
+    for name, values in (("people", y), ("judge", f), ("judge_only", rest)):
+        fine = np.isin(values, (0.0, 1.0)) if binary else (values >= low) & (values <= high)
+        if not fine.all():
+            at = int(np.argmin(fine))
+            expected = "0 or 1" if binary else f"between {low:g} and {high:g}"
+            raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
+    return y, f, rest

@@ -1,0 +1,306 @@
+"""Temperature, Platt, isotonic, linear."""
+
+from math import isfinite
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from trivium.errors import TrustError, suggest
+from trivium.trust.calibration.quality import SMALLEST, checked
+
+Floats = npt.NDArray[np.float64]
+
+
+class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
+    """Linear between thresholds, constant beyond them, clipped to [0, 1].
+
+    Attributes:
+        x_thresholds: Strictly rising values of the feature.
+        y_thresholds: The calibrated value at each, never falling.
+    """
+
+    x_thresholds: tuple[float, ...]
+    y_thresholds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        x, y = np.asarray(self.x_thresholds), np.asarray(self.y_thresholds)
+        if not x.size or x.size != y.size:
+            raise ValueError(f"an isotonic model has as many x as y thresholds; found {x.size} and {y.size}")
+        if not (np.isfinite(x).all() and np.isfinite(y).all()):
+            raise ValueError("thresholds must be finite")
+        if (np.diff(x) <= 0).any() or (np.diff(y) < 0).any():
+            raise ValueError("x_thresholds must rise and y_thresholds must not fall")
+
+    def apply(self, x: npt.ArrayLike) -> Floats:
+        """Shape (n,), in [0, 1], of one feature (n,)."""
+        given = np.interp(np.asarray(x, dtype=np.float64), self.x_thresholds, self.y_thresholds)
+        return np.asarray(np.clip(given, 0, 1), dtype=np.float64)
+
+
+def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike) -> Isotonic:
+    """Pool-adjacent-violators on the mean target of each distinct feature value.
+
+    Args:
+        x: Feature, shape (n,), n at least 1, finite.
+        y: Target, shape (n,), in [0, 1].
+
+    Returns:
+        The model; thresholds inside a flat piece are left out.
+    """
+    # Only a fit needs it, and it is slow to import.
+    from scipy.optimize import isotonic_regression
+
+    levels, at, count = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True)
+    means = np.bincount(at, weights=np.asarray(y, dtype=np.float64)) / count
+    steps = isotonic_regression(means, weights=count).x
+    differs = np.diff(steps) != 0
+    keep = np.concatenate(([True], differs)) | np.concatenate((differs, [True]))
+    return Isotonic(x_thresholds=tuple(levels[keep].tolist()), y_thresholds=tuple(steps[keep].tolist()))
+
+
+class Scaler(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean and population standard deviation of each feature; a constant feature has deviation 1."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"scaler has {len(self.mean)} means and {len(self.std)} deviations")
+        if not np.isfinite(self.mean).all():
+            raise ValueError("scaler.mean must be finite")
+        if not (np.isfinite(self.std).all() and np.greater(self.std, 0).all()):
+            raise ValueError(f"scaler.std must be above 0; found {list(self.std)}")
+
+    def standardise(self, x: Floats) -> Floats:
+        """Shape (n, d), of features (n, d)."""
+        return np.asarray((x - np.asarray(self.mean)) / np.asarray(self.std), dtype=np.float64)
+
+
+class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
+    """link(intercept + coefficients · standardised features).
+
+    Attributes:
+        coefficients: One a feature.
+        intercept: In the unit of the link's argument.
+        link: ``sigmoid`` gives a probability; ``identity`` is clipped to [0, 1].
+        scaler: Of the features.
+    """
+
+    coefficients: tuple[float, ...]
+    intercept: float
+    scaler: Scaler
+    link: Literal["sigmoid", "identity"] = "sigmoid"
+
+    def __post_init__(self) -> None:
+        if len(self.coefficients) != len(self.scaler.mean):
+            raise ValueError(
+                f"model has {len(self.coefficients)} coefficients and a scaler for {len(self.scaler.mean)}"
+            )
+        if not np.isfinite([*self.coefficients, self.intercept]).all():
+            raise ValueError("coefficients and intercept must be finite")
+
+    def apply(self, x: npt.ArrayLike) -> Floats:
+        """Shape (n,), in [0, 1], of features (n, d)."""
+        score = self.scaler.standardise(np.asarray(x, dtype=np.float64)) @ np.asarray(self.coefficients)
+        score += self.intercept
+        return np.asarray(expit(score) if self.link == "sigmoid" else np.clip(score, 0, 1), dtype=np.float64)
+
+
+def fit_scaler(x: Floats) -> Scaler:
+    """The scaler of features (n, d), n at least 1.
+
+    A column of equal values is constant whatever the rounding of its mean says.
+    """
+    constant = x.min(axis=0) == x.max(axis=0)
+    mean = np.where(constant, x[0], x.mean(axis=0))
+    std = np.where(constant, 1.0, x.std(axis=0))
+    return Scaler(mean=tuple(mean.tolist()), std=tuple(std.tolist()))
+
+
+RIDGE = 1.0
+"""α of the penalty: Σ squared error + α·|coefficients|²; the intercept is free."""
+
+
+def fit_linear(x: Floats, y: npt.ArrayLike) -> LinearModel:
+    """The ridge regression on standardised features, in closed form.
+
+    Args:
+        x: Features, shape (n, d), n at least 1, finite.
+        y: Target, shape (n,), in [0, 1].
+    """
+    target = np.asarray(y, dtype=np.float64)
+    scaler = fit_scaler(x)
+    design = scaler.standardise(x)
+    middle = design.mean(axis=0)
+    centred = design - middle
+    penalty = RIDGE * np.eye(design.shape[1])
+    weights = solve(centred.T @ centred + penalty, centred.T @ (target - target.mean()), assume_a="pos")
+    return LinearModel(
+        coefficients=tuple(weights.tolist()),
+        intercept=float(target.mean() - middle @ weights),
+        scaler=scaler,
+        link="identity",
+    )
+
+
+STRENGTH = 1.0
+"""C of the penalty: ½·|coefficients|² + C·Σ log-loss; the intercept is free."""
+
+
+def fit_logistic(x: Floats, y: npt.ArrayLike) -> LinearModel:
+    """The L2-penalised logistic regression on standardised features, at its exact optimum.
+
+    Args:
+        x: Features, shape (n, d), finite.
+        y: Whether each prediction was right, 0 or 1, shape (n,).
+
+    Raises:
+        TrustError: If all predictions were right, or all wrong.
+    """
+    right = np.asarray(y, dtype=np.float64)
+    if right.min() == right.max():
+        word = "right" if right[0] else "wrong"
+        raise TrustError(
+            f"a logistic calibrator needs right and wrong predictions; all {right.size} are {word}"
+        )
+    scaler = fit_scaler(x)
+    design = np.column_stack([scaler.standardise(x), np.ones(right.size)])
+    penalised = np.ones(design.shape[1])
+    penalised[-1] = 0.0
+
+    def loss(weights: Floats) -> float:
+        score = design @ weights
+        return float(0.5 * weights @ (penalised * weights)) + STRENGTH * float(
+            (np.logaddexp(0, score) - right * score).sum()
+        )
+
+    def slope(weights: Floats) -> Floats:
+        slopes: Floats = penalised * weights + STRENGTH * design.T @ (expit(design @ weights) - right)
+        return slopes
+
+    def curvature(weights: Floats) -> Floats:
+        p = expit(design @ weights)
+        bends: Floats = np.diag(penalised) + STRENGTH * design.T @ (design * (p * (1 - p))[:, None])
+        return bends
+
+    start = np.zeros(design.shape[1])
+    found = minimize(loss, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": 1e-8})
+    *coefficients, intercept = (float(weight) for weight in found.x)
+    return LinearModel(coefficients=tuple(coefficients), intercept=intercept, scaler=scaler, link="sigmoid")
+
+
+COLDEST, HOTTEST = 0.05, 10.0
+
+
+class Temperature(msgspec.Struct, frozen=True, kw_only=True):
+    """sigmoid(logit(p) / T), with p kept 1e-6 away from 0 and 1.
+
+    It keeps the order of the probabilities, so no figure that depends on the order alone (AURC, AUGRC,
+    AUROC) can change by it, but for ties where p was nearer than 1e-6 to 0 or 1.
+
+    Attributes:
+        temperature: Above 1 makes probabilities humbler, below 1 bolder.
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.temperature) and self.temperature > 0):
+            raise ValueError(f"temperature must be a number above 0; found {self.temperature}")
+
+    def apply(self, p: npt.ArrayLike) -> Floats:
+        """Calibrated probabilities, shape (n,), of probabilities (n,)."""
+        inside = np.clip(np.asarray(p, dtype=np.float64), SMALLEST, 1 - SMALLEST)
+        return np.asarray(expit(logit(inside) / self.temperature), dtype=np.float64)
+
+    def warnings(self) -> list[str]:
+        """What a user must know about this temperature."""
+        if self.temperature not in {COLDEST, HOTTEST}:
+            return []
+        hot = self.temperature == HOTTEST
+        says = "says next to nothing about being right" if hot else "parts right from wrong all but perfectly"
+        return [f"the temperature ended at its bound, {self.temperature:g}: confidence {says}"]
+
+
+def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
+    """The temperature in [0.05, 10] with the smallest negative log-likelihood.
+
+    The likelihood is convex in 1 / T, so its slope has at most one root. Where it is flat (every p is 0.5)
+    the temperature cannot be told and stays 1.
+
+    Args:
+        p: Probabilities, shape (n,), in [0, 1].
+        y: Whether each prediction was right, 0 or 1, shape (n,).
+
+    Raises:
+        TrustError: If the data are not like that, or there are none.
+    """
+    # Only a fit needs it, and it is slow to import.
+    from scipy.optimize import brentq
+
+    probability, right = checked(p, y)
+    if not right.size:
+        raise TrustError("a temperature needs at least one prediction to fit on; found none")
+    z = logit(np.clip(probability, SMALLEST, 1 - SMALLEST))
+    if not z.any():
+        return Temperature(temperature=1.0)
+
+    def slope(sharpness: float) -> float:
+        return float(z @ (expit(sharpness * z) - right))
+
+    if slope(1 / HOTTEST) >= 0:
+        return Temperature(temperature=HOTTEST)
+    if slope(1 / COLDEST) <= 0:
+        return Temperature(temperature=COLDEST)
+    return Temperature(temperature=1 / float(brentq(slope, 1 / HOTTEST, 1 / COLDEST, xtol=1e-14)))
+
+
+TARGETS = ("correctness", "near_correct", "loss")
+
+EQUAL = 1e-9
+"""Errors of score arithmetic below which two scores are the same."""
+
+
+def target_values(
+    pred: npt.ArrayLike, truth: npt.ArrayLike, target: str, *, span: float | None = None
+) -> Floats:
+    """The target of each item.
+
+    Args:
+        pred: Predictions, shape (n,).
+        truth: Truths, shape (n,).
+        target: ``correctness`` (no error), ``near_correct`` (an error of at most 1) or ``loss``
+            (1 - error / span).
+        span: Width of the scale of predictions and truths, for ``loss``; 3 for 0 to 3.
+
+    Returns:
+        Shape (n,), in [0, 1].
+
+    Raises:
+        TrustError: If the target is unknown, or an error is wider than the scale.
+    """
+    known_target(target)
+    error = np.abs(np.asarray(pred, dtype=np.float64) - np.asarray(truth, dtype=np.float64))
+    if not np.isfinite(error).all():
+        raise TrustError("predictions and truths must be finite")
+    if target != "loss":
+        return (error <= (1 if target == "near_correct" else 0) + EQUAL).astype(np.float64)
+    if span is None or not span > 0:
+        raise TrustError('target "loss" needs the width of the scale, a number above 0')
+    if (error > span + EQUAL).any():
+        raise TrustError(f"an error of {error.max():g} is wider than the scale, {span:g}")
+    return np.clip(1 - error / span, 0, 1)
+
+
+def known_target(target: str) -> None:
+    """Raise TrustError unless there is such a target."""
+    if target not in TARGETS:
+        raise TrustError(
+            f'no target is called "{target}".{suggest(target, TARGETS)}\n  known: {", ".join(TARGETS)}'
+        )

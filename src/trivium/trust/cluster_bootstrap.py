@@ -1,0 +1,407 @@
+"""Cluster bootstrap: groups, resamples, estimates.
+
+spec: metrics, B.1. A resample draws as many groups as there are, with replacement. What a seed draws depends
+on the number of groups alone: not on the chunks, the threads or the statistic.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from difflib import get_close_matches
+from math import sqrt
+from os import cpu_count
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtrit
+
+from trivium.trust.distributions import Interval
+
+Floats = npt.NDArray[np.float64]
+
+
+Counts = npt.NDArray[np.uint8]
+Drawn = npt.NDArray[np.int32]
+
+Rng = Literal["pcg64", "legacy"]
+
+CHUNK = 1 << 22
+"""Counts in a chunk, unless another size is asked for; one byte each."""
+_DRAWN_AT_ONCE = 1 << 18
+_MOST_RESAMPLES = 1024
+_MOST_THREADS = 8
+
+
+def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Drawn]:
+    """A function that draws the next so many resamples, shape (resamples, groups).
+
+    ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
+    one call a resample.
+
+    Raises:
+        ValueError: If ``rng`` is neither.
+    """
+    if rng not in get_args(Rng):
+        raise ValueError(f"rng must be one of {', '.join(get_args(Rng))}; found {rng!r}")
+    if rng == "legacy":
+        old = np.random.RandomState(seed)
+        return lambda resamples: old.randint(0, groups, size=(resamples, groups), dtype=np.int32)
+    generator = np.random.default_rng(seed)
+    return lambda resamples: generator.integers(0, groups, size=(resamples, groups), dtype=np.int32)
+
+
+def counts(drawn: Drawn) -> Counts:
+    """How often each group was drawn, shape (resamples, groups).
+
+    A byte holds it: up to 255 groups nothing can be drawn more often, and with more the chance that one of
+    10^9 counts reaches 256 is below 10^-490.
+    """
+    resamples, groups = drawn.shape
+    apart = drawn + groups * np.arange(resamples)[:, None]
+    return np.bincount(apart.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.uint8)
+
+
+def chunks(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Counts]:
+    """Counts of all resamples, in chunks of shape (up to ``at_once``, groups)."""
+    draw, piece = drawing(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
+    for start in range(0, resamples, at_once):
+        chunk = np.empty((min(at_once, resamples - start), groups), np.uint8)
+        for first in range(0, len(chunk), piece):
+            part = chunk[first : first + piece]
+            part[:] = counts(draw(len(part)))
+        yield chunk
+
+
+def over_resamples(
+    compute: Callable[[Counts], Floats],
+    groups: int,
+    *,
+    resamples: int,
+    seed: int,
+    rng: Rng,
+    at_once: int | None = None,
+    threads: int | None = None,
+) -> Floats:
+    """``compute`` over all resamples, chunk by chunk, on several threads; memory stays flat.
+
+    Args:
+        compute: From counts of shape (groups, b) to figures of shape (figures, b); called from several
+            threads.
+        groups: Number of groups, at least 1.
+        resamples: Number of resamples.
+        seed: Of the generator.
+        rng: The generator.
+        at_once: Resamples in a chunk; default: :func:`chunk_size`.
+        threads: Default: one for each processor, up to eight.
+
+    Returns:
+        Shape (figures, resamples); (0, 0) without resamples.
+    """
+    size = at_once or chunk_size(groups)
+    workers = threads or min(_MOST_THREADS, cpu_count() or 1)
+    made = chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
+
+    def figures(chunk: Counts) -> Floats:
+        return compute(np.ascontiguousarray(chunk.T))
+
+    done: list[Floats] = []
+    if workers == 1 or resamples <= size:
+        done = [figures(chunk) for chunk in made]
+        return np.concatenate(done, axis=1) if done else np.empty((0, 0))
+    with ThreadPoolExecutor(workers) as pool:
+        pending: deque[Future[Floats]] = deque()
+        for chunk in made:
+            if len(pending) > workers:
+                done.append(pending.popleft().result())
+            pending.append(pool.submit(figures, chunk))
+        done.extend(future.result() for future in pending)
+    return np.concatenate(done, axis=1)
+
+
+def chunk_size(groups: int, *, counts_at_once: int = CHUNK) -> int:
+    """Resamples in a chunk of about so many counts: at least one, at most 1,024."""
+    return max(1, min(_MOST_RESAMPLES, counts_at_once // groups))
+
+
+Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A figure and how sure it is, by resampling groups.
+
+    Attributes:
+        point: The figure; None where it is undefined.
+        interval: None where there is none; ``why_none`` says why.
+        std_error: Standard deviation (ddof 1) of the defined replicates; None with fewer than two.
+        drop_rate: Share of the resamples in which the figure was undefined.
+        replicates: The figure in each resample, shape (resamples,); NaN where undefined.
+        why_none: Why there is no interval.
+    """
+
+    point: float | None
+    interval: Interval | None
+    std_error: float | None
+    drop_rate: float
+    replicates: Floats
+    why_none: str | None = None
+
+
+def estimate(
+    point: float | None,
+    replicates: Floats,
+    *,
+    groups: int,
+    n: int,
+    level: float = 0.95,
+    method: Method = "expanded percentile",
+    left_out: Floats | None = None,
+    sizes: npt.NDArray[np.int64] | None = None,
+) -> Estimate:
+    """Standard error and interval of a figure from its replicates.
+
+    Args:
+        point: The figure; None where undefined.
+        replicates: Shape (resamples,), NaN where undefined.
+        groups: Clusters that were resampled.
+        n: Values that entered.
+        level: Nominal coverage, in (0, 1).
+        method: ``percentile``: quantiles of the replicates. ``expanded percentile`` (Hesterberg 2015): wider
+            ones, at the levels that make up for few groups. ``bca`` (Efron 1987): shifted ones, corrected for
+            bias and skewness. ``legacy``: ``percentile`` with the rules of the tool whose artifacts are
+            reproduced: an interval even from one group or with most resamples undefined, and the point itself
+            from fewer than two.
+        left_out: For ``bca``: the figure with each group left out once, shape (groups,).
+        sizes: Values of each group, shape (groups,). In ``expanded percentile`` unequal groups count as
+            fewer: as (Σ size)² / Σ size² (Kish 1965).
+
+    Raises:
+        ValueError: If ``method`` or ``level`` is none, or a replicate is infinite.
+    """
+    check_method(method, level)
+    known = replicates[~np.isnan(replicates)]
+    if not np.isfinite(known).all():
+        raise ValueError("the figure is infinite in a resample: say NaN where it is undefined")
+    drop_rate = 1 - known.size / replicates.size if replicates.size else 0.0
+    error = float(np.std(known, ddof=1)) if known.size > 1 else None
+    why, ends = None, None
+    if method == "legacy":
+        share = (1 - level) / 2
+        if known.size > 1:
+            ends = _quantiles(known, share, 1 - share)
+        elif point is not None:
+            ends = point, point
+    else:
+        why = _why_none(point, known, drop_rate, groups, method)
+        if why is None:
+            worth = groups if sizes is None else _worth(sizes)
+            lower, upper = _shares(point or 0.0, known, worth, level, method, left_out)
+            ends = _quantiles(known, lower, upper)
+    interval = None
+    if ends is not None:
+        interval = Interval(
+            low=ends[0], high=ends[1], level=level, method=method, n=n, groups=groups, std_error=error or 0.0
+        )
+    return Estimate(
+        point=point,
+        interval=interval,
+        std_error=error,
+        drop_rate=drop_rate,
+        replicates=replicates,
+        why_none=why,
+    )
+
+
+def _worth(sizes: npt.NDArray[np.int64]) -> int:
+    """How many groups of one size those of unequal sizes are worth, at least 2."""
+    known = sizes.astype(np.float64)
+    return max(2, int(known.sum() ** 2 / (known @ known) + 1e-9))
+
+
+def check_method(method: str, level: float) -> None:
+    """Refuse what no interval can be made with.
+
+    Raises:
+        ValueError: If ``method`` is unknown, or ``level`` does not lie between 0 and 1.
+    """
+    if method not in get_args(Method):
+        near = get_close_matches(method, get_args(Method), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"method must be one of {', '.join(get_args(Method))}; found {method!r}{hint}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1; found {level:g}")
+
+
+def _why_none(
+    point: float | None, known: Floats, drop_rate: float, groups: int, method: Method
+) -> str | None:
+    """Why there is no interval, or None."""
+    reasons = {
+        "undefined": point is None,
+        "one group": groups < 2,
+        "fewer than two resamples": known.size < 2,
+        "undefined in more than half of the resamples": drop_rate > 0.5,
+        "the same in every resample": known.size > 0 and known.min() == known.max(),
+        "beyond every resample, so its bias cannot be told": method == "bca"
+        and point is not None
+        and known.size > 0
+        and not known.min() <= point <= known.max(),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _shares(
+    point: float, known: Floats, groups: int, level: float, method: Method, left_out: Floats | None
+) -> tuple[float, float]:
+    """Shares of the replicates that lie below the two ends."""
+    z = float(ndtri((1 + level) / 2))
+    if method == "expanded percentile":
+        z = sqrt(groups / (groups - 1)) * float(stdtrit(groups - 1, (1 + level) / 2))
+    if method != "bca":
+        return float(ndtr(-z)), float(ndtr(z))
+    if left_out is None:
+        raise ValueError("bca needs the figure with each group left out")
+    below = (np.count_nonzero(known < point) + np.count_nonzero(known <= point)) / (2 * known.size)
+    bias = float(ndtri(below))
+    strays = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
+    spread = float(strays @ strays) ** 1.5
+    skew = float((strays**3).sum()) / (6 * spread) if spread else 0.0
+    lower, upper = (float(ndtr(bias + (bias + at) / (1 - skew * (bias + at)))) for at in (-z, z))
+    return lower, upper
+
+
+def _quantiles(known: Floats, low: float, high: float) -> tuple[float, float]:
+    ends = np.quantile(known, [low, high])
+    return float(ends[0]), float(ends[1])
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Which group each row belongs to.
+
+    Attributes:
+        ids: The groups' ids in order: by number when all are whole numbers, else by code point.
+        codes: Place in ``ids`` of the group of each row, shape (n,).
+    """
+
+    ids: tuple[str, ...]
+    codes: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ids: Sequence[Hashable]) -> "Groups":
+        """Order the groups that occur in ``ids``, one id a row; an id is known by its text."""
+        texts = {id_: str(id_) for id_ in dict.fromkeys(ids)}
+        ordered = ordered_ids(texts.values())
+        place = {text: code for code, text in enumerate(ordered)}
+        code_of = {id_: place[text] for id_, text in texts.items()}
+        return cls(ids=tuple(ordered), codes=np.fromiter((code_of[id_] for id_ in ids), np.int64, len(ids)))
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.ids)
+
+
+def ordered_ids(ids: Iterable[str]) -> list[str]:
+    """The distinct ids, by number when all are whole numbers, else by code point."""
+    distinct = set(ids)
+    if all(_WHOLE.fullmatch(id_) for id_ in distinct):
+        return sorted(distinct, key=lambda id_: (int(id_), id_))
+    return sorted(distinct)
+
+
+_WEIGHTS_AT_ONCE = 1 << 20
+
+
+def bootstrap(
+    statistic: Callable[[npt.NDArray[Any]], Any],
+    groups: Groups | Sequence[Hashable],
+    *,
+    given: Literal["weights", "items"] = "weights",
+    resamples: int = 10_000,
+    seed: int = 42,
+    rng: Rng = "pcg64",
+    level: float = 0.95,
+    method: Method = "expanded percentile",
+) -> Estimate:
+    """Resample groups with replacement and see how much a statistic moves.
+
+    The same seed and number of groups give the same resamples for every statistic, so a difference of two is
+    paired. A statistic that is undefined in a resample says NaN (or None, given items).
+
+    Args:
+        statistic: Given ``weights``: from how often each group counts, shape (b, groups), to the figures,
+            shape (b,). Given ``items``: from the rows of one resample, each as often as it was drawn, to one
+            figure.
+        groups: The cluster of each row, or its id, shape (n,). Weights are in the order of ``Groups.ids``.
+        given: What the statistic is given.
+        resamples: Number of resamples.
+        seed: Of the generator.
+        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
+        level: Nominal coverage, in (0, 1).
+        method: How the interval is made; see :func:`trivium.trust.cluster_bootstrap.estimate`.
+
+    Raises:
+        ValueError: If an option is out of its range, or the statistic's figures are of another shape or
+            infinite.
+
+    Example:
+        >>> sums, sizes = np.array([1.0, 3.0, 2.0]), np.array([2.0, 4.0, 2.0])
+        >>> round(bootstrap(lambda w: (w @ sums) / (w @ sizes), ["a", "b", "c"]).point, 3)
+        0.75
+    """
+    check_method(method, level)
+    if resamples < 0 or seed < 0:
+        raise ValueError(f"resamples and seed must be at least 0; found {resamples} and {seed}")
+    if given not in {"weights", "items"}:
+        raise ValueError(f"given must be weights or items; found {given!r}")
+    known = groups if isinstance(groups, Groups) else Groups.of(groups)
+    count, n = known.count, known.codes.size
+    if not count:
+        return estimate(None, np.empty(0), groups=0, n=0, level=level, method=method)
+    rows = np.argsort(known.codes, kind="stable")
+    owner = known.codes[rows]
+
+    def figures(weights: Counts) -> Floats:
+        if given == "weights":
+            found = statistic(weights.T.astype(np.float64))
+        else:
+            found = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
+        told, wanted = np.asarray(found, np.float64), weights.shape[1:]
+        if told.shape != wanted:
+            raise ValueError(
+                f"the statistic must give one figure a resample, shape {wanted}; found {told.shape}"
+            )
+        return told[None, :]
+
+    at_once = max(1, _WEIGHTS_AT_ONCE // count)
+    replicates = over_resamples(
+        figures, count, resamples=resamples, seed=seed, rng=rng, at_once=at_once, threads=1
+    )
+    point = float(figures(np.ones((count, 1), np.uint8))[0, 0])
+    left_out = leave_one_out(figures, count, at_once=at_once)[0] if method == "bca" else None
+    return estimate(
+        None if np.isnan(point) else point,
+        replicates[0] if resamples else np.empty(0),
+        groups=count,
+        n=n,
+        level=level,
+        method=method,
+        left_out=left_out,
+        sizes=np.bincount(known.codes, minlength=count),
+    )
+
+
+def leave_one_out(compute: Callable[[Counts], Floats], groups: int, *, at_once: int | None = None) -> Floats:
+    """Figures with each group left out once, shape (figures, groups)."""
+    done, size = [], at_once or chunk_size(groups)
+    for start in range(0, groups, size):
+        stop = min(start + size, groups)
+        weights = np.ones((groups, stop - start), np.uint8)
+        weights[np.arange(start, stop), np.arange(stop - start)] = 0
+        done.append(compute(weights))
+    return np.concatenate(done, axis=1)

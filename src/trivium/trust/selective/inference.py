@@ -1,0 +1,354 @@
+"""Bootstrap of selective figures and differences."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from trivium.errors import TrustError, suggest
+from trivium.trust.cluster_bootstrap import (
+    CHUNK,
+    Counts,
+    Estimate,
+    Method,
+    Rng,
+    chunk_size,
+    estimate,
+    leave_one_out,
+    ordered_ids,
+    over_resamples,
+)
+from trivium.trust.selective.curve import lower_hull_areas, optimal_areas
+from trivium.trust.selective.items import Items
+from trivium.trust.selective.sweep import Ranking, sweep
+
+Floats = npt.NDArray[np.float64]
+
+
+PLAIN = (
+    "cmax",
+    "aurc",
+    "augrc",
+    "aurc_per_cmax",
+    "augrc_per_cmax",
+    "aurc_optimal",
+    "augrc_optimal",
+    "eaurc",
+    "eaugrc",
+    "aurc_achievable",
+)
+"""Figures without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
+
+COMMON = ("aurc_common", "augrc_common")
+"""Areas up to the coverage that both sides of a comparison reach."""
+
+_COUNTS_AT_ONCE = 8 * CHUNK
+_AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of figures, read.
+
+    Attributes:
+        names: As given.
+        keys: The same with every coverage written in one way.
+        areas: Coverages up to which areas are wished.
+        risks: Coverages at which the risk is wished.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    areas: tuple[float, ...]
+    risks: tuple[float, ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], *, common: float | None = None) -> "Wanted":
+        """Read names of figures.
+
+        Args:
+            names: Of the figures.
+            common: The coverage that ``aurc_common`` and ``augrc_common`` stand for.
+
+        Raises:
+            TrustError: If there is no such figure, with the nearest one.
+        """
+        known = PLAIN if common is None else PLAIN + COMMON
+        shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
+        keys = []
+        for name in names:
+            spelt = name.replace("_common", f"_at_{common!r}") if name in COMMON and common else name
+            found = _AT.fullmatch(spelt)
+            if found:
+                shares[found[1]].append(_share(name, found[2]))
+                keys.append(f"{found[1]}_at_{shares[found[1]][-1]!r}")
+            elif name in known:
+                keys.append(name)
+            else:
+                forms = "aurc_at_C, augrc_at_C, mae_at_C"
+                raise TrustError(
+                    f"no figure is called {name!r}.{suggest(name, known)} known: {', '.join(known)}, {forms}"
+                )
+        return cls(
+            names=tuple(names),
+            keys=tuple(keys),
+            areas=tuple(dict.fromkeys(shares["aurc"] + shares["augrc"])),
+            risks=tuple(dict.fromkeys(shares["mae"])),
+        )
+
+
+class Weighing:
+    """Figures of items under any weights of their groups.
+
+    Args:
+        items: The items.
+        wanted: The figures.
+
+    Attributes:
+        at_once: Weightings that are best asked for at a time.
+    """
+
+    def __init__(self, items: Items, wanted: Wanted) -> None:
+        kept, groups = items.predicted, items.groups.count
+        codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
+        self.wanted = wanted
+        self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
+        needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in wanted.names)
+        self.at_once = chunk_size(groups, counts_at_once=_COUNTS_AT_ONCE)
+        if needs_best or np.unique(confidence).size < confidence.size:
+            self.at_once = chunk_size(groups)  # shared working points need the counts as floats
+        if "aurc_achievable" in wanted.names:
+            self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
+        at_once = self.at_once
+        self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
+        self.best = Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if needs_best else None
+
+    def figures(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
+        """The figures under each weighting, shape (figures, b); NaN where undefined.
+
+        Args:
+            weights: How often each group counts, shape (groups, b).
+            empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
+        """
+        n_items = np.einsum("g,gb->b", self.sizes, weights)
+        areas, risks = self.wanted.areas, self.wanted.risks
+        swept = sweep(self.curve, weights, n_items=n_items, area_to=areas, risk_at=risks)
+        found = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
+        for share, aurc, augrc in zip(areas, swept.aurc_to, swept.augrc_to, strict=True):
+            found[f"aurc_at_{share!r}"], found[f"augrc_at_{share!r}"] = aurc, augrc
+        if self.best is not None:
+            found["aurc_optimal"], found["augrc_optimal"] = optimal_areas(self.best, weights, n_items=n_items)
+            found["eaurc"] = found["aurc"] - found["aurc_optimal"]
+            found["eaugrc"] = found["augrc"] - found["augrc_optimal"]
+        if "aurc_achievable" in self.wanted.names:
+            found["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
+        if empty_is_zero:
+            found = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in found.items()}
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found["aurc_per_cmax"] = found["aurc"] / swept.cmax
+            found["augrc_per_cmax"] = found["augrc"] / swept.cmax
+        found |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
+        return np.stack([found[key] for key in self.wanted.keys])
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = np.nan
+    if not 0 < share <= 1:
+        what = "target_coverage" if name.startswith("mae") else "max_coverage"
+        raise TrustError(f"{name}: {what} must be in (0, 1]; found {text}")
+    return share
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How to resample, and what to make of it.
+
+    Attributes:
+        resamples: Number of resamples.
+        seed: Of the generator.
+        rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
+        level: Nominal coverage of intervals, in (0, 1).
+        method: How intervals are made; see :func:`trivium.trust.cluster_bootstrap.estimate`.
+        empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts that are
+            reproduced; else it is undefined there.
+        threads: None: one for each processor, up to eight. It changes no figure.
+    """
+
+    resamples: int = 10_000
+    seed: int = 42
+    rng: Rng = "pcg64"
+    level: float = 0.95
+    method: Method = "expanded percentile"
+    empty_is_zero: bool = False
+    threads: int | None = None
+
+
+DEFAULT = Plan()
+LEGACY = Plan(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
+"""What the artifacts of the original tool were made with."""
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A figure on both sides of a comparison.
+
+    Attributes:
+        left: The figure on the left.
+        right: The figure on the right.
+        estimate: Of right - left, over the same resamples of groups on both sides.
+    """
+
+    left: float | None
+    right: float | None
+    estimate: Estimate
+
+
+def figures(items: Items, names: Sequence[str]) -> dict[str, float | None]:
+    """Figures of selective prediction by name; None where undefined (no prediction, coverage not reached).
+
+    Args:
+        items: The items.
+        names: ``cmax``, ``aurc``, ``augrc``, ``aurc_per_cmax``, ``augrc_per_cmax``, ``aurc_optimal``,
+            ``augrc_optimal``, ``eaurc``, ``eaugrc``, ``aurc_achievable`` and, with a coverage C in (0, 1],
+            ``aurc_at_C``, ``augrc_at_C``, ``mae_at_C``.
+
+    Raises:
+        TrustError: If there is no such figure.
+    """
+    wanted = Wanted.of(names)
+    if not items.n:
+        return dict.fromkeys(names)
+    return dict(zip(names, _points(Weighing(items, wanted), items.groups.count), strict=True))
+
+
+def bootstrap_figures(items: Items, names: Sequence[str], plan: Plan = DEFAULT) -> dict[str, Estimate]:
+    """Figures with intervals, by resampling groups; one pass serves them all.
+
+    Args:
+        items: The items.
+        names: Of the figures; see :func:`figures`.
+        plan: How to resample.
+
+    Raises:
+        TrustError: If there is no such figure.
+    """
+    wanted, groups = Wanted.of(names), items.groups.count
+    if not items.n:
+        return dict.fromkeys(names, _nothing(plan))
+    weighing = Weighing(items, wanted)
+
+    def compute(weights: Counts) -> Floats:
+        return weighing.figures(weights, empty_is_zero=plan.empty_is_zero)
+
+    points = _points(weighing, groups)
+    found = _estimates(compute, points, items, plan, at_once=weighing.at_once)
+    return dict(zip(names, found, strict=True))
+
+
+def bootstrap_deltas(
+    left: Items,
+    right: Items,
+    names: Sequence[str],
+    plan: Plan = DEFAULT,
+    *,
+    intersection_only: bool = False,
+) -> dict[str, Delta]:
+    """Right minus left on the groups that both sides have, the same resamples on both sides.
+
+    Args:
+        left: Items of one predictor.
+        right: Items of the other.
+        names: Of the figures; see :func:`figures`. Besides, ``aurc_common`` and ``augrc_common``: areas up to
+            the smaller cmax, the fair comparison where one side abstains more.
+        plan: How to resample.
+        intersection_only: Whether groups that only one side has are left out; else they are an error.
+
+    Raises:
+        TrustError: If there is no such figure, no common group, or a group that one side lacks.
+    """
+    ids = common_groups(left, right, intersection_only=intersection_only)
+    sides, groups = (left.within(ids), right.within(ids)), len(ids)
+    # Where one side never answers nothing is defined, whatever the coverage.
+    reached = min(float(side.predicted.mean()) for side in sides) or 1.0
+    wanted = Wanted.of(names, common=reached)
+
+    first, second = (Weighing(side, wanted) for side in sides)
+
+    def compute(weights: Counts) -> Floats:
+        ours, theirs = (side.figures(weights, empty_is_zero=plan.empty_is_zero) for side in (first, second))
+        return theirs - ours
+
+    points = [_points(side, groups) for side in (first, second)]
+    deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
+    at_once = min(first.at_once, second.at_once)
+    found = _estimates(compute, deltas, sides[1], plan, at_once=at_once)
+    return {
+        name: Delta(left=a, right=b, estimate=delta)
+        for name, a, b, delta in zip(names, *points, found, strict=True)
+    }
+
+
+def common_groups(left: Items, right: Items, *, intersection_only: bool = False) -> list[str]:
+    """Ids of the groups that both sides have, in order.
+
+    Raises:
+        TrustError: If there is none, or one side has others besides and ``intersection_only`` is not set.
+    """
+    ours, theirs = set(left.groups.ids), set(right.groups.ids)
+    if not ours & theirs:
+        raise TrustError(
+            f"the two sides have no group in common ({len(ours)} on the left, {len(theirs)} on the right)"
+        )
+    if ours != theirs and not intersection_only:
+        lonely = ordered_ids(ours ^ theirs)
+        listed = ", ".join(lonely[:5]) + (", …" if len(lonely) > 5 else "")
+        raise TrustError(
+            f"{len(lonely)} groups are on one side only ({listed}); compare the common ones on request"
+        )
+    return ordered_ids(ours & theirs)
+
+
+def _estimates(
+    compute: Callable[[Counts], Floats],
+    points: Sequence[float | None],
+    items: Items,
+    plan: Plan,
+    *,
+    at_once: int,
+) -> list[Estimate]:
+    groups = items.groups.count
+    sizes = np.bincount(items.groups.codes, minlength=groups)
+    replicates = over_resamples(
+        compute,
+        groups,
+        resamples=plan.resamples,
+        seed=plan.seed,
+        rng=plan.rng,
+        at_once=at_once,
+        threads=plan.threads,
+    )
+    left_out = leave_one_out(compute, groups, at_once=at_once) if plan.method == "bca" else None
+    return [
+        estimate(
+            point,
+            replicates[row] if plan.resamples else np.empty(0),
+            groups=groups,
+            n=items.n,
+            level=plan.level,
+            method=plan.method,
+            left_out=None if left_out is None else left_out[row],
+            sizes=sizes,
+        )
+        for row, point in enumerate(points)
+    ]
+
+
+def _points(weighing: Weighing, groups: int) -> list[float | None]:
+    values = weighing.figures(np.ones((groups, 1), np.uint8))[:, 0]
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _nothing(plan: Plan) -> Estimate:
+    return estimate(None, np.empty(0), groups=0, n=0, level=plan.level, method=plan.method)

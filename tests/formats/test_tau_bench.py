@@ -1,0 +1,143 @@
+"""tau-bench: chats become spans, results find their calls, and the real file gives its own counts."""
+
+import csv
+import json
+from typing import Any
+
+import pytest
+
+from tests.goldens import data
+from trivium.errors import TraceError
+from trivium.formats.tau_bench import changes_state, read_trajectories
+from trivium.traces.readers import read_trace, read_trace_file
+from trivium.traces.summary import trace_facts
+
+
+def call(name: str, arguments: Any, id: str = "c") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def chat(*turns: Any, **fields: Any) -> dict[str, Any]:
+    return {"task_id": 3, "trial": 1, "reward": 1.0, "info": {}, "traj": list(turns)} | fields
+
+
+def said(role: str, content: str | None, **fields: Any) -> dict[str, Any]:
+    return {"role": role, "content": content} | fields
+
+
+def test_a_chat_becomes_one_run_with_its_requests_calls_and_messages():
+    trace = read_trace(
+        chat(
+            said("system", "policy"),
+            said("user", "book it"),
+            said("assistant", None, tool_calls=[call("book_flight", '{"id": 7}')]),
+            said("tool", "done", tool_call_id="c", name="book_flight"),
+            said("assistant", "Booked."),
+        )
+    )
+    assert [(s.kind, s.name, s.parent) for s in trace.spans] == [
+        ("agent", "agent", None),
+        ("llm", "assistant", "run"),
+        ("tool", "book_flight", "run"),
+        ("llm", "assistant", "run"),
+    ]
+    (booking,) = trace.tool_calls
+    assert (booking.input, booking.output, booking.ok, booking.agent) == ({"id": 7}, "done", True, "agent")
+    assert [(m.sender, m.receiver) for m in trace.messages] == [("user", "agent"), ("agent", "user")]
+    assert trace.agents == ("agent",)
+    assert trace.agent_messages == ()
+    assert trace.seconds is None
+    assert trace.problems == ()
+
+
+def test_results_go_to_the_nearest_call_since_ids_repeat():
+    trace = read_trace(
+        chat(
+            said("assistant", None, tool_calls=[call("a", "{}", "same")]),
+            said("tool", "Error: no", tool_call_id="same"),
+            said("assistant", None, tool_calls=[call("b", "{}", "same"), call("c", "not json", "other")]),
+            said("tool", "of b", tool_call_id="same"),
+            said("tool", "of c", tool_call_id="unknown"),
+            said("tool", "of nobody", tool_call_id="same"),
+            said("assistant", None, tool_calls=[call("d", {"already": "parsed"})]),
+            "nonsense",
+        )
+    )
+    assert [(c.name, c.output, c.ok) for c in trace.tool_calls] == [
+        ("a", "Error: no", False),
+        ("b", "of b", True),
+        ("c", "of c", True),
+        ("d", None, None),
+    ]
+    assert trace.tool_calls[2].input == "not json"
+    assert trace.tool_calls[3].input == {"already": "parsed"}
+    assert sorted(problem.kind for problem in trace.problems) == [
+        "bad_message",
+        "orphan_result",
+        "unfinished",
+    ]
+
+
+def test_tasks_come_with_what_was_expected(tmp_path):
+    path = tmp_path / "runs.json"
+    task = {
+        "instruction": "You want a flight.",
+        "actions": [{"name": "book_flight", "kwargs": {"id": 7}}, {"broken": True}],
+        "outputs": ["7"],
+    }
+    item = chat(said("assistant", "Bye."), info={"task": task, "reward_info": None}, reward=0)
+    path.write_text(json.dumps([item, chat(reward=None, trial="x")]), encoding="utf-8")
+    first, second = read_trajectories(path)
+    assert (first.task, first.trial, first.reward, first.finished) == ("3", 1, 0.0, False)
+    assert first.instruction == "You want a flight."
+    assert first.actions == (("book_flight", {"id": 7}),)
+    assert first.outputs == ("7",)
+    assert first.answer == "Bye."
+    assert (second.trial, second.reward, second.answer) == (0, None, "")
+
+
+@pytest.mark.parametrize("item", [3, {"traj": []}, {"task_id": 1}])
+def test_what_is_no_trajectory_is_named(tmp_path, item):
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps([chat(), item]), encoding="utf-8")
+    with pytest.raises(TraceError, match=r"\[1\]"):
+        read_trace_file(path, "tau-bench")
+
+
+def test_writes_are_told_by_their_names():
+    airline = [
+        "book_reservation", "cancel_reservation", "send_certificate", "update_reservation_baggages",
+        "update_reservation_flights", "update_reservation_passengers",
+    ]  # fmt: skip
+    retail = [
+        "cancel_pending_order", "exchange_delivered_order_items", "modify_pending_order_address",
+        "modify_pending_order_items", "modify_pending_order_payment", "modify_user_address",
+        "return_delivered_order_items",
+    ]  # fmt: skip
+    reading = ["get_user_details", "find_user_id_by_email", "list_all_airports", "search_direct_flight",
+               "transfer_to_human_agents", "think", "calculate"]  # fmt: skip
+    assert all(map(changes_state, airline + retail))
+    assert not any(map(changes_state, reading))
+
+
+def test_the_real_file_gives_the_counts_of_its_summary():
+    folder = data("traces/tau-bench")
+    summary = json.loads((folder / "summary.json").read_text())
+    found = read_trajectories(folder / "gpt-4o-airline_tasks_00-32.json")
+    facts = trace_facts([trajectory.trace for trajectory in found], format="tau-bench")
+    assert facts.traces == summary["trajectories"]
+    assert sum(facts.tools.values()) == facts.kinds["tool"] == summary["tool_calls"]
+    assert facts.failed_tool_spans == summary["failed_calls"]
+    assert facts.problems == []
+    assert sum(not trajectory.finished for trajectory in found) == summary["unfinished"]
+    with (folder / "per_trajectory.csv").open() as rows:
+        for row, trajectory in zip(csv.DictReader(rows), found, strict=True):
+            calls = trajectory.trace.tool_calls
+            writes = [call for call in calls if changes_state(call.name)]
+            assert (row["task_id"], int(row["trial"])) == (trajectory.task, trajectory.trial)
+            assert float(row["reward"]) == trajectory.reward
+            assert int(row["calls"]) == len(calls)
+            assert int(row["failed_calls"]) == sum(call.ok is False for call in calls)
+            assert int(row["write_calls"]) == len(writes)
+            assert int(row["ok_write_calls"]) == sum(call.ok is True for call in writes)
+            assert int(row["expected_calls"]) == len(trajectory.actions)

@@ -1,0 +1,227 @@
+"""The lean client says what PydanticAI says, and understands what it understands."""
+
+import asyncio
+import socket
+import ssl
+
+import msgspec
+import pytest
+
+from tests.judge_server import CUT, GARBLED, MALFORMED, REFUSAL, RESET, TRUNCATED, JudgeServer, at, failure
+from trivium.metrics.judge.client.direct_client import LeanClient, lean_client, proxy_of
+from trivium.metrics.judge.client.model_factory import open_model
+from trivium.metrics.judge.client.pydantic_ai_client import UsualClient
+from trivium.metrics.judge.client.request import Call, Trouble
+
+MODELS = ["openai:gpt-4o-mini", "openai:gpt-5-mini", "openai:my-own", "anthropic:claude-sonnet-5"]
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer", "enum": [1, 2]}, "why": {"type": "string"}},
+    "required": ["score", "why"],
+    "additionalProperties": False,
+}
+TEXTS = ['Quotes "", \\ and\nlines\t', "ünïcödé 漢字 \U0001f600 \u2028", "trivium-00-", "  spaces  "]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-not-a-real-key-1234567890")
+        yield server
+
+
+def call(name, **fields):
+    usual = {
+        "provider": name.partition(":")[0],
+        "address": "",
+        "model": name.partition(":")[2],
+        "instructions": "Judge it.",
+        "turns": ("The text.",),
+        "schema": SCHEMA,
+        "output": "native",
+        "temperature": 0.0,
+        "seed": 3,
+        "max_tokens": 900,
+        "top_logprobs": 5,
+        "sample": 0,
+    }
+    return Call(**usual | fields)
+
+
+def both(name, *calls):
+    """What comes of calls the lean way and the usual way, one after the other."""
+
+    async def sent(client, each):
+        try:
+            return await client.send(each)
+        except Trouble as trouble:
+            return trouble.kind, trouble.retry_after, trouble.billed
+
+    async def ask():
+        lean, usual = lean_client(name), UsualClient(open_model(name))
+        assert isinstance(lean, LeanClient)
+        try:
+            return [[await sent(client, each) for each in calls] for client in (lean, usual)]
+        finally:
+            await lean.close()
+            await usual.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("output", ["native", "tool"])
+@pytest.mark.parametrize("name", MODELS)
+def test_requests_and_replies_are_those_of_pydantic_ai(server, name, output):
+    calls = [
+        call(name, output=output, instructions=text, case=text, turns=(f"{text}Judge.",)) for text in TEXTS
+    ]
+    calls.append(call(name, output=output, turns=("First.", "{bad", "Again."), seed=None, temperature=0.5))
+    lean, usual = both(name, *calls)
+    assert lean == usual
+    mine, theirs = server.requests[: len(calls)], server.requests[len(calls) :]
+    for ours, other in zip(mine, theirs, strict=True):
+        assert ours.body == other.body
+        assert ours.path == other.path
+        ours_named = {key: ours.headers.get(key) for key in ("authorization", "x-api-key", "content-type")}
+        assert ours_named == {key: other.headers.get(key) for key in ours_named}
+
+
+@pytest.mark.parametrize("name", [MODELS[0], MODELS[3]])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        MALFORMED,
+        TRUNCATED,
+        REFUSAL,
+        GARBLED,
+        RESET,
+        CUT,
+        failure(400),
+        failure(401),
+        failure(404),
+        failure(429),
+        failure(429, retry_after=2),
+        failure(429, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
+        failure(500),
+        failure(503, retry_after=1),
+        failure(408),
+        failure(502),
+        failure(504),
+        failure(529),
+    ],
+    ids=str,
+)
+def test_every_failure_means_the_same_either_way(server, name, fault):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at({0: fault, 1: fault}))
+    (lean,), (usual,) = both(name, call(name))
+    assert lean == usual
+
+
+def test_a_text_that_a_tokenizer_would_take_for_a_command_is_sent_as_pydantic_ai_sends_it(server):
+    both("openai:my-own", call("openai:my-own", turns=("<|im_start|>system",)))
+    lean, usual = server.requests
+    assert lean.body == usual.body
+    assert "<|im_start|>" not in lean.prompt
+
+
+def test_a_key_is_not_shown(server):
+    async def shaped():
+        client = lean_client(MODELS[0])
+        try:
+            return repr(await client._shaping.shape(call(MODELS[0])))
+        finally:
+            await client.close()
+
+    assert "sk-not" not in asyncio.run(shaped())
+
+
+def test_the_environment_names_the_proxy(monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert proxy_of("http://judge.example/v1") is None
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "localhost,127.0.0.1")
+    assert proxy_of("http://judge.example/v1") == "http://proxy.example:3128"
+    assert proxy_of("http://127.0.0.1:8000/v1") is None
+
+
+def test_a_lean_client_reads_no_certificates_until_it_needs_some(server, monkeypatch):
+    read = []
+
+    def context(*_, **__):
+        read.append(1)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    monkeypatch.setattr(ssl, "create_default_context", context)
+
+    async def asked(*turns):
+        client = lean_client("openai:my-own")
+        try:
+            return [await client.send(call("openai:my-own", turns=(turn,))) for turn in turns]
+        finally:
+            await client.close()
+
+    assert len(asyncio.run(asked("A text."))) == 1
+    assert read == []
+    assert len(asyncio.run(asked("A text.", "<|im_start|>", "<|im_end|>"))) == 3
+    assert read == [1]
+
+
+def test_an_error_that_repeats_means_the_same_each_time(server):
+    faults = {n: failure(429, retry_after=2) for n in range(3)} | {3: failure(429), 4: failure(500)}
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at(faults))
+
+    async def told():
+        client = lean_client(MODELS[0])
+        try:
+            found = []
+            for _ in range(5):
+                with pytest.raises(Trouble) as caught:
+                    await client.send(call(MODELS[0]))
+                found.append((caught.value.kind, caught.value.retry_after, str(caught.value)))
+            return found
+        finally:
+            await client.close()
+
+    first, second, third, other, failed = asyncio.run(told())
+    assert first == second == third
+    assert first[:2] == ("limited", 2)
+    assert other[:2] == ("limited", None)
+    assert failed[:2] == ("failing", None)
+
+
+@pytest.mark.parametrize("name", MODELS[:1])
+def test_a_request_is_said_to_go_out_once_when_there_is_a_connection(server, name):
+    async def ask():
+        clients = lean_client(name), UsualClient(open_model(name))
+        told = []
+        for client in clients:
+            before = len(told), len(server.requests)
+            for _ in range(2):
+                await client.send(call(name), lambda: told.append(len(server.requests)))
+            told.append(before)
+            await client.close()
+        return told
+
+    # The server has heard of the requests before it, and not yet of this one.
+    assert asyncio.run(ask()) == [0, 1, (0, 0), 2, 3, (3, 2)]
+
+
+def test_a_request_that_finds_no_server_does_not_go_out(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
+
+        async def ask():
+            told = []
+            client = lean_client(MODELS[0])
+            with pytest.raises(Trouble):
+                await client.send(call(MODELS[0]), lambda: told.append("out"))
+            await client.close()
+            return told
+
+        assert asyncio.run(ask()) == []

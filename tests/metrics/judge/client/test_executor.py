@@ -1,0 +1,202 @@
+"""A bench: many judges, one loop; what is under way is shared, and given up when it is closed."""
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import CancelledError
+
+import msgspec
+import pytest
+
+from tests.judge_server import HANG, JudgeServer, at, failure
+from tests.metrics.judge.client.test_direct_client import call
+from trivium.metrics.judge.client.cache import RememberedAnswers
+from trivium.metrics.judge.client.executor import Bench
+from trivium.metrics.judge.client.request import GivenUp
+from trivium.metrics.judge.client.retry import Patience
+from trivium.suites.settings import JudgeSettings
+
+GPT = "openai:gpt-4o-mini"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with JudgeServer(latency=0.01) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
+        yield server
+
+
+def answers(bench, *calls):
+    async def ask():
+        line = (await bench.model(GPT)).line
+        asking = [bench.ask(line, each, about=("clarity",)) for each in calls]
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    return bench.submit(ask)
+
+
+def distinct(count):
+    return [call(GPT, turns=(f"Text {n}.",)) for n in range(count)]
+
+
+def test_equal_calls_are_asked_once(server):
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    first = answers(bench, call(GPT), call(GPT), call(GPT)).result()
+    again = answers(bench, call(GPT)).result()
+    bench.close()
+    assert [each.requests for each in (*first, *again)] == [1, 0, 0, 0]
+    assert len({each.reply.text for each in (*first, *again)}) == 1
+    assert len(server.requests) == 1
+
+
+def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: HANG)
+    before = set(threading.enumerate())
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    waiting = answers(bench, *distinct(5))
+    while len(server.requests) < 5:
+        threading.Event().wait(0.01)
+    bench.close()
+    with pytest.raises(CancelledError):
+        waiting.result()
+    with pytest.raises(CancelledError):
+        answers(bench, call(GPT)).result()
+    assert "trivium-judges" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+@pytest.mark.parametrize("where", ["its own thread", "another"])
+def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(server, where):
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    bench.itself = bench  # only the garbage collector finds it
+    room = bench._room
+
+    async def find():
+        gc.collect()
+
+    answers(bench, call(GPT)).result()
+    gc.disable()
+    try:
+        del bench
+        if where == "another":
+            gc.collect()
+        else:
+            room.submit(find)
+            room._thread.join(60)
+    finally:
+        gc.enable()
+    assert not room._thread.is_alive()
+    assert room._loop.is_closed()
+
+
+def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server):
+    def plan(question):
+        return failure(500) if "Text 3." in question.prompt else at({})(question)
+
+    server.conditions = msgspec.structs.replace(server.conditions, plan=plan)
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    found = answers(bench, *distinct(30)).result()
+    bench.close()
+    assert [n for n, each in enumerate(found) if isinstance(each, GivenUp)] == [3]
+
+
+def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
+    server.conditions = msgspec.structs.replace(server.conditions, plan=at({20: HANG}))
+    bench = Bench(JudgeSettings(models=(GPT,), timeout=600))
+    found = answers(bench, *distinct(40)).result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]
+    hanging = server.requests[20].prompt
+    assert [question.prompt for question in server.requests].count(hanging) == 2
+
+
+class _SlowDisk(RememberedAnswers):
+    """Nothing is kept for good before the disk is let go."""
+
+    def __init__(self):
+        super().__init__()
+        self.handed_over = 0
+        self.stuck = True
+
+    def keep(self, key, reply):
+        super().keep(key, reply)
+        self.handed_over += 1
+
+    def behind(self):
+        return self.handed_over if self.stuck else 0
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 8 + 1), (4, 8 + 4), (10, 20 + 10), (None, 200 + 100)])
+def test_no_more_is_asked_while_what_was_answered_is_not_kept(server, monkeypatch, concurrency, most):
+    monkeypatch.setattr(
+        "trivium.metrics.judge.client.scheduler.HEDGE_SECONDS", 3600
+    )  # nothing is asked twice
+    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency, timeout=3 * 3600))
+    disk = _SlowDisk()
+    bench.equip(answers=disk)
+    waiting = answers(bench, *distinct(2 * most))
+    least = max(8, 2 * (concurrency or 100))
+
+    async def may_more_come():
+        return (await bench.model(GPT)).line.limiter.in_flight > 0 or disk.handed_over < least
+
+    while bench.submit(may_more_come).result():
+        threading.Event().wait(0.01)
+    assert least <= disk.handed_over <= most
+    assert len(server.requests) == disk.handed_over
+    disk.stuck = False
+    found = waiting.result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]
+    assert len(server.requests) == 2 * most
+
+
+@pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])
+def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, seats):
+    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency))
+    begun, most = 0, 0
+    submitted, full = threading.Event(), asyncio.Event()
+
+    async def judged():
+        nonlocal begun, most
+        submitted.wait()  # holds the loop up until all of them are there
+        begun += 1
+        most = max(most, begun)
+        if begun == seats:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0)
+        begun -= 1
+
+    under_way = [bench.submit(judged) for _ in range(1000)]
+    submitted.set()
+    for each in under_way:
+        each.result()
+    bench.close()
+    assert most == seats
+
+
+def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server):
+    server.conditions = (
+        msgspec.structs.replace(  # half a second has time for fifty after each other, and two at once
+            server.conditions, plan=lambda _: failure(429), failure_latency=0.01
+        )
+    )
+    settings = JudgeSettings(models=(GPT,), timeout=0.5, concurrency=2)
+    bench = Bench(settings, patience=Patience(outage=0.5))
+    prompts = distinct(200)
+    found = answers(bench, *prompts).result()
+    bench.close()
+    assert {type(each) for each in found} == {GivenUp}
+    assert all("429" in str(each) for each in found)
+    asked = {question.prompt for question in server.requests}
+    assert len(asked) < len(prompts), "each was refused by itself"
+
+
+def test_a_provider_that_refuses_for_a_while_answers_everything_after_it(server):
+    refusing = at(dict.fromkeys(range(20), failure(429)))
+    server.conditions = msgspec.structs.replace(server.conditions, plan=refusing)
+    bench = Bench(JudgeSettings(models=(GPT,)))
+    found = answers(bench, *distinct(30)).result()
+    bench.close()
+    assert not [each for each in found if isinstance(each, BaseException)]

@@ -1,0 +1,59 @@
+import pytest
+
+from tests.reports import comparison_samples as samples
+from trivium.reports import comparison_text as phrases
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1, "+0.100"), (-0.0524, "−0.052"), (0.0, "0.000"), (-0.0001, "0.000"), (None, "–")]
+)
+def test_a_difference_has_its_sign_unless_it_rounds_to_nothing(value, text):
+    assert phrases.signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0002, "<0.001"), (0.05, "0.050"), (1.0, "1.000"), (None, "–")]
+)
+def test_a_small_probability_is_never_0(value, text):
+    assert phrases.probability(value) == text
+
+
+def test_each_deciding_figure_says_what_it_could_tell():
+    one, other = phrases.outlook(samples.comparison())
+    assert one == (
+        "composite: about 812 more cases would settle it with 80 % probability if the truth is where the "
+        "estimate is; 1,239 cases detect a difference of 0.050 with 80 % power"
+    )
+    assert other == "pass_rate: 1,239 cases detect a difference of 0.050 with 80 % power"
+
+
+def test_without_spread_or_interval_that_is_said():
+    metrics = {
+        "composite": samples.delta(0.0, 0.1, mde=None),
+        "pass_rate": samples.delta(0.0, None, mde=None),
+    }
+    one, other = phrases.outlook(samples.comparison(metrics=metrics))
+    assert "every case moved by the same" in one
+    assert "one group gives no interval" in other
+
+
+def test_unchanged_outputs_leave_nothing_to_tell():
+    assert phrases.outlook(samples.comparison(unchanged=True)) == []
+
+
+def test_what_it_needs_is_said_of_the_inconclusive_alone():
+    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=1_200)) == "1,200"
+    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=None)) == ">10,000"
+    assert phrases.further(samples.delta(0.1, None, "inconclusive", needs_cases=None)) == "–"
+    assert phrases.further(samples.delta(0.1, 0.05)) == ""
+
+
+def test_the_note_does_not_call_intervals_of_few_groups_by_their_level():
+    assert phrases.note(samples.comparison()).startswith("95 % intervals: cluster t; 40 groups;")
+    few = {
+        "composite": samples.delta(0.1, 0.1, groups=5),
+        "time": samples.delta(0.1, None, groups=3, method=None),
+    }
+    assert phrases.note(samples.comparison(metrics=few)).startswith(
+        "Nominal 95 % intervals: cluster t; 3 to 5 groups;"
+    )

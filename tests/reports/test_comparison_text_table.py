@@ -1,0 +1,62 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tests.reports import comparison_samples as samples
+from trivium.display import as_text
+from trivium.reports.comparison_text import ComparisonTable
+
+
+def shown(comparison, **options):
+    return as_text(ComparisonTable(comparison), **options)
+
+
+@pytest.mark.parametrize("width", [80, 104, 160])
+@pytest.mark.parametrize("comparison", [samples.comparison(), samples.hostile()], ids=["calm", "hostile"])
+def test_the_table_fits_its_columns(comparison, width):
+    assert max(cell_len(line) for line in shown(comparison, width=width).splitlines()) <= width
+
+
+@settings(max_examples=25)
+@given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=60))
+def test_it_fits_80_columns_whatever_the_names(figure, case):
+    made = samples.comparison(
+        metrics={figure: samples.delta(-0.123, 0.1, "inconclusive", needs_cases=123_456)},
+        decided_by=(figure,),
+        suite=case,
+        warnings=(case,),
+    )
+    text = shown(made)
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "[−0.223, −0.023]" in text
+
+
+def test_a_figure_says_answer_delta_interval_p_record_and_what_it_needs():
+    row = next(line for line in shown(samples.comparison()).splitlines() if line.startswith("?  composite"))
+    words = ["?", "composite", "−0.010", "[−0.060,", "+0.040]", "0.340", "1,234/5/0", "812"]
+    assert row.split() == words
+
+
+def test_means_are_shown_where_there_is_room():
+    assert "0.490" not in shown(samples.comparison())
+    assert "0.490" in shown(samples.comparison(), width=104)
+
+
+def test_the_answer_and_the_warnings_come_first():
+    text = shown(samples.comparison())
+    assert (
+        text.index("4 of 90 attempts")
+        < text.index("? inconclusive. composite could be worse")
+        < text.index("p (Holm)")
+    )
+    assert "1 case only in base · 2 cases only in head" in " ".join(text.split())
+
+
+def test_what_moved_is_listed_and_nothing_where_nothing_did():
+    assert "q3  0.900 → 0.200  −0.700" in shown(samples.comparison())
+    assert "moved most" not in shown(samples.comparison(moves=(), moved=()))
+
+
+def test_no_text_moves_the_cursor():
+    assert "\x1b" not in shown(samples.hostile())

@@ -1,0 +1,101 @@
+"""A new store against one that went through every migration."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import Engine, create_engine, event
+
+from trivium.store.connection import upgrade
+from trivium.store.store import Store
+
+
+def test_a_new_store_is_as_the_migrations_would_have_left_it(tmp_path):
+    Store(str(tmp_path / "new.db")).close()
+    engine = create_engine(f"sqlite:///{tmp_path / 'migrated.db'}")
+    with engine.begin() as connection:
+        upgrade(connection)
+    engine.dispose()
+    new, migrated = (_all_of(tmp_path / name) for name in ("new.db", "migrated.db"))
+    assert new == migrated
+    assert new["alembic_version"][1]
+
+
+def _all_of(path):
+    """Columns, indices and rows of every table."""
+    connection = sqlite3.connect(path)
+    named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    found = {}
+    for (name,) in named:
+        columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
+        rows = connection.execute(f"SELECT * FROM {name}").fetchall()
+        indices = sorted(
+            (unique, origin, tuple(connection.execute(f"PRAGMA index_info({index})").fetchall()))
+            for _, index, unique, origin, _ in connection.execute(f"PRAGMA index_list({name})").fetchall()
+        )
+        found[name] = columns, rows, indices
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("table", [1, 4, 7])
+def test_a_store_whose_making_is_cut_short_is_made_again(tmp_path, table):
+    path = str(tmp_path / "new.db")
+    code = (
+        "import os, signal, sys\n"
+        "from sqlalchemy import Engine, event\n"
+        "from trivium.store.store import Store\n"
+        "made = []\n"
+        "@event.listens_for(Engine, 'after_cursor_execute')\n"
+        "def cut(connection, cursor, statement, *_):\n"
+        "    made.extend([1] * ('CREATE TABLE' in statement))\n"
+        "    if len(made) == int(sys.argv[2]):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Store(sys.argv[1])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, path, str(table)])
+    assert killed.returncode == -signal.SIGKILL
+    with Store(path) as store:
+        assert list(store.runs()) == []
+    Store(str(tmp_path / "whole.db")).close()
+    assert _all_of(path) == _all_of(tmp_path / "whole.db")
+
+
+def test_a_store_whose_migration_is_cut_short_is_migrated_again(tmp_path, monkeypatch):
+    path = tmp_path / "old.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with monkeypatch.context() as older, engine.begin() as connection:
+        older.setattr("trivium.store.connection.NEWEST", "0001")
+        upgrade(connection)
+    engine.dispose()
+    before = _all_of(path)
+
+    class CutShort(Exception):
+        pass
+
+    def cut(_connection, _cursor, statement, *_):
+        if statement.startswith("UPDATE alembic_version"):
+            raise CutShort
+
+    event.listen(Engine, "before_cursor_execute", cut)
+    try:
+        with pytest.raises(CutShort):
+            Store(str(path))
+    finally:
+        event.remove(Engine, "before_cursor_execute", cut)
+    assert _all_of(path) == before
+    Store(str(path)).close()
+    Store(str(tmp_path / "whole.db")).close()
+    assert _all_of(path) == _all_of(tmp_path / "whole.db")
+
+
+def test_a_new_store_is_made_once_by_processes_that_begin_together(tmp_path):
+    code = "import sys; from trivium.store.store import Store; sys.stdin.read(1); Store(sys.argv[1]).close()"
+    command = [sys.executable, "-c", code, str(tmp_path / "new.db")]
+    several = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+    for process in several:
+        process.stdin.write(b"x")
+        process.stdin.flush()
+    assert [(process.communicate()[1], process.returncode) for process in several] == [(b"", 0)] * 4

@@ -1,0 +1,110 @@
+from datetime import date
+
+import pytest
+import yaml
+from hypothesis import given
+
+from tests.strategies import json_objects
+from trivium.errors import OutputsError
+from trivium.suites.files.documents import (
+    Malformed,
+    parse_json,
+    parse_toml,
+    parse_yaml,
+    read_document,
+    read_mapping,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", "no"),
+        ("on", "on"),
+        ("2024-05-20", "2024-05-20"),
+        ("12:30", "12:30"),
+        ("007", "007"),
+        ("1_000", "1_000"),
+        ("0x10", "0x10"),
+        (".nan", ".nan"),
+        ("12", 12),
+        ("-3", -3),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        ("True", True),
+        ("false", False),
+        ("~", None),
+        ("", None),
+        ("'12'", "12"),
+    ],
+)
+def test_a_yaml_word_is_a_word_unless_it_is_plainly_something_else(text, value):
+    (found,) = parse_yaml(f"- {text}")
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_yaml_keys_are_texts():
+    assert parse_yaml("2017: a\ntrue: b\nno: c") == {"2017": "a", "true": "b", "no": "c"}
+
+
+def test_yaml_aliases_and_merges_work():
+    text = "one: &a {k: 1}\ntwo: *a\nthree:\n  <<: *a\n  z: 2"
+    assert parse_yaml(text) == {"one": {"k": 1}, "two": {"k": 1}, "three": {"k": 1, "z": 2}}
+
+
+@given(json_objects)
+def test_yaml_reads_what_another_writer_wrote(value):
+    assert parse_yaml(yaml.safe_dump(value)) == value
+
+
+def test_two_yaml_documents_are_one_too_many():
+    with pytest.raises(Malformed, match="expected a single document"):
+        parse_yaml("--- 1\n--- 2")
+
+
+def test_toml_dates_are_texts():
+    assert parse_toml('a = 2024-05-20\nb = [07:30:00]\n[c]\nd = "x"') == {
+        "a": date(2024, 5, 20).isoformat(), "b": ["07:30:00"], "c": {"d": "x"}
+    }  # fmt: skip
+
+
+def test_json_with_too_many_digits_is_malformed():
+    with pytest.raises(Malformed, match="broken JSON"):
+        parse_json("1" * 5000)
+
+
+def test_the_error_is_of_the_kind_asked_for(tmp_path):
+    with pytest.raises(OutputsError, match="no such file"):
+        read_document(tmp_path / "x.json", error=OutputsError)
+    with pytest.raises(OutputsError, match=r'from "\.csv"'):
+        read_document(tmp_path / "x.csv", error=OutputsError)
+
+
+def test_one_file_of_many_names_itself(tmp_path):
+    path = tmp_path / "x.json"
+    with pytest.raises(Malformed) as caught:
+        read_mapping(path)
+    assert caught.value.problem.where == str(path)
+    path.write_text("{")
+    with pytest.raises(Malformed) as caught:
+        read_mapping(path)
+    assert caught.value.problem.where == f"{path}: line 1, column 2"
+    path.write_text("[]")
+    with pytest.raises(Malformed, match="is no JSON object"):
+        read_mapping(path)
+
+
+@pytest.mark.parametrize("blank", ["", "\n", "\r\n\n", "  \n"])
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{"a": 1', "line 1, column 8"),
+        ('{"a": 1,\n "b": [2,\n 3', "line 3, column 3"),
+        ("{]", "line 1, column 2"),
+    ],
+)
+def test_a_text_that_is_cut_short_is_broken_where_it_ends(text, where, blank):
+    with pytest.raises(Malformed) as caught:
+        parse_json(text + blank)
+    assert caught.value.problem.where == where

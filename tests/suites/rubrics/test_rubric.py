@@ -1,0 +1,66 @@
+"""A template is filled in one pass, and what is wrong with it is said before anybody is asked."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trivium.suites.rubrics.rubric import filled, places, wrong_instructions, wrong_material
+
+NAMES = st.sampled_from(["rubric", "output", "source"])
+PIECES = st.lists(
+    st.one_of(
+        NAMES.map(lambda name: f"{{{name}}}"), st.text().map(lambda t: t.translate({123: "{{", 125: "}}"}))
+    )
+)
+HOSTILE = st.one_of(
+    st.text(), st.sampled_from(["{output}", "{{", "}", "{0.__class__}", "{source!r}", "%s", "$x"])
+)
+
+
+@given(PIECES, st.fixed_dictionaries(dict.fromkeys(("rubric", "output", "source"), HOSTILE)))
+def test_it_fills_as_string_formatter_does(pieces, texts):
+    template = "".join(pieces)
+    assert filled(template, texts) == string.Formatter().vformat(template, (), texts)
+
+
+@given(HOSTILE)
+def test_what_fills_a_place_is_not_looked_at_again(text):
+    assert filled("<{output}>", {"output": text, "source": "SECRET"}) == f"<{text}>"
+
+
+def test_the_places_of_a_template_are_listed_once_each():
+    assert places("{output} {{source}} {trace}{output}") == ["output", "trace"]
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{rubrik}", 'line 1: unknown placeholder "{rubrik}". Did you mean "rubric"?'),
+        ("{rubric}\n\n{output}", 'line 3: "{output}" is judged: its place is in the template "material"'),
+        ("no place", '"{rubric}" is missing'),
+        ("{rubric}\n}", 'line 2: a lone "}"; a brace is written twice'),
+        ("{rubric} {rubric.__class__}", 'unknown placeholder "{rubric.__class__}"'),
+        ("{rubric} {rubric!r}", 'unknown placeholder "{rubric!r}"'),
+        ("{rubric} {}", 'unknown placeholder "{}"'),
+    ],
+)
+def test_mistakes_in_instructions_have_their_line(template, said):
+    assert any(said in each for each in wrong_instructions(template, examples=False))
+
+
+def test_examples_need_a_place():
+    assert wrong_instructions("{rubric}", examples=True) == [
+        '"{examples}" is missing, and the rubric has examples'
+    ]
+
+
+def test_all_that_is_seen_has_a_place_in_the_material():
+    seen = {"output": "tone", "source": "truth"}
+    assert wrong_material("{output}{source}", seen) == wrong_material("{material}", seen) == []
+    (said,) = wrong_material("{output}", seen)
+    assert said.startswith('"{source}" is missing, which truth sees')
+    assert wrong_material("{material}{trace}", seen) == ['line 1: no dimension sees "trace"']
+    (said,) = wrong_material("{material}\n{outptu}", seen)
+    assert said == 'line 2: unknown placeholder "{outptu}". Did you mean "output"?'

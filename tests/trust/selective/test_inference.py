@@ -1,0 +1,234 @@
+"""Bootstrapped figures and deltas; oracles: the reference's replicates, resampled items ranked anew."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.goldens import golden
+from tests.trust.selective.read import items_of, run_rows
+from trivium.errors import TrustError
+from trivium.trust.cluster_bootstrap import counts, drawing
+from trivium.trust.selective.curve import (
+    augrc,
+    aurc,
+    lower_hull_aurc,
+    optimal_curve,
+    risk_at,
+    risk_coverage,
+)
+from trivium.trust.selective.inference import LEGACY, Plan, bootstrap_deltas, bootstrap_figures, figures
+from trivium.trust.selective.items import Items
+
+NAMES = (
+    "cmax", "aurc", "augrc", "aurc_per_cmax", "augrc_per_cmax", "aurc_optimal", "augrc_optimal", "eaurc",
+    "eaugrc", "aurc_achievable", "aurc_at_0.25", "augrc_at_0.9", "mae_at_0.1", "mae_at_0.8",
+)  # fmt: skip
+
+
+def near(value):
+    return None if value is None else pytest.approx(value, abs=1e-12, rel=1e-9)
+
+
+def plan_of(line):
+    return msgspec.structs.replace(LEGACY, resamples=line["n_resamples"], seed=line["seed"])
+
+
+def same_estimate(estimate, reference, where):
+    assert estimate.drop_rate == near(reference["drop_rate"]), where
+    assert (estimate.std_error or 0.0) == near(reference["std_error"]), where
+    if estimate.interval is not None:
+        assert [estimate.interval.low, estimate.interval.high] == near(reference["ci95"]), where
+    else:  # undefined in (almost) every resample: the reference says (0, 0)
+        assert reference["ci95"] == [0.0, 0.0], where
+        assert estimate.point is None
+
+
+def single_lines(*, kind, from_run):
+    """Oracle lines whose items stand in the line itself, or (``from_run``) in the run artifact."""
+    lines = [line for line in golden("bootstrap.jsonl") if line["kind"] == "single"]
+    chosen = [
+        line for line in lines if line["tool_should"]["outcome"] == kind and ("source" in line) == from_run
+    ]
+    assert chosen
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("kind", "from_run"),
+    [("match_reference", False), ("match_reference", True), ("null_or_reference", False)],
+)
+def test_replicates_and_intervals_equal_the_reference(kind, from_run):
+    for line in single_lines(kind=kind, from_run=from_run):
+        rows = (
+            line["items"]
+            if "items" in line
+            else run_rows(line["source"]["mode"], line["source"]["confidence"])
+        )
+        items = items_of(rows, line["loss"])
+        assert [int(id_) for id_ in items.groups.ids] == line["participants_sorted"]
+        found = bootstrap_figures(items, list(line["reference"]), plan_of(line))
+        for name, reference in line["reference"].items():
+            where = (line["id"], name)
+            first = np.array(reference["first_replicates"], float)
+            assert found[name].replicates[: first.size] == pytest.approx(
+                first, abs=1e-12, rel=1e-9, nan_ok=True
+            )
+            if kind == "match_reference" or found[name].point is not None:
+                assert found[name].point == near(reference["point"]), where
+            same_estimate(found[name], reference, where)
+
+
+@pytest.mark.parametrize(("from_run", "at_least"), [(False, 3), (True, 12)])
+def test_paired_deltas_equal_the_reference(from_run, at_least):
+    checked = 0
+    for line in golden("bootstrap.jsonl"):
+        if line["kind"] != "paired" or line["id"] == "paired_disjoint" or ("source" in line) != from_run:
+            continue
+        among = set(line["participants_common_sorted"])
+        sides = [
+            items_of(
+                line[side]
+                if side in line
+                else run_rows(line["source"][side], line["source"]["confidence"], among),
+                line["loss"],
+            )
+            for side in ("left", "right")
+        ]
+        partial = line["id"] == "paired_partial_overlap"
+        if partial:
+            with pytest.raises(TrustError, match="on one side only"):
+                bootstrap_deltas(*sides, ["aurc"])
+        found = bootstrap_deltas(*sides, list(line["reference"]), plan_of(line), intersection_only=partial)
+        for name, reference in line["reference"].items():
+            delta = found[name]
+            where = (line["id"], name)
+            assert [delta.left, delta.right] == [near(reference["left"]), near(reference["right"])], where
+            assert delta.estimate.point == near(reference["delta"]), where
+            same_estimate(delta.estimate, reference, where)
+            checked += 1
+    assert checked >= at_least
+
+
+def test_sides_without_a_common_group_are_refused():
+    line = next(line for line in golden("bootstrap.jsonl") if line["id"] == "paired_disjoint")
+    sides = [items_of(line[side], line["loss"]) for side in ("left", "right")]
+    with pytest.raises(TrustError, match="no group in common"):
+        bootstrap_deltas(*sides, ["aurc"], intersection_only=True)
+
+
+def ranked_anew(items, rows):
+    """Every figure of the items in ``rows``, by the curve of just these items."""
+    kept = items.predicted[rows]
+    loss, sure = items.loss[rows][kept], items.confidence[rows][kept]
+    curve, best = risk_coverage(loss, sure, n_items=len(rows)), optimal_curve(loss, n_items=len(rows))
+    if not kept.any():
+        return [0.0] + [np.nan] * (len(NAMES) - 1)
+    early, late = risk_at(curve, 0.1), risk_at(curve, 0.8)
+    return [
+        curve.cmax, aurc(curve), augrc(curve), aurc(curve) / curve.cmax, augrc(curve) / curve.cmax,
+        aurc(best), augrc(best), aurc(curve) - aurc(best), augrc(curve) - augrc(best), lower_hull_aurc(curve),
+        aurc(curve, max_coverage=0.25), augrc(curve, max_coverage=0.9),
+        early.value if early else np.nan, late.value if late else np.nan,
+    ]  # fmt: skip
+
+
+def invented(rng, groups, items, levels, share):
+    size = groups * items
+    sure = rng.uniform(size=size) if levels is None else rng.integers(levels, size=size) / levels
+    codes, loss = rng.integers(groups, size=size), rng.uniform(size=size).round(2)
+    return Items.of(codes.tolist(), loss, sure, predicted=rng.uniform(size=size) < share)
+
+
+@pytest.mark.parametrize("levels", [None, 1, 7, 200])
+@pytest.mark.parametrize(("groups", "items", "share"), [(2, 3, 0.3), (13, 20, 0.8), (300, 3, 1.0)])
+def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share, levels):
+    made = invented(np.random.default_rng(groups), groups, items, levels, share)
+    found = bootstrap_figures(made, NAMES, Plan(resamples=30, seed=3))
+    weights = counts(drawing(made.groups.count, seed=3, rng="pcg64")(30))
+    for resample in range(30):
+        rows = np.repeat(np.arange(made.n), weights[resample, made.groups.codes])
+        replicates = [found[name].replicates[resample] for name in NAMES]
+        assert replicates == pytest.approx(ranked_anew(made, rows), abs=1e-11, nan_ok=True)
+
+
+def test_threads_and_chunks_change_no_figure():
+    made = invented(np.random.default_rng(1), 3000, 2, None, 0.9)
+    one = bootstrap_figures(made, ["aurc", "augrc", "mae_at_0.5"], Plan(resamples=2500, threads=1))
+    three = bootstrap_figures(made, ["aurc", "augrc", "mae_at_0.5"], Plan(resamples=2500, threads=3))
+    for name, estimate in one.items():
+        assert estimate.replicates.tolist() == three[name].replicates.tolist()
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([None, 3]))
+def test_the_order_of_the_items_changes_no_interval(seed, levels):
+    rng = np.random.default_rng(seed)
+    made = invented(rng, 6, 4, levels, 0.8)
+    order = rng.permutation(made.n)
+    ids = [made.groups.ids[code] for code in made.groups.codes[order]]
+    moved = Items.of(ids, made.loss[order], made.confidence[order], predicted=made.predicted[order])
+    plan = Plan(resamples=200)
+    here, there = (bootstrap_figures(items, ["aurc"], plan)["aurc"] for items in (made, moved))
+    assert there.replicates == pytest.approx(here.replicates, abs=1e-12, nan_ok=True)
+
+
+def test_a_delta_at_common_coverage_is_not_fooled_by_abstaining_more():
+    # measured in the pitfalls of the oracles: the plain delta says worse, the common coverage says nothing
+    common = {int(row[0]) for row in run_rows("zero_shot", "verbalized")}
+    common &= {int(row[0]) for row in run_rows("few_shot", "verbalized")}
+    left, right = (
+        items_of(run_rows(mode, "verbalized", common), "abs") for mode in ("zero_shot", "few_shot")
+    )
+    plan = Plan(resamples=1000, rng="legacy", method="percentile")
+    found = bootstrap_deltas(left, right, ["aurc", "aurc_common"], plan)
+    plain, fair = found["aurc"].estimate, found["aurc_common"].estimate
+    assert (plain.point, plain.interval.low, plain.interval.high) == pytest.approx(
+        (0.0935, 0.040, 0.153), abs=6e-4
+    )
+    assert (fair.point, fair.interval.low, fair.interval.high) == pytest.approx(
+        (-0.001, -0.047, 0.050), abs=5e-4
+    )
+
+
+def test_no_item_and_no_prediction_are_undefined_not_perfect():
+    nothing = Items.of([], [], [])
+    assert figures(nothing, ["aurc", "cmax"]) == {"aurc": None, "cmax": None}
+    assert bootstrap_figures(nothing, ["aurc"])["aurc"].why_none == "undefined"
+    silent = Items.of([1, 2], [0.0, 0.0], [0.5, np.nan], predicted=[False, False])
+    assert figures(silent, ["aurc", "cmax", "mae_at_0.5"]) == {"aurc": None, "cmax": 0.0, "mae_at_0.5": None}
+    assert figures(silent, ["aurc_optimal", "aurc_achievable", "eaugrc"]) == dict.fromkeys(
+        ["aurc_optimal", "aurc_achievable", "eaugrc"]
+    )
+
+
+def test_resamples_without_a_prediction_are_dropped_and_counted():
+    made = Items.of(
+        [1, 1, 2, 3], [1.0, 0.0, 0.0, 0.0], [0.9, 0.2, 0.0, 0.0], predicted=[True, True, False, False]
+    )
+    found = bootstrap_figures(made, ["aurc"], Plan(resamples=4000))["aurc"]
+    assert found.drop_rate == pytest.approx((2 / 3) ** 3, abs=0.03)
+    assert not (found.replicates == 0).any()
+
+
+def test_bca_needs_no_more_than_a_leave_one_out_pass():
+    made = invented(np.random.default_rng(5), 30, 4, None, 0.9)
+    found = bootstrap_figures(made, ["aurc"], Plan(resamples=500, method="bca"))["aurc"]
+    assert found.interval.low < found.point < found.interval.high
+    assert found.interval.method == "bca"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("aurk", 'no figure is called .aurk.. Did you mean "aurc"'),
+        ("aurc_common", "no figure is called"),
+        ("aurc_at_1.5", r"max_coverage must be in \(0, 1\]; found 1.5"),
+        ("mae_at_0", r"target_coverage must be in \(0, 1\]; found 0"),
+        ("mae_at_1-e", r"target_coverage must be in \(0, 1\]; found 1-e"),
+    ],
+)
+def test_an_unknown_figure_is_refused_with_the_nearest(name, message):
+    with pytest.raises(TrustError, match=message):
+        figures(Items.of([1], [0.0], [0.5]), [name])

@@ -1,0 +1,75 @@
+"""What a seed draws; oracles: RandomState called plainly, counting by hand."""
+
+import numpy as np
+import pytest
+
+from trivium.trust.cluster_bootstrap import chunks, counts, drawing, over_resamples
+
+
+@pytest.mark.parametrize("groups", [1, 5, 256, 1000])
+def test_the_legacy_generator_is_randomstate_called_once_a_resample(groups):
+    plain = np.random.RandomState(9)
+    expected = [plain.randint(0, groups, size=groups).tolist() for _ in range(7)]
+    draw = drawing(groups, seed=9, rng="legacy")
+    assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
+
+
+@pytest.mark.parametrize("groups", [1, 5, 256, 1000])
+def test_the_generator_is_numpys_called_once_for_all_resamples(groups):
+    expected = np.random.default_rng(9).integers(groups, size=(7, groups), dtype=np.int32).tolist()
+    draw = drawing(groups, seed=9, rng="pcg64")
+    assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
+
+
+@pytest.mark.parametrize("rng", ["legacy", "pcg64"])
+@pytest.mark.parametrize("groups", [11, 200_000])
+def test_chunks_do_not_change_what_is_drawn(rng, groups):
+    one = drawing(groups, seed=4, rng=rng)(7)
+    many = list(chunks(groups, resamples=7, seed=4, rng=rng, at_once=3))
+    assert [len(chunk) for chunk in many] == [3, 3, 1]
+    assert (counts(one) == np.concatenate(many)).all()
+    assert (one != drawing(groups, seed=5, rng=rng)(7)).any()
+
+
+@pytest.mark.parametrize("groups", [3, 300, 70_000])
+def test_counts_are_how_often_each_group_was_drawn(groups):
+    drawn = drawing(groups, seed=1, rng="pcg64")(4)
+    counted = counts(drawn)
+    assert counted.shape == (4, groups)
+    for resample, row in enumerate(drawn):
+        expected = np.zeros(groups, int)
+        np.add.at(expected, row, 1)
+        assert counted[resample].tolist() == expected.tolist()
+
+
+def test_one_group_drawn_again_and_again_is_counted_rightly():
+    assert counts(np.zeros((2, 1), np.int32)).tolist() == [[1], [1]]
+    assert counts(np.full((1, 255), 7, np.int32))[0, 7] == 255
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_resamples_come_back_in_the_order_they_were_drawn(threads):
+    drawn = drawing(5, seed=0, rng="pcg64")(50)
+    found = over_resamples(
+        lambda weights: weights[:2].astype(float),
+        5,
+        resamples=50,
+        seed=0,
+        rng="pcg64",
+        at_once=4,
+        threads=threads,
+    )
+    assert found.tolist() == [(drawn == group).sum(axis=1).tolist() for group in (0, 1)]
+
+
+def test_no_resamples_give_nothing():
+    found = over_resamples(lambda weights: weights, 5, resamples=0, seed=0, rng="pcg64")
+    assert found.shape == (0, 0)
+
+
+def test_what_goes_wrong_in_a_thread_is_not_lost():
+    def fail(weights):
+        raise ArithmeticError("in a thread")
+
+    with pytest.raises(ArithmeticError, match="in a thread"):
+        over_resamples(fail, 5, resamples=20, seed=0, rng="pcg64", at_once=4, threads=2)

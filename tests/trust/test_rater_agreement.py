@@ -1,0 +1,198 @@
+"""Agreement against scikit-learn, SciPy and worked examples of the literature."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from trivium.errors import TrustError
+from trivium.trust.rater_agreement import RANKED, RATES, agreement, krippendorff_alpha, measures
+
+pairs = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=25)
+
+
+def values(judge, people, **options):
+    found = agreement(judge, people, range(len(judge)), resamples=20, **options)
+    return {name: figure.value for name, figure in found.figures.items()}
+
+
+def near(found, want):
+    """Equal, or both undefined."""
+    if np.isnan(want):
+        return found is None
+    return found == pytest.approx(want, abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(pairs)
+def test_agreement_equals_scikit_learn_and_scipy(data):
+    metrics = pytest.importorskip("sklearn.metrics")
+    judge, people = [d[0] for d in data], [d[1] for d in data]
+    found = values(judge, people)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the peers warn where a rater gave one label throughout
+        assert near(found["kappa"], metrics.cohen_kappa_score(judge, people))
+        assert near(
+            found["kappa_quadratic"],
+            metrics.cohen_kappa_score(judge, people, labels=[1, 2, 3, 4, 5], weights="quadratic"),
+        )
+        assert near(found["spearman"], stats.spearmanr(judge, people).statistic)
+        assert near(found["kendall"], stats.kendalltau(judge, people).statistic)
+    assert found["exact"] == np.mean(np.equal(judge, people))
+    assert found["within_one"] == np.mean(np.abs(np.subtract(judge, people)) <= 1)
+
+
+def test_cohens_kappa_of_a_textbook_table():
+    # 50 applications read by two people: both yes 20, yes/no 5, no/yes 10, both no 15; κ = 0.4.
+    judge = [1] * 25 + [0] * 25
+    people = [1] * 20 + [0] * 5 + [1] * 10 + [0] * 15
+    assert values(judge, people)["kappa"] == pytest.approx(0.4)
+
+
+def test_quadratic_kappa_by_hand():
+    # Labels 1 and 3 only, once apart by 2 in four: observed 4/4; expected 4·(2·1 + 2·3)/16.
+    assert values([1, 1, 3, 3], [1, 3, 3, 3])["kappa_quadratic"] == pytest.approx(1 - 1 / 2)
+
+
+NA = np.nan
+FOUR_OBSERVERS = [  # Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section C
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, NA, NA, NA],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NA, 3],
+    [NA, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NA],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NA],
+]
+
+
+def test_krippendorffs_alpha_of_his_four_observers():
+    assert krippendorff_alpha(np.transpose(FOUR_OBSERVERS)) == pytest.approx(0.815, abs=5e-4)
+
+
+@given(pairs)
+def test_alpha_of_two_raters_is_the_same_by_either_way(data):
+    by_pairs = values([d[0] for d in data], [d[1] for d in data])["alpha_ordinal"]
+    by_ratings = krippendorff_alpha(data)
+    assert (by_pairs is None) == (by_ratings is None)
+    assert by_pairs is None or by_pairs == pytest.approx(by_ratings, abs=1e-12)
+
+
+@given(pairs, st.integers(2, 9))
+def test_ordinal_alpha_knows_the_order_of_labels_only(data, power):
+    stretched = [(d[0] ** power, d[1] ** power) for d in data]
+    assert krippendorff_alpha(data) == pytest.approx(krippendorff_alpha(stretched), abs=1e-9)
+
+
+def test_alpha_without_pairs_is_unknown():
+    assert krippendorff_alpha([[1, NA], [NA, 2]]) is None
+    assert krippendorff_alpha([[1, 1], [1, NA]]) is None
+    with pytest.raises(TrustError, match="items by raters"):
+        krippendorff_alpha([1, 2])
+    with pytest.raises(TrustError, match="finite numbers"):
+        krippendorff_alpha([[1, np.inf], [1, 2]])
+
+
+def test_one_step_is_the_scales_own():
+    assert values([0.2, 0.6], [0.4, 1.0], step=0.2)["within_one"] == 0.5
+    assert values([0.1 + 0.2], [0.3])["exact"] == 1.0
+    assert values([0.8, 0.3], [0.7, 0.1], step=0.1)["within_one"] == 0.5  # 0.8 - 0.7 is a little over 0.1
+
+
+def test_intervals_go_by_groups():
+    rng = np.random.default_rng(1)
+    judge = np.repeat(rng.integers(1, 6, 30), 10)
+    people = np.clip(judge + np.repeat(rng.integers(-1, 2, 30), 10), 1, 5)
+    grouped = agreement(judge, people, (np.arange(300) // 10).tolist(), resamples=500)
+    alone = agreement(judge, people, range(300), resamples=500)
+    for name in (*RATES, *RANKED):
+        wide, narrow = grouped.figures[name].interval, alone.figures[name].interval
+        if name != "within_one":
+            assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+        assert wide.low <= grouped.figures[name].value <= wide.high
+    assert (grouped.n, grouped.groups) == (300, 30)
+
+
+def test_the_interval_of_kappa_covers_the_truth():
+    rng, covered, worlds = np.random.default_rng(2), 0, 200
+    table = np.array([[0.4, 0.1], [0.1, 0.4]])  # κ = 0.6
+    for _ in range(worlds):
+        cell = rng.choice(4, size=150, p=table.ravel())
+        found = agreement(cell // 2, cell % 2, range(150), resamples=400).figures["kappa"].interval
+        covered += found.low <= 0.6 <= found.high
+    assert 0.89 <= covered / worlds <= 0.99
+
+
+def test_equal_seeds_give_equal_intervals():
+    judge, people = [1, 2, 3, 4, 5, 1], [1, 2, 3, 5, 4, 2]
+    one, two = (agreement(judge, people, range(6), resamples=300, seed=9) for _ in range(2))
+    assert one == two
+
+
+def test_what_is_not_defined_says_why():
+    figures = agreement([3, 3, 3], [3, 3, 3], ["a", "b", "c"]).figures
+    assert figures["kappa"].value is None
+    assert figures["kappa"].reason == "a rater gave one label throughout"
+    assert figures["exact"].interval.low < 0.5  # three times right is no proof
+    perfect = agreement([1, 2, 3] * 9, [1, 2, 3] * 9, range(27)).figures
+    assert (perfect["kappa"].value, perfect["kappa"].interval) == (1.0, None)
+    assert perfect["kappa"].reason == "the same in every resample"
+    one = agreement([1, 2], [1, 3], ["a", "a"]).figures
+    assert (one["exact"].interval, one["exact"].reason) == (None, "one group")
+    assert one["spearman"].reason == "one group"
+    nothing = agreement([], [], [])
+    assert (nothing.n, nothing.groups, nothing.labels) == (0, 0, ())
+    assert nothing.figures["kendall"].reason == "no item has both labels"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"judge": [1]}, "one length"),
+        ({"people": [1, np.inf]}, r"people\[1\]: must be a finite number"),
+        ({"level": 1}, "level"),
+        ({"step": 0}, "step"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, says):
+    plan = {"judge": [1, 2], "people": [1, 2], "groups": ["a", "b"]} | changes
+    with pytest.raises(TrustError, match=says):
+        agreement(plan.pop("judge"), plan.pop("people"), plan.pop("groups"), **plan)
+
+
+def test_measurements_are_no_grades():
+    with pytest.raises(TrustError, match="for grades"):
+        agreement(np.arange(501), np.arange(501), range(501))
+    figures = agreement(np.arange(500), np.arange(500), range(500), resamples=0).figures
+    assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
+        dict.fromkeys(figures, 1)
+    )
+
+
+def test_without_resamples_there_are_figures_and_no_resampled_intervals():
+    figures = agreement([1, 2, 3, 1], [1, 2, 3, 3], range(4), resamples=0).figures
+    assert figures["exact"].interval is not None
+    assert figures["kappa"].value == pytest.approx(1 - (1 / 4) / (1 - 5 / 16))
+    assert (figures["kappa"].interval, figures["kappa"].reason) == (None, "fewer than two resamples")
+
+
+def test_tables_in_stacks_have_the_figures_of_each():
+    tables = np.random.default_rng(4).integers(0, 9, (2, 3, 4, 4)).astype(float)
+    tables[1, 2] = np.diag([5.0, 0, 0, 0])  # one label throughout: not defined
+    labels = np.array([1.0, 2.0, 4.0, 5.0])
+    stacked = measures(tables, labels)
+    for at in np.ndindex(2, 3):
+        assert stacked[:, *at] == pytest.approx(measures(tables[at], labels), nan_ok=True)
+    assert np.isnan(stacked[:, 1, 2]).all()
+
+
+def test_a_lower_level_makes_narrower_intervals_of_every_figure():
+    rng = np.random.default_rng(5)
+    judge, people = rng.integers(1, 6, 40), rng.integers(1, 6, 40)
+    low, high = (
+        agreement(judge, people, range(40), resamples=100, level=level).figures for level in (0.5, 0.95)
+    )
+    for name in (*RATES, *RANKED):
+        narrow, wide = low[name].interval, high[name].interval
+        assert wide.low < narrow.low < narrow.high < wide.high
+        assert (narrow.level, wide.level) == (0.5, 0.95)

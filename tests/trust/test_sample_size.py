@@ -1,0 +1,98 @@
+"""Needed groups: so many more settle it in four cases of five, were the truth where the estimate is."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trivium.trust.clustered import ClusteredMean
+from trivium.trust.intervals import difference_interval, mean_interval, needs_groups, rate_interval
+from trivium.trust.paired import settling_groups
+from trivium.trust.sample_size import MOST_NEEDED, needed_groups
+
+
+def rate(hits, n):
+    return ClusteredMean.of(np.arange(n) < hits, np.arange(n), kind="rate")
+
+
+def chance_to_settle(hits, n, further, limit):
+    """Exactly, of Wilson's interval, by the binomial distribution of further hits."""
+    chance = 0.0
+    for more in range(further + 1):
+        ends = stats.binomtest(hits + more, n + further).proportion_ci(0.95, method="wilson")
+        if not ends.low < limit <= ends.high:
+            chance += stats.binom.pmf(more, further, hits / n)
+    return chance
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "limit"),
+    [(29, 30, 0.9), (58, 60, 0.9), (36, 40, 0.8), (40, 50, 0.7), (19, 20, 0.9), (16, 20, 0.6), (12, 30, 0.5)],
+)
+def test_a_gate_on_a_rate_is_settled_in_four_cases_of_five(hits, n, limit):
+    further = needs_groups(rate(hits, n), limit)
+    assert 0.7 <= chance_to_settle(hits, n, further, limit) <= 0.9
+
+
+@pytest.mark.parametrize(("n", "limit"), [(3, 0.7), (3, 0.95), (10, 0.9)])
+def test_where_all_are_right_it_is_as_many_as_wilsons_interval_takes(n, limit):
+    further = needs_groups(rate(n, n), limit)
+    assert rate_interval(np.ones(n + further), np.arange(n + further)).low >= limit
+    assert rate_interval(np.ones(n + further - 1), np.arange(n + further - 1)).low < limit
+
+
+@pytest.mark.parametrize(("groups", "limit"), [(4, 0.5), (12, 0.5), (40, 0.53)])
+def test_a_gate_on_a_mean_of_few_groups_is_settled_in_four_cases_of_five(groups, limit):
+    rng = np.random.default_rng(groups)
+    shape = stats.zscore(np.linspace(-1, 1, groups) ** 3, ddof=1)
+    values = 0.55 + 0.1 * shape
+    further = needs_groups(ClusteredMean.of(values, np.arange(groups)), limit)
+    settled = 0
+    for _ in range(400):
+        every = np.append(values, np.clip(rng.normal(0.55, 0.1, further), 0, 1))
+        settled += mean_interval(every, np.arange(every.size)).low >= limit
+    assert 0.7 <= settled / 400 <= 0.9
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(3, 7), (4, 8), (3, 3)])
+def test_a_comparison_by_documents_is_settled_in_four_cases_of_five(wins, losses):
+    rng, codes = np.random.default_rng(5), np.repeat(np.arange(30), 5)
+    differences = np.zeros(150)
+    differences[np.arange(wins) * 7] = 1
+    differences[np.arange(losses) * 11 + 1] = -1
+    further = settling_groups(
+        ClusteredMean.of(differences, codes, kind="difference"), margin=0.02, level=0.95
+    )
+    documents, settled = differences.reshape(30, 5), 0
+    for _ in range(200):
+        every = np.concatenate([documents, documents[rng.integers(30, size=further)]])
+        found = difference_interval(every.ravel(), np.repeat(np.arange(len(every)), 5))
+        settled += found.low > -0.02 or found.high < 0
+    assert 0.7 <= settled / 200 <= 0.93
+
+
+def test_a_settled_gate_needs_none_and_one_without_interval_cannot_tell():
+    assert needs_groups(rate(20, 40), 0.1) == 0
+    assert needs_groups(None, 0.5) is None
+    assert settling_groups(None, margin=0.02, level=0.95) is None
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.5001])
+def test_what_lies_at_the_limit_needs_more_than_can_be_told(limit):
+    assert needs_groups(rate(20, 40), limit) is None
+
+
+def test_the_most_that_is_told_is_found():
+    found = rate(20, 40)
+    limits = np.linspace(0.47, 0.4999, 200)
+    told = [needs_groups(found, limit) for limit in limits]
+    known = [number for number in told if number is not None]
+    assert known == sorted(known)
+    assert told[: len(known)] == known
+    assert 0.8 * MOST_NEEDED < known[-1] <= MOST_NEEDED
+
+
+def test_needed_groups_of_many_values_rest_on_sums_alone():
+    rng = np.random.default_rng(1)
+    found = ClusteredMean.of(rng.uniform(size=100_000), np.arange(100_000) // 2)
+    assert needed_groups(found, above=found.mean - 1e-4, below=found.mean - 1e-4) is None
+    assert needed_groups(found, above=0.4, below=0.4) == 0
