@@ -29,7 +29,7 @@ FRAGMENTS = {
 """What draws each kind of record in a notebook; the others show the table of the terminal there."""
 
 
-class Drawn:
+class HtmlRepr:
     """Mixed into a record: a piece of HTML for notebooks, without script and without a style sheet."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Drawn:
         return drawn
 
 
-class Shown:
+class RichRepr:
     """Mixed into a record: a table for ``print``, Rich and IPython, and a piece of HTML for notebooks."""
 
     __slots__ = ()

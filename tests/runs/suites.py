@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import trivium as tv
-from trivium.metrics.metric import REGISTERED, Metric, Score, Skip, Subject
+from trivium.metrics.metric import REGISTERED, Metric, MetricInput, Score, Skip
 from trivium.suites.settings import PassRule, Settings
 
 
@@ -13,7 +13,7 @@ class Told(Metric):
 
     tier: ClassVar = "text"
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         if subject.attempt.text == "skip":
             raise Skip("told to skip")
         return self.ok(float(subject.attempt.text))

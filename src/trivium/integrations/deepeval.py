@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import MissingExtra
-from trivium.metrics.metric import Metric, Score, Skip, Subject, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, metric
 
 os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
 
@@ -45,7 +45,7 @@ def deepeval_metric(
         needed = getattr(make(), "_required_params", None)
         return isinstance(needed, list) and SingleTurnParams.EXPECTED_OUTPUT in needed
 
-    def judge(subject: Subject, reference: str | None) -> Verdict:
+    def judge(subject: MetricInput, reference: str | None) -> Verdict:
         case, attempt = subject.case, subject.attempt
         source = [case.source] if case.source is not None else None
         expected = case.expect.tools
@@ -94,7 +94,7 @@ def _called(make: Any, span: Any) -> Any:
 Verdict = tuple[float | None, Any, str | None, dict[str, Any]]
 """A value in [0, 1] or None, the raw figure, the reason given, and whatever else a report may show."""
 
-Judge = Callable[[Subject, str | None], Verdict]
+Judge = Callable[[MetricInput, str | None], Verdict]
 """Scores a subject against one reference, or against none."""
 
 
@@ -116,7 +116,7 @@ def foreign_metric(
     class Foreign(Metric):
         """A metric of another tool."""
 
-        def score(self, subject: Subject) -> Score:
+        def score(self, subject: MetricInput) -> Score:
             """What the other tool says, for each reference where it looks at one."""
             wanted: list[str | None] = list(subject.case.references) if compares() else [None]
             if not wanted:

@@ -20,7 +20,7 @@ import msgspec
 
 from trivium.errors import InputError, MissingExtra
 from trivium.integrations.deepeval import Verdict, as_text, foreign_metric, share
-from trivium.metrics.metric import Metric, Skip, Subject
+from trivium.metrics.metric import Metric, MetricInput, Skip
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.reports.wording import counted
@@ -362,7 +362,7 @@ def opik_metric(
     def compares() -> bool:
         return bool(_REFERENCES & set(signature(metric().score).parameters))
 
-    def judge(subject: Subject, reference: str | None) -> Verdict:
+    def judge(subject: MetricInput, reference: str | None) -> Verdict:
         given = _given(subject, reference)
         wanted = signature(metric().score).parameters.values()
         lacking = [
@@ -392,7 +392,7 @@ def opik_metric(
     return foreign_metric(name, judge, compares=compares, references=references)
 
 
-def _given(subject: Subject, reference: str | None) -> dict[str, Any]:
+def _given(subject: MetricInput, reference: str | None) -> dict[str, Any]:
     case = subject.case
     return {
         "input": as_text(case.input),

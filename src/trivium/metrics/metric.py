@@ -90,7 +90,7 @@ def is_missing(score: ScoreLike) -> bool:
     return score.status == "abstained" or is_unavailable(score)
 
 
-class Subject(msgspec.Struct, frozen=True):
+class MetricInput(msgspec.Struct, frozen=True):
     """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``.
 
     ``begun`` is the metrics' own: what they have under way for it.
@@ -148,21 +148,21 @@ class Metric:
             TriviumError: Saying what to install.
         """
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """The score of one attempt; raises Skip where the metric does not apply."""
         raise NotImplementedError
 
-    def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
+    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
         """Scores of several attempts, in order. Override where a batch is cheaper."""
         return [self.score_or_skip(subject) for subject in subjects]
 
-    def begin(self, subjects: Sequence[Subject]) -> None:
+    def begin(self, subjects: Sequence[MetricInput]) -> None:
         """Start what takes long, without waiting for it; ``score_many`` is called with them later."""
 
     def close(self) -> None:
         """Let go of what is held: nothing is scored any more. May be called twice, and from any thread."""
 
-    def score_or_skip(self, subject: Subject) -> Score:
+    def score_or_skip(self, subject: MetricInput) -> Score:
         """The score of one attempt; a Skip, or an extra that is not installed, becomes a skipped score."""
         try:
             return self.score(subject)
@@ -202,7 +202,7 @@ class TextMetric(Metric):
         """How close an output is to one reference, in [0, 1]."""
         raise NotImplementedError
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """Compares with every reference and reduces; ``raw`` keeps every value."""
         references = subject.case.references
         if not references:
@@ -226,7 +226,7 @@ class TraceMetric(Metric):
         """The score of one trace; raises Skip where the metric does not apply."""
         raise NotImplementedError
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """Measures the attempt's trace."""
         trace = subject.attempt.trace
         if trace is None and TRACE_LEFT_OUT in subject.attempt.flags:

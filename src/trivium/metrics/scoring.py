@@ -22,10 +22,10 @@ from trivium.metrics.metric import (
 from trivium.metrics.metric import (
     STATUSES,
     Metric,
+    MetricInput,
     Score,
     Skip,
     Stopped,
-    Subject,
 )
 from trivium.metrics.metric import metric as named_metric
 from trivium.metrics.registry import build_metrics
@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 Scores = dict[str, Score]
 
 
-def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Subject]:
+def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[MetricInput]:
     """Subjects to be scored, which metrics that look ahead have begun with.
 
     Args:
         metrics: As ``build_metrics`` orders them.
         pairs: Cases with the attempts to score.
     """
-    subjects = [Subject(case, attempt, {}) for case, attempt in pairs]
+    subjects = [MetricInput(case, attempt, {}) for case, attempt in pairs]
     standing = [subject for subject in subjects if not subject.attempt.failed]
     for metric in metrics:
         if standing and metric.looks_ahead:
@@ -54,7 +54,7 @@ def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> l
     return subjects
 
 
-def finish(metrics: Sequence[Metric], subjects: Sequence[Subject]) -> list[Scores]:
+def finish(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[Scores]:
     """Scores of each subject by every metric, in the order of the metrics.
 
     An attempt that failed has success 0 and every other score skipped (spec: metrics, "What passed
@@ -66,7 +66,7 @@ def finish(metrics: Sequence[Metric], subjects: Sequence[Subject]) -> list[Score
     standing = [subject for subject in subjects if not subject.attempt.failed]
     results: list[Scores] = [dict(subject.scores) for subject in subjects]
     scores_of = {id(subject): scores for subject, scores in zip(subjects, results, strict=True)}
-    at_hand = [Subject(each.case, each.attempt, scores_of[id(each)], each.begun) for each in standing]
+    at_hand = [MetricInput(each.case, each.attempt, scores_of[id(each)], each.begun) for each in standing]
     for metric in metrics:
         for subject, score in zip(standing, _scores_of(metric, at_hand), strict=True):
             scores_of[id(subject)][metric.name] = score
@@ -81,7 +81,7 @@ def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attemp
     return finish(metrics, begin(metrics, pairs))
 
 
-def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
+def _scores_of(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
     if not subjects:
         return []
     try:
@@ -95,7 +95,7 @@ def _scores_of(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
     return [_score_alone(metric, subject) for subject in subjects]
 
 
-def _score_alone(metric: Metric, subject: Subject) -> Score:
+def _score_alone(metric: Metric, subject: MetricInput) -> Score:
     try:
         (score,) = _given(metric, [subject])
     except Stopped:
@@ -109,7 +109,7 @@ def _score_alone(metric: Metric, subject: Subject) -> Score:
     return score
 
 
-def _given(metric: Metric, subjects: Sequence[Subject]) -> list[Score]:
+def _given(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
     if not is_from_outside(metric):
         return metric.score_many(subjects)
     return admitted(metric, metric.score_many(list(subjects)), len(subjects))
@@ -240,7 +240,7 @@ def recorded_metric(name: str) -> type[Metric]:
 class _Recorded(Metric):
     """What another tool said of the attempt."""
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """The recorded score; skipped where there is none, or the tool itself gave no value."""
         scores = subject.attempt.metadata.get("scores")
         told = scores.get(self.name) if isinstance(scores, dict) else None

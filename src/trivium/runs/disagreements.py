@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trivium.display import Shown
+from trivium.display import RichRepr
 from trivium.errors import InputError
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
@@ -76,7 +76,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     leaning: float | None
 
 
-class Disagreements(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class Disagreements(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """Where the judges of a run disagree with each other, with people, or with another run's.
 
     Attributes:

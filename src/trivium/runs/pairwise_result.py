@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trivium.display import Shown
+from trivium.display import RichRepr
 from trivium.runs.summary import Spent
 
 Verdict = Literal["win", "loss", "tie"]
@@ -99,7 +99,7 @@ class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
     p: float | None
 
 
-class PairComparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """Two runs compared by a judge, pair by pair.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
-from trivium.metrics.metric import Metric, Stopped, Subject
+from trivium.metrics.metric import Metric, MetricInput, Stopped
 from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.aggregation import Following
 from trivium.runs.certificates import Certificates
@@ -64,7 +64,7 @@ class Due(NamedTuple):
     """An attempt that is due to be scored, which metrics may have begun with."""
 
     stored: StoredAttempt
-    subject: Subject
+    subject: MetricInput
 
 
 class Pipeline:

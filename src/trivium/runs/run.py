@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from trivium.agents.attempt import Attempt
-from trivium.display import Drawn
+from trivium.display import HtmlRepr
 from trivium.metrics.evaluation import Evaluation
 from trivium.runs.dataframes import What
 from trivium.runs.summary import Summary
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
 
 
-class Run(Drawn):
+class Run(HtmlRepr):
     """A suite evaluated once. Everything is read from the store when it is asked for.
 
     Args:

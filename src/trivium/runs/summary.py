@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.display import Shown
+from trivium.display import RichRepr
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     why: dict[str, int] = {}
 
 
-class Summary(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """What a run says; shows itself as a table in a terminal and in a notebook.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import bdtr, betaincinv
 
-from trivium.display import Drawn
+from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError
 from trivium.trust.cluster_bootstrap import Groups
 
@@ -168,7 +168,7 @@ GROWTH = 1.2
 """Factor from one number of labels that is tried to the next."""
 
 
-class Certificate(Drawn, msgspec.Struct, frozen=True, kw_only=True):
+class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
     """What may stand without a person, and what that promise rests on.
 
     Attributes:

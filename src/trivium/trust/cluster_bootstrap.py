@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 Counts = npt.NDArray[np.uint8]
-Drawn = npt.NDArray[np.int32]
+Draws = npt.NDArray[np.int32]
 
 Rng = Literal["pcg64", "legacy"]
 
@@ -35,7 +35,7 @@ _MOST_RESAMPLES = 1024
 _MOST_THREADS = 8
 
 
-def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Drawn]:
+def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Draws]:
     """A function that draws the next so many resamples, shape (resamples, groups).
 
     ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
@@ -53,7 +53,7 @@ def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Drawn]:
     return lambda resamples: generator.integers(0, groups, size=(resamples, groups), dtype=np.int32)
 
 
-def counts(drawn: Drawn) -> Counts:
+def counts(drawn: Draws) -> Counts:
     """How often each group was drawn, shape (resamples, groups).
 
     A byte holds it: up to 255 groups nothing can be drawn more often, and with more the chance that one of

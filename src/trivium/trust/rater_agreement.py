@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from trivium.display import Drawn
+from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError
 from trivium.trust.cluster_bootstrap import Counts, Groups, estimate, over_resamples
 from trivium.trust.distributions import Interval
@@ -47,7 +47,7 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Agreement(Drawn, msgspec.Struct, frozen=True, kw_only=True):
+class Agreement(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
     """How far two raters agree.
 
     Attributes:

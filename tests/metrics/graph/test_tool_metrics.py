@@ -11,7 +11,7 @@ from tests.traces.samples import calls, tool
 from trivium.agents.attempt import Attempt
 from trivium.metrics.graph.tool_calls import ToolSelection
 from trivium.metrics.graph.trajectories import Complexity, tool_graph
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score, score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
@@ -90,7 +90,7 @@ def test_efficiency_of_a_part_in_error_is_an_error():
     (metric,) = [m for m in build_metrics(["tool_efficiency"], Settings()) if m.name == "tool_efficiency"]
     broken = ToolSelection().error("ValueError: broken")
     fine = ToolSelection().ok(1.0)
-    subject = Subject(
+    subject = MetricInput(
         Case(id="1", input=""), Attempt(case="1"), {"tool_selection": broken, "path_convergence": fine}
     )
     assert metric.score(subject).status == "error"

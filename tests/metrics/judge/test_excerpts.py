@@ -10,7 +10,7 @@ from trivium.metrics.judge.evidence import passages
 from trivium.metrics.judge.prompts.context import Cut, shown
 from trivium.metrics.judge.prompts.context import head as head_and_cut
 from trivium.metrics.judge.prompts.context import retrieved as retrieved_and_cut
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.suites.case import Case
 
 TOPICS = ("parsing of Turkish nouns", "speech of children", "news from Berlin", "poems by machines")
@@ -85,7 +85,7 @@ def test_an_output_that_shares_no_word_is_shown_the_head():
 
 def test_the_source_and_each_reference_are_excerpted():
     case = Case(id="c", input="q", source=DOCUMENT, references=(DOCUMENT, "short"))
-    subject = Subject(case, Attempt(case="c", output="News from Berlin."))
+    subject = MetricInput(case, Attempt(case="c", output="News from Berlin."))
     texts, cut = shown(subject, excerpt_chars=400, excerpts="retrieval")
     body = texts["source"].rsplit("\n[excerpts: ", 1)[0]
     assert cut == {

@@ -10,7 +10,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.answer import has_level
 from trivium.metrics.judge.prompts.context import Cut, Shown, digest, shown
 from trivium.metrics.judge.prompts.prompt import NO_MARK, fenced, harmless, prepare
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.suites.case import Case, Expect
 from trivium.suites.rubrics.built_in import BUILT_IN
 from trivium.suites.rubrics.rubric import Criterion, Dimension, Rubric
@@ -79,13 +79,13 @@ def test_a_text_that_repeats_an_earlier_fence_gets_another(text):
 
 
 def test_what_is_not_there_is_not_shown():
-    subject = Subject(Case(id="c", input="q"), Attempt(case="c", output=""))
+    subject = MetricInput(Case(id="c", input="q"), Attempt(case="c", output=""))
     assert shown(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {})
 
 
 def test_what_is_known_of_a_case_is_shown():
     expect = Expect(facts=("f",), sources=("s",), aspects=("a", "b"), workflow=("m", "w"))
-    subject = Subject(
+    subject = MetricInput(
         Case(id="c", input={"k": 1}, references=("r" * 20,), expect=expect),
         Attempt(case="c", output={"x": 2}),
     )

@@ -9,7 +9,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.judgement import combined_samples, nearest_level, raw_of, value_of
 from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
-from trivium.metrics.metric import Score, Subject
+from trivium.metrics.metric import MetricInput, Score
 from trivium.metrics.registry import metric_class
 from trivium.suites.case import Case
 from trivium.suites.rubrics.built_in import BUILT_IN
@@ -138,7 +138,7 @@ def test_a_mean_that_is_the_pass_mark_passes():
         if abs(mean - Fraction("0.7")) > Fraction("0.005"):
             continue
         reached += mean == Fraction("0.7")
-        subject = Subject(Case(id="c", input=None), Attempt(case="c"))
+        subject = MetricInput(Case(id="c", input=None), Attempt(case="c"))
         votes = {
             name: [{"model": judge, "value": float(level)} for judge in ("one", "other")]
             for name, level in zip(weights, levels, strict=True)

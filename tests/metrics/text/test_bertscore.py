@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import trivium as tv
 from tests.goldens import golden
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.metrics.text import bertscore as embedding
 from trivium.metrics.text import bertscore as semantic
 from trivium.metrics.text.bertscore import Semantic, compare_pairs
@@ -29,7 +29,9 @@ def torchmetrics(a: str, b: str, folder: Path, **options: object) -> tuple[float
 
 def scored(pairs: Sequence[tuple[str, str]], **fields: object) -> list[float]:
     subjects = [
-        Subject(tv.Case(id=str(index), input=None, references=(b,)), tv.Attempt(case=str(index), output=a))
+        MetricInput(
+            tv.Case(id=str(index), input=None, references=(b,)), tv.Attempt(case=str(index), output=a)
+        )
         for index, (a, b) in enumerate(pairs)
     ]
     scores = Semantic(**fields).score_many(subjects)  # type: ignore[arg-type]
@@ -181,7 +183,9 @@ def test_the_score_names_its_encoder(tiny_folder: Path, tiny_onnx_folder: Path):
 def test_cases_with_and_without_references_go_together(tiny_onnx_folder: Path):
     metric = Semantic(encoder=str(tiny_onnx_folder))
     cases = [tv.Case(id="1", input=None), tv.Case(id="2", input=None, references=("bead", "face"))]
-    bare, full = metric.score_many([Subject(case, tv.Attempt(case=case.id, output="fad")) for case in cases])
+    bare, full = metric.score_many(
+        [MetricInput(case, tv.Attempt(case=case.id, output="fad")) for case in cases]
+    )
     assert (bare.status, bare.reason) == ("skipped", "the case has no reference")
     assert full.status == "ok"
     assert len(full.raw) == 2
@@ -200,7 +204,9 @@ def test_without_encoder_the_score_is_skipped_and_says_why():
 
 def test_one_subject_scores_as_in_a_batch(tiny_onnx_folder: Path):
     metric = Semantic(encoder=str(tiny_onnx_folder))
-    subject = Subject(tv.Case(id="1", input=None, references=("bead",)), tv.Attempt(case="1", output="fad"))
+    subject = MetricInput(
+        tv.Case(id="1", input=None, references=("bead",)), tv.Attempt(case="1", output="fad")
+    )
     assert [metric.score(subject)] == metric.score_many([subject])
 
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 import trivium as tv
 from tests.goldens import golden
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW, texts
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.text.lexical import STOP_WORDS, Cosine, words
 from trivium.suites.settings import Settings
@@ -87,5 +87,5 @@ def test_one_line_takes_the_best_reference_and_keeps_every_value():
 def test_the_mean_over_references_is_taken_where_it_is_asked_for():
     (metric,) = build_metrics(["cosine"], Settings(references="mean"))
     case = tv.Case(id="1", input=None, references=(RECIPE, REVIEW))
-    score = metric.score(Subject(case, tv.Attempt(case="1", output=REVIEW)))
+    score = metric.score(MetricInput(case, tv.Attempt(case="1", output=REVIEW)))
     assert score.value == pytest.approx((scikit_learn(REVIEW, RECIPE) + 1) / 2, abs=1e-12)

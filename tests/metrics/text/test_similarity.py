@@ -11,7 +11,7 @@ import trivium as tv
 from tests.goldens import data, golden
 from tests.metrics.text.texts import OTHER_REVIEW, RECIPE, REVIEW
 from trivium.errors import SuiteError
-from trivium.metrics.metric import Score, Subject
+from trivium.metrics.metric import MetricInput, Score
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.metrics.text.similarity import Similarity
@@ -32,7 +32,7 @@ def parts(**values: list[float] | str) -> dict[str, Score]:
 
 def folded(scores: dict[str, Score], *, references: int = 2, **fields: object) -> Score:
     case = tv.Case(id="1", input=None, references=("r",) * references)
-    subject = Subject(case, tv.Attempt(case="1", output="o"), scores)
+    subject = MetricInput(case, tv.Attempt(case="1", output="o"), scores)
     return Similarity(**fields).score_or_skip(subject)  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def test_the_best_reference_is_best_as_a_whole():
 def test_the_mean_over_references_is_taken_where_it_is_asked_for():
     settings = Settings(references="mean")
     (*_, similarity) = build_metrics(["similarity"], settings)
-    subject = Subject(
+    subject = MetricInput(
         tv.Case(id="1", input=None, references=("r", "r")),
         tv.Attempt(case="1"),
         parts(semantic=[0.9, 0.1], cosine=[0.0, 1.0], jaccard=[0.0, 1.0]),

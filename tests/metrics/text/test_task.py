@@ -6,7 +6,7 @@ import pytest
 
 import trivium as tv
 from trivium.errors import SuiteError
-from trivium.metrics.metric import Score, Subject
+from trivium.metrics.metric import MetricInput, Score
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.text.task import Success
 from trivium.suites.settings import Settings, SuccessRule
@@ -16,7 +16,7 @@ def judged(
     rule: SuccessRule, *, scores: dict[str, Score] | None = None, expect: Any = None, **attempt: Any
 ) -> Score:
     case = tv.Case(id="1", input=None, references=("Paris", "Lutetia"), expect=expect or tv.Expect())
-    return Success(rule=rule).score_or_skip(Subject(case, tv.Attempt(case="1", **attempt), scores or {}))
+    return Success(rule=rule).score_or_skip(MetricInput(case, tv.Attempt(case="1", **attempt), scores or {}))
 
 
 def similarity(value: float | None, **fields: Any) -> dict[str, Score]:
@@ -31,7 +31,7 @@ def test_success_is_a_similarity_of_at_least_the_bar(value: float, expected: flo
 
 def test_without_a_rule_it_is_similarity_that_counts():
     case, attempt = tv.Case(id="1", input=None), tv.Attempt(case="1", output="x")
-    assert Success().score(Subject(case, attempt, similarity(0.8))).method == "similarity ≥ 0.8"
+    assert Success().score(MetricInput(case, attempt, similarity(0.8))).method == "similarity ≥ 0.8"
 
 
 def test_success_is_skipped_where_its_metric_is():

@@ -12,7 +12,7 @@ from trivium.metrics.graph.matching import (
     logical_calls,
     match,
 )
-from trivium.metrics.metric import Metric, Score, Skip, Subject, Tier, TraceMetric, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, TraceMetric, metric
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
 from trivium.traces.trace import Span, Trace
@@ -145,7 +145,7 @@ class ToolEfficiency(Metric):
 
     tier: ClassVar[Tier] = "trace"
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """The score of one attempt; an error when a part of it is one."""
         parts = {name: subject.scores[name] for name in PARTS}
         for name, part in parts.items():

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.metric import Subject, TextMetric
+from trivium.metrics.metric import MetricInput, TextMetric
 from trivium.metrics.registry import metric_class
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -47,7 +47,9 @@ class EvidenceSimilarity:
         if self.kind == "cosine":
             return [self._metric.compare(quote, passage) for quote, passage in pairs]
         subjects = [
-            Subject(Case(id="quote", input=None, references=(passage,)), Attempt(case="quote", output=quote))
+            MetricInput(
+                Case(id="quote", input=None, references=(passage,)), Attempt(case="quote", output=quote)
+            )
             for quote, passage in pairs
         ]
         with self._lock:  # an encoder is one for all threads

@@ -19,7 +19,7 @@ from trivium.metrics.judge.judgement import Judgement, judgement_of, taken
 from trivium.metrics.judge.panel import Missing, Vote, combined
 from trivium.metrics.judge.prompts.context import Shown, shown
 from trivium.metrics.judge.prompts.prompt import Prepared, prepare
-from trivium.metrics.metric import Stopped, Subject
+from trivium.metrics.metric import MetricInput, Stopped
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
 
@@ -62,13 +62,13 @@ class Judge:
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._told = set() if told is None else told
 
-    def begin(self, subjects: Sequence[Subject]) -> None:
+    def begin(self, subjects: Sequence[MetricInput]) -> None:
         """Have attempts judged, without waiting for it; :meth:`judge` takes what came of it."""
         for subject in subjects:
             if self not in subject.begun:
                 subject.begun[self] = self.bench.submit(partial(self._judge_one, subject))
 
-    def judge(self, subjects: Sequence[Subject]) -> list[Judgements]:
+    def judge(self, subjects: Sequence[MetricInput]) -> list[Judgements]:
         """The judgements of every attempt, by dimension; each is judged once. No failing model raises.
 
         Raises:
@@ -86,7 +86,7 @@ class Judge:
         """Give up what is being judged, and end the connections."""
         self.bench.close()
 
-    async def _judge_one(self, subject: Subject) -> Judgements:
+    async def _judge_one(self, subject: MetricInput) -> Judgements:
         settings = self.settings
         most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(subject))]))
         texts = shown(subject, excerpt_chars=most, excerpts=settings.excerpts)
@@ -105,14 +105,14 @@ class Judge:
                 found |= judgements
         return found
 
-    async def _judge_due(self, subject: Subject, texts: Shown, asked: Prepared) -> Judgements:
+    async def _judge_due(self, subject: MetricInput, texts: Shown, asked: Prepared) -> Judgements:
         """Judge with every model of a panel, or with the first that answers."""
         models = self._models_for(subject)
         if self.settings.panel:
             return await self._by_panel(models, subject, asked)
         return await self._by_first(models, subject, texts, asked)
 
-    async def _by_panel(self, models: Sequence[str], subject: Subject, asked: Prepared) -> Judgements:
+    async def _by_panel(self, models: Sequence[str], subject: MetricInput, asked: Prepared) -> Judgements:
         missing: list[Missing] = []
         votes: list[tuple[str, Judgements]] = []
         asking = [self._vote(name, subject, asked) for name in models]
@@ -126,7 +126,7 @@ class Judge:
         return await self._worked_out(partial(self._combined_all, votes, missing, asked))
 
     async def _by_first(
-        self, models: Sequence[str], subject: Subject, texts: Shown, asked: Prepared
+        self, models: Sequence[str], subject: MetricInput, texts: Shown, asked: Prepared
     ) -> Judgements:
         """Of each dimension what the first model says that answers it (spec: metrics, T2.6).
 
@@ -151,7 +151,7 @@ class Judge:
                 break  # of those that are left another model would cost money too
         return judged | {each.name: _nobody(missing[each.name]) for each in left}
 
-    async def _vote(self, name: str, subject: Subject, asked: Prepared) -> Judgements | Missing | Spent:
+    async def _vote(self, name: str, subject: MetricInput, asked: Prepared) -> Judgements | Missing | Spent:
         """What one model says of every dimension, or why it says nothing."""
         try:
             model = await self.bench.model(name)
@@ -218,7 +218,7 @@ class Judge:
             backed=lambda quotes: retrieval(quotes, asked.texts.get("source"), similar=self._similar),
         )
 
-    def _models_for(self, subject: Subject) -> tuple[str, ...]:
+    def _models_for(self, subject: MetricInput) -> tuple[str, ...]:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(subject.case.complexity, self.settings.models)
 

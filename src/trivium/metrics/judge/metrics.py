@@ -16,7 +16,7 @@ from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement
 from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
-from trivium.metrics.metric import Metric, Score, Skip, Subject, Tier, is_unavailable, stands_in
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, is_unavailable, stands_in
 from trivium.metrics.registry import STAND_IN
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.loader import OVERALL, no_rubric
@@ -59,7 +59,7 @@ class JudgedDimension(Metric):
         if self.judge is not None and models_of(self.judge.settings) and not find_spec("pydantic_ai"):
             raise MissingExtra("judge", self.name)
 
-    def begin(self, subjects: Sequence[Subject]) -> None:
+    def begin(self, subjects: Sequence[MetricInput]) -> None:
         """Has attempts judged, without waiting for it."""
         if self.judge is not None:
             self.judge.begin(subjects)
@@ -69,7 +69,7 @@ class JudgedDimension(Metric):
         if self.judge is not None:
             self.judge.close()
 
-    def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
+    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
         """Judges the whole batch, or takes what another dimension of the rubric had judged."""
         if self.judge is None:
             return [self.skipped(NO_JUDGE) for _ in subjects]
@@ -79,7 +79,7 @@ class JudgedDimension(Metric):
             for subject, found in zip(subjects, judged, strict=True)
         ]
 
-    def _score(self, subject: Subject, found: Judgement) -> Score:
+    def _score(self, subject: MetricInput, found: Judgement) -> Score:
         if found.status == "failed":
             return self._without_judge(subject, found.reason)
         return Score(
@@ -93,7 +93,7 @@ class JudgedDimension(Metric):
             detail=found.detail,
         )
 
-    def _without_judge(self, subject: Subject, why: str) -> Score:
+    def _without_judge(self, subject: MetricInput, why: str) -> Score:
         if self.on_failure == "fail":
             return self.error(why)
         if self.on_failure == "skip":
@@ -124,7 +124,7 @@ class Overall(Metric):
         """Every dimension of the rubric."""
         return tuple(self.weights)
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """Folds the dimensions; ``detail.passed`` says whether the mark is reached.
 
         Of a panel it says whether a strict majority of the judges, each by its own scores, has it reached,

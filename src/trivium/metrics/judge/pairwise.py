@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.suites.rubrics.rubric import Dimension, Level, Rubric
 
 
-class Pair(Subject, frozen=True, kw_only=True):
+class Pair(MetricInput, frozen=True, kw_only=True):
     """A subject of two attempts: ``attempt`` is shown first, ``second`` after it."""
 
     second: Attempt

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.metric import Score, Subject, TextMetric, metric
+from trivium.metrics.metric import MetricInput, Score, TextMetric, metric
 from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors, describe
 from trivium.metrics.text.encoders.loading import encoder_name, load
 from trivium.metrics.text.lexical import Seen
@@ -103,12 +103,12 @@ class Semantic(TextMetric):
         pair = (output, reference)
         return compare_pairs(load(self.encoder, layer=self.layer), [pair])[pair].match.f1
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """The score of one attempt; skipped without an encoder."""
         (score,) = self.score_many([subject])
         return score
 
-    def score_many(self, subjects: Sequence[Subject]) -> list[Score]:
+    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
         """Scores of several attempts, their texts encoded together."""
         pairs = [[(each.attempt.text, text) for text in each.case.references] for each in subjects]
         if not any(pairs):

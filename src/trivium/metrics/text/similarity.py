@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Self
 
 from trivium.errors import Problem, SuiteError
-from trivium.metrics.metric import Metric, Score, Skip, Subject, TextMetric, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, TextMetric, metric
 from trivium.metrics.registry import metric_class
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 
@@ -50,7 +50,7 @@ class Similarity(Metric):
         """The parts with a weight."""
         return tuple(name for name, weight in self.weights.items() if weight > 0)
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """Folds the parts' values against each reference; ``raw`` keeps every result."""
         if not subject.case.references:
             raise Skip("the case has no reference")

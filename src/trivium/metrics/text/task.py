@@ -11,7 +11,7 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
-from trivium.metrics.metric import Metric, Score, Skip, Subject, is_missing, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing, metric
 from trivium.metrics.registry import metric_class
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
@@ -70,7 +70,7 @@ class Success(Metric):
         rule = self.rule
         return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """Whether the attempt meets the rule."""
         rule, attempt = self.rule, subject.attempt
         if rule.metric is not None:
@@ -273,7 +273,7 @@ def time_score(seconds: float) -> float:
 class Time(Metric):
     """How quick the attempt was; ``raw`` is its wall time in seconds."""
 
-    def score(self, subject: Subject) -> Score:
+    def score(self, subject: MetricInput) -> Score:
         """The score of the attempt's seconds."""
         seconds = subject.attempt.seconds
         if seconds is None:

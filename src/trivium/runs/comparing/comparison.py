@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from trivium.display import Shown
+from trivium.display import RichRepr
 from trivium.errors import RegressionError
 from trivium.runs.comparing.graph_edges import GraphComparison
 from trivium.runs.needed_cases import what_settles
@@ -76,7 +76,7 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0
 
 
-class Comparison(Shown, msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """What came of comparing two runs.
 
     Attributes:

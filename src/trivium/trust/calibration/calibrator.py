@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.display import Drawn
+from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError, suggest
 from trivium.trust.calibration.methods import Floats, Isotonic, LinearModel, Temperature, known_target
 
@@ -46,7 +46,7 @@ SPEAKS_OF = ("judges", "prompts")
 """Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
 
 
-class Calibrator(Drawn, msgspec.Struct, frozen=True, kw_only=True):
+class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
     """A fitted calibrator.
 
     Attributes:

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from trivium.display import Drawn
+from trivium.display import HtmlRepr
 from trivium.trust.cluster_bootstrap import Counts
 from trivium.trust.selective.sweep import Ranking
 
@@ -17,7 +17,7 @@ COLLINEAR = 1e-10
 """Cross product, in coverage times risk, below which three points count as lying on a line (S.6)."""
 
 
-class Curve(Drawn, msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Working points of a predictor that may abstain, from the surest predictions down.
 
     Each array has shape (j,), one entry for each working point.

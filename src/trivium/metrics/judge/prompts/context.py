@@ -10,7 +10,7 @@ import msgspec
 
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
-from trivium.metrics.metric import Subject
+from trivium.metrics.metric import MetricInput
 from trivium.suites.sanitize import clean
 from trivium.traces.trace import Message, Span, Trace
 
@@ -130,7 +130,9 @@ class Shown(NamedTuple):
     cut: dict[str, Cut]
 
 
-def shown(subject: Subject, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head") -> Shown:
+def shown(
+    subject: MetricInput, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head"
+) -> Shown:
     """What there is to show of a case and an attempt.
 
     Args:
