@@ -210,8 +210,9 @@ class TestTexts:
 
     def test_are_texts_in_markdown(self, reports):
         markdown = Path("r.md").read_text(encoding="utf-8")
-        assert "<script>" not in markdown
-        assert "<img" not in markdown
+        outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", markdown)
+        assert "<script>" not in outside_code
+        assert "<img" not in outside_code
         assert "\x1b" not in markdown
 
     def test_do_not_steer_the_terminal(self, reports):
@@ -294,5 +295,5 @@ class TestTraces:
         assert code == 3
         assert summary["metrics"]["jaccard"]["mean"] == 1.0
         assert summary["metrics"]["tool_success"]["status"] == {"error": 1}
-        assert summary["errors"] == {"attempts": 0, "scores": 4}
+        assert summary["errors"] == {"attempts": 0, "scores": 4, "judgements": 0}
         assert any("the trace of the attempt cannot be read" in each for each in summary["warnings"])

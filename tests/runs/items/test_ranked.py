@@ -61,7 +61,6 @@ def test_the_scale_is_stated_declared_or_seen(tmp_path):
     assert scale_of([items], (0, 5)).width == 5
     flat = table(tmp_path, {"group": "a", "item": "x"})
     assert scale_of([flat], None).width == 1
-    assert scale_of([table(tmp_path)], None).width == 1
 
 
 def test_a_stated_confidence_can_be_calibrated(tmp_path):

@@ -1,0 +1,191 @@
+"""Measures how the code is laid out: sizes, import circles, and the files that a task passes through.
+
+    python -m tests.structure
+
+A task is run with a profiler on all threads. Counted are modules of Trivium whose functions are called, not those
+that are only imported, and the pairs of modules of which one calls the other.
+"""
+
+import ast
+import contextlib
+import io
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "trivium"
+PACKAGE = str(SOURCE) + os.sep
+
+SMALL_LINES = 60
+"""Lines under which a module is called small."""
+
+
+def modules() -> dict[str, Path]:
+    """Modules by their dotted names; packages by theirs."""
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = ("trivium", *path.relative_to(SOURCE).with_suffix("").parts)
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def has_content(path: Path) -> bool:
+    """Whether a file holds more than a docstring and lists of names."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return any(not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom) for node in body) or len(body) > 2
+
+
+def imports(name: str, path: Path, known: set[str]) -> set[str]:
+    """Modules of Trivium that a module imports anywhere: lazily and for types too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("trivium"):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name in known}
+    return found & known - {name}
+
+
+def circles() -> list[set[str]]:
+    """Sets of modules that import one another in a circle (strongly connected, more than one module)."""
+    import networkx as nx
+
+    files = modules()
+    graph = nx.DiGraph()
+    for name, path in files.items():
+        graph.add_edges_from((name, other) for other in imports(name, path, set(files)))
+    return [found for found in nx.strongly_connected_components(graph) if len(found) > 1]
+
+
+class Followed:
+    """Modules whose functions are called, and calls from one to another, while it is entered."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.calls: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> "Followed":
+        threading.setprofile(self._seen)
+        sys.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+    def _seen(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
+            return
+        if frame.f_code.co_name == "<module>" or _while_importing(frame):
+            return
+        here = frame.f_code.co_filename
+        self.files.add(here)
+        above = frame.f_back
+        while above is not None and not above.f_code.co_filename.startswith(PACKAGE):
+            above = above.f_back
+        if above is not None and above.f_code.co_filename != here:
+            self.calls.add((above.f_code.co_filename, here))
+
+
+def _while_importing(frame: FrameType) -> bool:
+    """Whether a module of ours is being imported just now: its classes and constants are made by calls."""
+    above = frame.f_back
+    for _ in range(6):
+        if above is None:
+            return False
+        if above.f_code.co_name == "<module>" and above.f_code.co_filename.startswith(PACKAGE):
+            return True
+        above = above.f_back
+    return False
+
+
+def tasks(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What a newcomer follows through the code, each ready to be run; the working folder is ``folder``."""
+    import trivium as tv
+    from tests.judge_server import JudgeServer
+    from trivium.cli.main import run_command
+    from trivium.suites.settings import JudgeSettings
+    from trivium.traces.readers import read_trace_file
+
+    cases = [{"id": str(i), "input": "Say a b.", "references": ["a b"]} for i in range(12)]
+    success = {"metric": "jaccard", "at_least": 0.5}
+    suite = {"name": "s", "metrics": ["jaccard", "success"], "success": success, "cases": cases}
+    (folder / "suite.json").write_text(json.dumps(suite))
+    (folder / "agent.py").write_text("def answer(question):\n    return 'a b'\n")
+    ask = ["run", "suite.json", "--agent", "agent.py:answer", "--quiet"]
+    yield 'tv.score("cosine", …)', lambda: tv.score("cosine", output="a cat", references=["a dog"])
+    yield "trivium run", lambda: run_command(ask)
+    with JudgeServer() as server:
+        os.environ |= {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "sk-loopback"}
+        judge = JudgeSettings(models=("openai:gpt-4o-mini",))
+        yield "one judge request", lambda: tv.score("clarity", output="a b", input="Say a b.", judge=judge)
+    (folder / "trace.json").write_text(json.dumps(OTLP))
+    yield (
+        "OTLP file to score",
+        lambda: tv.score("tool_success", trace=read_trace_file(folder / "trace.json")[0]),
+    )
+    run_command(ask)
+    yield "compare", lambda: run_command(["compare"])
+
+
+OTLP = {
+    "resourceSpans": [
+        {
+            "scopeSpans": [
+                {
+                    "spans": [
+                        {
+                            "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
+                            "spanId": "00f067aa0ba902b7",
+                            "name": "search",
+                            "startTimeUnixNano": "1",
+                            "endTimeUnixNano": "2",
+                            "attributes": [
+                                {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+                                {"key": "gen_ai.tool.name", "value": {"stringValue": "search"}},
+                            ],
+                        }
+                    ]
+                }
+            ]
+        }
+    ]
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    files = modules()
+    lengths = [
+        len(path.read_text(encoding="utf-8").splitlines()) for path in files.values() if has_content(path)
+    ]
+    small = sum(length < SMALL_LINES for length in lengths) / len(lengths)
+    print(
+        f"{len(files)} files, {len(lengths)} with content: median {statistics.median(lengths):.0f} lines, ",
+        end="",
+    )
+    print(f"{small:.0%} under {SMALL_LINES}, longest {max(lengths)}; {len(circles())} import circles")
+    import trivium
+
+    print(f"{len(trivium.__all__)} public names\n")
+    print(f"{'task':24}{'files':>7}{'calls between files':>21}")
+    with tempfile.TemporaryDirectory() as name:
+        os.chdir(name)
+        for task, run in tasks(Path(name)):
+            with Followed() as followed, contextlib.redirect_stdout(io.StringIO()):
+                run()
+            print(f"{task:24}{len(followed.files):>7}{len(followed.calls):>21}")
+
+
+if __name__ == "__main__":
+    main()
