@@ -2,8 +2,8 @@
 
     python -m tests.structure
 
-A task is run with a profiler on all threads. Counted are modules of Trivium whose functions are called, not those
-that are only imported, and the pairs of modules of which one calls the other.
+A task is run with a profiler on all threads. It counts the modules of Trivium whose functions are called, not
+those that are only imported, and the pairs of modules of which one calls the other.
 """
 
 import ast

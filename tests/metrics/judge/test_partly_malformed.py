@@ -198,7 +198,7 @@ def test_why_nobody_judged_a_dimension_names_every_model(monkeypatch, panel):
     assert scores["source_quality"].status in {"ok", "abstained"}
     assert "gpt-4o answered twice" in scores["completeness"].reason
     assert "claude-haiku-4-5 answered twice" in scores["completeness"].reason
-    assert "mistral:x" in scores["completeness"].reason
+    assert "install the `mistral` package" in scores["completeness"].reason
 
 
 def test_a_budget_that_ends_before_asking_again_leaves_the_others_their_answers(monkeypatch):
