@@ -13,7 +13,6 @@ change, the true difference is -0.15 to 0.15, and the margin 0.02. Documents hav
 of 0.2.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.sizes import sized
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.sample_size import needed_groups
 
@@ -129,8 +129,7 @@ ROWS = (
 
 
 def main() -> None:
-    tiny = 3 if os.environ.get("BENCHMARKS_TINY") else 200
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else tiny
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else sized(200, 3)
     start, rng = time.perf_counter(), np.random.default_rng(42)
     error = (0.8 * 0.2 / trials) ** 0.5
     print(f"{trials:,} inconclusive pilots a row; Monte Carlo error near 80 %: ±{error:.0%}\n")
