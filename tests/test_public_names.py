@@ -1,8 +1,11 @@
 """The names that users import, pinned: taking one away is a decision, not an accident."""
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import version
+
+import pytest
 
 import trivium as tv
 
@@ -15,16 +18,24 @@ PUBLIC = {
     "Example",
     "Expect",
     "ExpectedTool",
+    "InputError",
+    "JudgeSettings",
     "Level",
     "Message",
     "Metric",
+    "MetricInput",
+    "MissingExtra",
     "PairComparison",
     "RegressionError",
     "Rubric",
     "Run",
     "Score",
+    "Settings",
+    "Skip",
     "Span",
+    "Store",
     "Suite",
+    "Summary",
     "TextMetric",
     "Trace",
     "TraceMetric",
@@ -36,6 +47,7 @@ PUBLIC = {
     "evaluate_async",
     "judge_pairs",
     "metric",
+    "read_traces",
     "score",
     "trace",
     "trust",
@@ -64,3 +76,43 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         [sys.executable, "-c", "import trivium; trivium.evalute"], capture_output=True, text=True, check=False
     )
     assert "AttributeError: module 'trivium' has no attribute 'evalute'" in answer.stderr
+
+
+PLAIN = {
+    "evaluate": tv.evaluate,
+    "evaluate_async": tv.evaluate_async,
+    "judge_pairs": tv.judge_pairs,
+    "score": tv.score,
+    "Suite.load": tv.Suite.load,
+}
+"""Functions whose keywords are all spelt out."""
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_keyword_is_spelt_out_typed_and_explained(name: str) -> None:
+    explained = inspect.getdoc(PLAIN[name]) or ""
+    for parameter in inspect.signature(PLAIN[name]).parameters.values():
+        assert parameter.kind not in {parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL}
+        assert parameter.annotation is not parameter.empty, parameter.name
+        assert f"\n    {parameter.name}: " in explained, parameter.name
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_wrong_keyword_is_pythons_own_error(name: str) -> None:
+    required = [
+        None
+        for parameter in inspect.signature(PLAIN[name]).parameters.values()
+        if parameter.default is parameter.empty
+    ]
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'agnet'$"):
+        PLAIN[name](*required, agnet="x")
+
+
+def test_both_ways_to_evaluate_take_the_same() -> None:
+    assert inspect.signature(tv.evaluate).parameters == inspect.signature(tv.evaluate_async).parameters
+
+
+def test_traces_of_a_file_are_read_by_their_public_name() -> None:
+    from trivium.traces.readers import read_trace_file
+
+    assert tv.read_traces is read_trace_file

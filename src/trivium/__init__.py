@@ -10,10 +10,14 @@ if TYPE_CHECKING:
     from trivium import trust as trust
     from trivium.agents.attempt import Attempt as Attempt
     from trivium.agents.attempt import Usage as Usage
+    from trivium.errors import InputError as InputError
+    from trivium.errors import MissingExtra as MissingExtra
     from trivium.errors import RegressionError as RegressionError
     from trivium.errors import TriviumError as TriviumError
     from trivium.metrics.metric import Metric as Metric
+    from trivium.metrics.metric import MetricInput as MetricInput
     from trivium.metrics.metric import Score as Score
+    from trivium.metrics.metric import Skip as Skip
     from trivium.metrics.metric import TextMetric as TextMetric
     from trivium.metrics.metric import TraceMetric as TraceMetric
     from trivium.metrics.metric import metric as metric
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from trivium.runs.pairwise import judge_pairs as judge_pairs
     from trivium.runs.pairwise_result import PairComparison as PairComparison
     from trivium.runs.run import Run as Run
+    from trivium.runs.summary import Summary as Summary
+    from trivium.store.store import Store as Store
     from trivium.suites.case import Case as Case
     from trivium.suites.case import Expect as Expect
     from trivium.suites.case import ExpectedTool as ExpectedTool
@@ -33,8 +39,11 @@ if TYPE_CHECKING:
     from trivium.suites.rubrics.rubric import Example as Example
     from trivium.suites.rubrics.rubric import Level as Level
     from trivium.suites.rubrics.rubric import Rubric as Rubric
+    from trivium.suites.settings import JudgeSettings as JudgeSettings
+    from trivium.suites.settings import Settings as Settings
     from trivium.suites.suite import Suite as Suite
     from trivium.traces import recording as trace  # noqa: F401 - its name there is another
+    from trivium.traces.readers import read_trace_file as read_traces  # noqa: F401
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span
     from trivium.traces.trace import Trace as Trace
@@ -50,16 +59,24 @@ _HOME = {
     "Example": "trivium.suites.rubrics.rubric",
     "Expect": "trivium.suites.case",
     "ExpectedTool": "trivium.suites.case",
+    "InputError": "trivium.errors",
+    "JudgeSettings": "trivium.suites.settings",
     "Level": "trivium.suites.rubrics.rubric",
     "Message": "trivium.traces.trace",
     "Metric": "trivium.metrics.metric",
+    "MetricInput": "trivium.metrics.metric",
+    "MissingExtra": "trivium.errors",
     "PairComparison": "trivium.runs.pairwise_result",
     "RegressionError": "trivium.errors",
     "Rubric": "trivium.suites.rubrics.rubric",
     "Run": "trivium.runs.run",
     "Score": "trivium.metrics.metric",
+    "Settings": "trivium.suites.settings",
+    "Skip": "trivium.metrics.metric",
     "Span": "trivium.traces.trace",
+    "Store": "trivium.store.store",
     "Suite": "trivium.suites.suite",
+    "Summary": "trivium.runs.summary",
     "TextMetric": "trivium.metrics.metric",
     "Trace": "trivium.traces.trace",
     "TraceMetric": "trivium.metrics.metric",
@@ -70,6 +87,7 @@ _HOME = {
     "evaluate_async": "trivium.runs.evaluate",
     "judge_pairs": "trivium.runs.pairwise",
     "metric": "trivium.metrics.metric",
+    "read_traces": "trivium.traces.readers:read_trace_file",
     "score": "trivium.metrics.scoring",
 }
 
@@ -87,7 +105,8 @@ def __getattr__(name: str) -> "Any":
         home = _HOME[name]
     except KeyError:
         raise AttributeError(f"module 'trivium' has no attribute {name!r}") from None
-    value = getattr(import_module(home), name)
+    module, _, own_name = home.partition(":")
+    value = getattr(import_module(module), own_name or name)
     globals()[name] = value
     return value
 

@@ -5,11 +5,12 @@ import json
 import signal
 import threading
 
+import pandas as pd
 import pytest
 
 import trivium as tv
 from tests.runs.suites import Says, told_suite
-from trivium.errors import InputError, StoreError, SuiteError
+from trivium.errors import InputError, OutputsError, StoreError, SuiteError
 from trivium.store.store import Store
 from trivium.suites.settings import Limits
 
@@ -86,6 +87,63 @@ def test_outputs_that_are_not_there_are_missing(tmp_path, store):
     assert (summary.attempts, summary.total_tests, summary.missing) == (1, 3, 2)
     assert summary.metrics["told"].coverage == pytest.approx(1 / 3)
     assert summary.metrics["told"].bounds == pytest.approx((1 / 3, 1.0))
+
+
+class TestPythonObjects:
+    """A suite and outputs that are in memory need no file."""
+
+    QUESTIONS = ({"input": "2 + 2?", "references": ["4"]}, {"input": "3 + 4?", "references": ["7"]})
+
+    def test_a_list_of_cases_is_evaluated(self, store):
+        run = tv.evaluate(list(self.QUESTIONS), agent=lambda _: "4", metrics=["jaccard"], store=store)
+        assert run.summary().metrics["jaccard"].mean == 0.5
+
+    def test_a_frame_and_a_mapping_are_the_same_suite(self, store):
+        runs = [
+            tv.evaluate(suite, agent=lambda _: "4", metrics=["jaccard"], store=store)
+            for suite in (pd.DataFrame(self.QUESTIONS), {"cases": self.QUESTIONS}, self.QUESTIONS)
+        ]
+        assert len({run.record.suite for run in runs}) == 1
+
+    @pytest.mark.parametrize("made", [list, iter, pd.DataFrame])
+    def test_outputs_may_be_mappings(self, made, store):
+        rows = [{"case": "0", "output": "4", "seconds": 2.0}, {"case": "1", "output": "5"}]
+        run = tv.evaluate(self.QUESTIONS, outputs=made(rows), metrics=["jaccard", "time"], store=store)
+        assert [one.output for one in run.attempts()] == ["4", "5"]
+        assert [one.seconds for one in run.attempts()] == [2.0, None]
+        assert run.summary().metrics["jaccard"].mean == 0.5
+        assert run.record.provenance["agent"] == "outputs in memory"
+
+    def test_attempts_of_a_run_are_outputs(self, store):
+        run = tv.evaluate(self.QUESTIONS, agent=lambda _: "4", metrics=["jaccard"], store=store)
+        again = tv.evaluate(self.QUESTIONS, outputs=run.attempts(), metrics=["jaccard"], store=store)
+        assert [one.scores for one in again.evaluations()] == [one.scores for one in run.evaluations()]
+
+    @pytest.mark.parametrize(
+        ("outputs", "message"),
+        [
+            (3, "outputs: found the number 3, expected a file, a prefixed source, a list of mappings"),
+            ({"case": "0"}, "outputs: found a mapping"),
+            ([], "outputs: holds no output"),
+            (["4"], r'outputs\[0\]: found the text "4", expected a mapping with keys case, repeat, output'),
+            ([{"case": "0", "out": 1}], r'outputs\[0\]: unknown key "out". Did you mean "output"'),
+            ([{"case": "2"}], r'outputs\[0\]: the suite has no case "2"'),
+            ([{"case": "0"}] * 2, r'outputs\[1\]: duplicate of outputs\[0\]: case "0", repeat 0'),
+            ([{"case": "0", "output": len}], r"outputs\[0\]: is no JSON value"),
+            ([{"case": "0", "trace": {"file": "x"}}], r'outputs\[0\]: trace.file: there is no file "x"'),
+        ],
+    )
+    def test_wrong_outputs_are_one_plain_message(self, outputs, message, store):
+        with pytest.raises(OutputsError, match=message):
+            tv.evaluate(self.QUESTIONS, outputs=outputs, store=store)
+
+    def test_people_are_left_out_of_a_source_alone(self, store):
+        with pytest.raises(OutputsError, match="leave_one_out needs a source"):
+            tv.evaluate(self.QUESTIONS, outputs=[{"case": "0"}], leave_one_out=True, store=store)
+
+    def test_what_is_no_suite_is_one_plain_message(self, store):
+        with pytest.raises(SuiteError, match="suite: found the number 3, expected a suite, a file"):
+            tv.evaluate(3, agent=len, store=store)
 
 
 class TestResuming:

@@ -6,16 +6,17 @@ it stands, not scored.
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from trivium.agents.attempt import AgentFailure, Attempt
+from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
 from trivium.agents.reply import admit
+from trivium.errors import SuiteError
 from trivium.metrics.metric import (
     REGISTERED as _REGISTERED,
 )
@@ -30,9 +31,11 @@ from trivium.metrics.metric import (
 from trivium.metrics.metric import metric as named_metric
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.text.task import with_default_success
-from trivium.suites.case import Case
-from trivium.suites.settings import Settings
+from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
+from trivium.suites.settings import JudgeSettings, MessageSettings, Settings, SuccessRule, ToolSettings
 from trivium.suites.settings_loader import changed
+from trivium.suites.validation import convert
+from trivium.traces.trace import Trace
 
 log = logging.getLogger(__name__)
 
@@ -123,38 +126,119 @@ def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
     }
 
 
-def score(metric: str, *, output: Any = None, references: Sequence[str] = (), **fields: Any) -> Score:
-    """One metric on one output, in one line.
+def score(
+    metric: str,
+    *,
+    output: Any = None,
+    references: Sequence[str] = (),
+    id: str = "1",  # noqa: A002 - the name of the field
+    input: Any = None,  # noqa: A002
+    source: str | None = None,
+    expect: Expect | Mapping[str, Any] = NOTHING_EXPECTED,
+    tags: Sequence[str] = (),
+    complexity: Complexity = "medium",
+    group: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    repeat: int = 0,
+    seconds: float | None = None,
+    trace: Trace | None = None,
+    usage: Usage | None = None,
+    reward: float | None = None,
+    error: str | None = None,
+    flags: Sequence[str] = (),
+    encoder: str | PurePath | None = None,
+    similarity: Mapping[str, float] | None = None,
+    success: SuccessRule | Mapping[str, Any] | None = None,
+    tools: ToolSettings | Mapping[str, Any] | None = None,
+    messages: MessageSettings | Mapping[str, Any] | None = None,
+    judge: JudgeSettings | Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> Score:
+    """Score one output with one metric.
 
     Args:
-        metric: Its name.
+        metric: The name of the metric.
         output: What the agent gave back.
-        references: Texts to compare it with.
-        fields: Further fields of the Attempt (``seconds``, ``trace``, …), of the Case (``expect``,
-            ``source``, …) or keys of the suite settings (``encoder``, ``success``, ``judge``, …), as a suite
-            file has them or as their classes.
+        references: Good answers, to compare the output with.
+        id: Id of the case.
+        input: What the agent was given.
+        source: The document that the case is about.
+        expect: What is known about a good attempt.
+        tags: Tags of the case.
+        complexity: How hard the case is held to be.
+        group: The cluster that the case belongs to.
+        metadata: Anything else that came with the attempt.
+        repeat: Which attempt of the case this is, from 0.
+        seconds: Wall time of the attempt.
+        trace: What the agent did.
+        usage: Tokens and cost of the attempt.
+        reward: A verdict that came with the recording, in [0, 1].
+        error: Why the attempt failed.
+        flags: What was replaced in the output when it was read.
+        encoder: Name or folder of the encoder for ``semantic``.
+        similarity: Weights of the parts of ``similarity``.
+        success: When an attempt is a success.
+        tools: How tool calls are read.
+        messages: Which messages coordinate and which produce.
+        judge: Who judges.
+        seed: Seed of everything random.
 
     Raises:
-        SuiteError: If a setting is wrong.
+        SuiteError: If no metric has that name, or a setting is wrong.
 
     Examples:
         >>> score("jaccard", output="a b c", references=["a b d"]).value
         0.5
     """
-    attempt = {key: fields.pop(key) for key in list(fields) if key in Attempt.__struct_fields__}
-    case = {key: fields.pop(key) for key in list(fields) if key in Case.__struct_fields__}
-    case = {"id": "1", "input": None, "references": tuple(references)} | case
-    attempt = {"case": case["id"], "output": output} | attempt
-    plain = {key: str(value) if isinstance(value, PurePath) else value for key, value in fields.items()}
-    asked = Case(**case)
-    settings = with_default_success(changed(Settings(), plain, source=""), [asked])
+    given: dict[str, Any] = {
+        "encoder": None if encoder is None else str(encoder),
+        "similarity": similarity,
+        "success": success,
+        "tools": tools,
+        "messages": messages,
+        "judge": judge,
+        "seed": seed,
+    }
+    case = Case(
+        id=id,
+        input=input,
+        references=tuple(references),
+        source=source,
+        expect=_expect(expect),
+        tags=tuple(tags),
+        complexity=complexity,
+        group=group,
+    )
+    attempt = Attempt(
+        case=id,
+        repeat=repeat,
+        output=output,
+        seconds=seconds,
+        trace=trace,
+        usage=usage,
+        reward=reward,
+        error=error,
+        flags=tuple(flags),
+        metadata=dict(metadata or {}),
+    )
+    changes = {key: value for key, value in given.items() if value is not None}
+    settings = with_default_success(changed(Settings(), changes, source=""), [case])
     metrics = build_metrics([metric], settings)
     try:
-        (scores,) = score_attempts(metrics, [(asked, Attempt(**attempt))])
+        (scores,) = score_attempts(metrics, [(case, attempt)])
     finally:
         for each in metrics:
             each.close()
     return scores[metrics[-1].name]
+
+
+def _expect(expect: Expect | Mapping[str, Any]) -> Expect:
+    if isinstance(expect, Expect):
+        return expect
+    found, problems = convert(dict(expect), Expect, "expect")
+    if found is None:
+        raise SuiteError("", problems)
+    return found
 
 
 LARGEST_DETAIL = 1_000_000

@@ -4,18 +4,19 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import msgspec
 
 from trivium.agents.adapters.function import apart
-from trivium.agents.attempt import AgentAdapter
+from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded import Recorded, open_recorded
-from trivium.errors import EncoderUnavailable, InputError, Problem, SuiteError, TriviumError
+from trivium.agents.recorded.in_memory import OutputsInMemory
+from trivium.errors import EncoderUnavailable, InputError, OutputsError, Problem, SuiteError, TriviumError
 from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, default_metrics
@@ -42,7 +43,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
-from trivium.suites.suite import Suite
+from trivium.suites.suite import Suite, SuiteSource
 
 log = logging.getLogger(__name__)
 
@@ -52,25 +53,15 @@ _SPEED = frozenset({"limits.attempts_at_once", "judge.concurrency"})
 Agent = str | Callable[..., Any] | Any
 """``package.module:name``, an address, ``cmd:…``, a callable, or a PydanticAI agent."""
 
-
-def evaluate(suite: Suite | str | Path, **options: Any) -> Run:
-    """Evaluate a suite and wait for it; works inside a running event loop too (a notebook).
-
-    The work is done on a thread of its own with its own event loop, so that nothing of the host program is
-    patched or blocked for good. Ctrl-C stores what came back, then raises KeyboardInterrupt.
-
-    Args:
-        suite: The suite, or where it can be loaded from.
-        options: Those of :func:`evaluate_async`.
-    """
-    return run_in_own_thread(lambda: evaluate_async(suite, **options))
+Outputs = str | PathLike[str] | Iterable[Mapping[str, Any] | Attempt] | Any
+"""A file of outputs or a prefixed source, a list of mappings or Attempts, or a data frame."""
 
 
-async def evaluate_async(
-    suite: Suite | str | Path,
+def evaluate(
+    suite: Suite | SuiteSource,
     *,
     agent: Agent | None = None,
-    outputs: str | Path | None = None,
+    outputs: Outputs | None = None,
     attempts_of: str | None = None,
     metrics: Sequence[str] | None = None,
     leave_one_out: bool = False,
@@ -78,18 +69,79 @@ async def evaluate_async(
     resume: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Evaluate a suite. Exactly one of ``agent``, ``outputs`` and ``attempts_of`` says whose attempts.
+    """Evaluate a suite and wait for it; works inside a running event loop too (a notebook).
+
+    Exactly one of ``agent``, ``outputs`` and ``attempts_of`` says whose attempts are scored. The work is done
+    on a thread of its own with its own event loop, so that the host program's loop is neither patched nor
+    blocked. Ctrl-C stores what came back, then raises KeyboardInterrupt.
 
     Args:
-        suite: The suite, or where it can be loaded from.
+        suite: The suite, or what :meth:`Suite.load` takes: a file, a prefixed source, a list of cases, a
+            mapping with the keys of a suite file, or a data frame.
         agent: Who is asked: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
-        outputs: Attempts recorded elsewhere: a file, or a prefixed source such as ``tau-bench:FILE``.
+        outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
+            mappings, or a data frame; its keys are those of a line of a file of outputs (``case``,
+            ``output``, …).
         attempts_of: Id of a stored run whose attempts are scored again; nobody is asked.
         metrics: Metrics in place of the suite's.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of a run that was cut short; only what it lacks is done.
-        progress: Told how it goes.
+        progress: Called as the run goes on.
+
+    Returns:
+        The finished run, its summary stored with it.
+
+    Raises:
+        InputError: If what was asked for cannot be done as it stands.
+        StoreError: If the store fails; what was stored before is kept.
+
+    Examples:
+        >>> questions = [{"input": "2 + 2?", "references": ["4"]}, {"input": "3 + 4?", "references": ["7"]}]
+        >>> run = evaluate(questions, agent=lambda question: "4", store="sqlite://", metrics=["jaccard"])
+        >>> run.summary().metrics["jaccard"].mean
+        0.5
+    """
+    return run_in_own_thread(
+        lambda: evaluate_async(
+            suite,
+            agent=agent,
+            outputs=outputs,
+            attempts_of=attempts_of,
+            metrics=metrics,
+            leave_one_out=leave_one_out,
+            store=store,
+            resume=resume,
+            progress=progress,
+        )
+    )
+
+
+async def evaluate_async(
+    suite: Suite | SuiteSource,
+    *,
+    agent: Agent | None = None,
+    outputs: Outputs | None = None,
+    attempts_of: str | None = None,
+    metrics: Sequence[str] | None = None,
+    leave_one_out: bool = False,
+    store: str | Store = DEFAULT_URL,
+    resume: str | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Evaluate a suite inside a running event loop; see :func:`evaluate`.
+
+    Args:
+        suite: The suite, or what :meth:`Suite.load` takes.
+        agent: Who is asked: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
+            mappings or a data frame.
+        attempts_of: Id of a stored run whose attempts are scored again; nobody is asked.
+        metrics: Metrics in place of the suite's.
+        leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
+        store: The store, or its URL.
+        resume: Id of a run that was cut short; only what it lacks is done.
+        progress: Called as the run goes on.
 
     Returns:
         The finished run, its summary stored with it.
@@ -116,9 +168,7 @@ async def evaluate_async(
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_own_thread():
         adapter = apart(adapter)
-    recorded = None
-    if outputs is not None:
-        recorded = open_recorded(str(outputs), loaded, leave_one_out=leave_one_out)
+    recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
@@ -288,11 +338,24 @@ def _settings_by_path(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _asked(adapter: AgentAdapter | None, outputs: str | Path | None, source: RunRecord | None) -> str:
+def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorded:
+    """Open recorded outputs and check them as a whole."""
+    if isinstance(outputs, str | PathLike):
+        return open_recorded(str(outputs), suite, leave_one_out=leave_one_out)
+    if leave_one_out:
+        raise OutputsError(
+            "outputs", "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
+        )
+    return OutputsInMemory(outputs, suite)
+
+
+def _asked(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:
     """Whose attempts a run holds, as a person would name it."""
     if adapter is not None:
         return mask(adapter.name)
-    return str(outputs) if source is None else f"attempts of run {source.id}"
+    if source is not None:
+        return f"attempts of run {source.id}"
+    return str(outputs) if isinstance(outputs, str | PathLike) else "outputs in memory"
 
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:

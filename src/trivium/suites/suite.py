@@ -3,14 +3,30 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+from msgspec import UNSET, UnsetType
 
 from trivium.errors import SuiteError
 from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
 from trivium.suites.digest import digest_of
 from trivium.suites.selection import group_of, matching, shared_out, smallest
-from trivium.suites.settings import Settings
+from trivium.suites.settings import (
+    CompositeSettings,
+    Gate,
+    JudgeSettings,
+    Limits,
+    MessageSettings,
+    PassRule,
+    Settings,
+    SuccessRule,
+    ToolSettings,
+)
+
+SuiteSource = str | PathLike[str] | Mapping[str, Any] | Iterable[Case | Mapping[str, Any]] | Any
+"""What a suite can be loaded from: see ``Suite.load``. Data frames are of any library, so of any type."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,21 +62,111 @@ class Suite:
         check_groups(self)
 
     @classmethod
-    def load(cls, source: str | Path, **overrides: Any) -> Self:
-        """A suite from a file or folder.
+    def load(
+        cls,
+        source: SuiteSource,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        config: str | Path | None = None,
+        metrics: Sequence[str] | str | UnsetType | None = UNSET,
+        references: Literal["best", "mean"] | UnsetType = UNSET,
+        group: str | UnsetType | None = UNSET,
+        repeats: int | UnsetType = UNSET,
+        reduce: Literal["mean", "best", "worst", "majority"] | UnsetType = UNSET,
+        failed_attempts: Literal["zero", "skip"] | UnsetType = UNSET,
+        encoder: str | UnsetType | None = UNSET,
+        similarity: Mapping[str, float] | UnsetType = UNSET,
+        success: SuccessRule | Mapping[str, Any] | UnsetType | None = UNSET,
+        passed: PassRule | Mapping[str, Any] | UnsetType | None = UNSET,
+        tools: ToolSettings | Mapping[str, Any] | UnsetType = UNSET,
+        messages: MessageSettings | Mapping[str, Any] | UnsetType = UNSET,
+        judge: JudgeSettings | Mapping[str, Any] | UnsetType | None = UNSET,
+        composite: CompositeSettings | Mapping[str, Any] | UnsetType = UNSET,
+        limits: Limits | Mapping[str, Any] | UnsetType = UNSET,
+        gates: Mapping[str, Gate | Mapping[str, Any]] | UnsetType = UNSET,
+        margin: float | UnsetType = UNSET,
+        level: float | UnsetType = UNSET,
+        resamples: int | UnsetType = UNSET,
+        seed: int | UnsetType = UNSET,
+    ) -> Self:
+        """Load a suite from a file, a folder or Python objects.
+
+        A setting that is given replaces that of the file. ``tools``, ``messages``, ``judge``, ``composite``
+        and ``limits`` may be mappings of only the keys that change.
 
         Args:
             source: A suite file (.yaml, .yml, .json, .toml), a file of cases alone (.jsonl, .csv, .parquet,
-                .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``.
-            overrides: ``name``, ``description`` or settings that go before those of the file, as for
-                :meth:`with_settings`; ``config``, a file of settings, such as a config_eval.json.
+                .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``. Also a list of
+                cases (:class:`Case`, or mappings with the keys of a case), a mapping with the keys of a suite
+                file, or a data frame of pandas or polars, an Arrow table or a data set with one case a row
+                (see :meth:`from_dataset`). Cases in memory that have no id are numbered from 0.
+            name: How reports call the suite.
+            description: What the suite is for.
+            config: A file of settings, such as a config_eval.json; settings given here replace those in it.
+            metrics: What is measured; None measures all that applies.
+            references: Whether the best or the mean value over several references counts.
+            group: The field or metadata key of a case that names its cluster.
+            repeats: How often each case is asked.
+            reduce: How the attempts of a case become one figure.
+            failed_attempts: Whether failed attempts count as 0 or leave the averages.
+            encoder: Name or folder of the encoder for ``semantic``.
+            similarity: Weights of the parts of ``similarity``.
+            success: When an attempt is a success.
+            passed: When an evaluation counts as passed; the key ``pass`` of a suite file.
+            tools: How tool calls are read.
+            messages: Which messages coordinate and which produce.
+            judge: Who judges; None without judges.
+            composite: How the parts become one number.
+            limits: Bounds on asking.
+            gates: Limits on the means of metrics, by metric or ``pass_rate``.
+            margin: A comparison passes when the loss is surely smaller than this.
+            level: Nominal coverage of the intervals.
+            resamples: Number of resamples of the bootstrap.
+            seed: Seed of everything random.
 
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.files.suite_files import load
+        given = {
+            "metrics": metrics,
+            "references": references,
+            "group": group,
+            "repeats": repeats,
+            "reduce": reduce,
+            "failed_attempts": failed_attempts,
+            "encoder": encoder,
+            "similarity": similarity,
+            "success": success,
+            "passed": passed,
+            "tools": tools,
+            "messages": messages,
+            "judge": judge,
+            "composite": composite,
+            "limits": limits,
+            "gates": gates,
+            "margin": margin,
+            "level": level,
+            "resamples": resamples,
+            "seed": seed,
+        }
+        texts = {"name": name, "description": description, "config": config}
+        overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not UNSET}
+        overrides |= {key: value for key, value in texts.items() if value is not None}
+        if isinstance(source, str | PathLike):
+            from trivium.suites.files.suite_files import load
 
-        return load(cls, source, overrides)
+            return load(cls, Path(source) if not isinstance(source, str) else source, overrides)
+        if isinstance(source, Suite):
+            what = "is a suite already: with_settings gives one with other settings"
+            raise SuiteError(f'suite "{source.name}"', what)
+        from trivium.suites.settings_loader import merged, read_config
+        from trivium.suites.sources.in_memory import suite_keys
+
+        keys = suite_keys(source)
+        if config is not None:
+            keys = merged(keys, read_config(overrides.pop("config")))
+        return cls.from_dict(merged(keys, overrides))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:

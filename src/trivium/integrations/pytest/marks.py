@@ -80,8 +80,17 @@ def _suite(source: Any, settings: dict[str, Any], path: Path, config: pytest.Con
     made = isinstance(source, Suite)
     key = (str(id(source)) if made else _found(source, path), repr(sorted(settings.items())))
     if key not in suites:
-        suites[key] = source.with_settings(**settings) if made else Suite.load(key[0], **settings)
+        suites[key] = _with_settings(source if made else key[0], settings)
     return suites[key]
+
+
+def _with_settings(source: Suite | str, settings: dict[str, Any]) -> Suite:
+    """The suite with the settings of a mark."""
+    if isinstance(source, Suite):
+        return source.with_settings(**settings)
+    of_load = {key: settings[key] for key in ("name", "description", "config") if key in settings}
+    changes = {key: value for key, value in settings.items() if key not in of_load}
+    return Suite.load(source, **of_load).with_settings(**changes)
 
 
 def _found(source: str | Path, path: Path) -> str:

@@ -1,0 +1,94 @@
+"""Reads recorded outputs from Python objects: a list of mappings, or a data frame."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trivium.agents.attempt import Attempt
+from trivium.agents.recorded.outputs import MOST_PROBLEMS
+from trivium.agents.recorded.record import Output, attempt_from, trace_problems
+from trivium.errors import OutputsError, Problem, suggest
+from trivium.suites.case import Case
+from trivium.suites.sanitize import clean
+from trivium.suites.sources.in_memory import rows_of_table
+from trivium.suites.suite import Suite
+from trivium.suites.validation import convert, describe
+
+
+class OutputsInMemory:
+    """The attempts of a list of mappings, each with the keys of a line of a file of outputs.
+
+    Args:
+        outputs: Mappings or Attempts, or a data frame of pandas or polars or an Arrow table.
+        suite: The suite that they are attempts of; its ``limits.output_bytes`` bounds each output.
+
+    Raises:
+        OutputsError: With the first twenty mistakes and the number of the others.
+    """
+
+    def __init__(self, outputs: Any, suite: Suite) -> None:
+        self._suite = suite
+        self._outputs: list[tuple[Output, tuple[str, ...]]] = []
+        problems: list[Problem] = []
+        places: dict[tuple[str, int], int] = {}
+        for index, row in enumerate(_rows(outputs)):
+            output, wrong, flags = _read(row, index)
+            if output is not None:
+                wrong = self._problems(output, index)
+                first = places.setdefault((output.case, output.repeat), index)
+                if first != index:
+                    twice = f'duplicate of outputs[{first}]: case "{output.case}", repeat {output.repeat}'
+                    wrong.append(Problem(f"outputs[{index}]", twice))
+                self._outputs.append((output, flags))
+            problems += wrong
+        if problems:
+            shown = problems[:MOST_PROBLEMS]
+            raise OutputsError("", shown, left_out=len(problems) - len(shown))
+        if not self._outputs:
+            raise OutputsError("outputs", "holds no output")
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each attempt with its case, in the order of the list."""
+        limit = self._suite.settings.limits.output_bytes
+        for output, flags in self._outputs:
+            yield self._suite.case(output.case), attempt_from(output, flags, folder=Path(), limit=limit)
+
+    def _problems(self, output: Output, index: int) -> list[Problem]:
+        place = f"outputs[{index}]"
+        problems = [
+            Problem(each.where.replace(f"line {index}", place, 1), each.what)
+            for each in trace_problems(output, index, Path())
+        ]
+        if self._suite.position(output.case) is None:
+            near = suggest(output.case, [case.id for case in self._suite]) if index < MOST_PROBLEMS else ""
+            problems.append(Problem(place, f'the suite has no case "{output.case}".{near}'))
+        return problems
+
+
+def _rows(outputs: Any) -> list[Any]:
+    rows = rows_of_table(outputs)
+    if rows is not None:
+        return rows
+    if isinstance(outputs, Iterable) and not isinstance(outputs, Mapping | bytes | bytearray):
+        return list(outputs)
+    what = (
+        f"found {describe(outputs)}, expected a file, a prefixed source, a list of mappings or a data frame"
+    )
+    raise OutputsError("outputs", what)
+
+
+def _read(row: Any, index: int) -> tuple[Output | None, list[Problem], tuple[str, ...]]:
+    """The record of a mapping, or everything that is wrong with it; and what was replaced in it."""
+    place = f"outputs[{index}]"
+    try:
+        plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        return None, [Problem(place, f"is no JSON value: {wrong}")], ()
+    value, flags = clean(plain)
+    output, problems = convert(value, Output, place)
+    return output, problems, flags
