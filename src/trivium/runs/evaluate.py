@@ -98,7 +98,7 @@ def evaluate(
 
     Examples:
         >>> questions = [{"input": "2 + 2?", "references": ["4"]}, {"input": "3 + 4?", "references": ["7"]}]
-        >>> run = evaluate(questions, agent=lambda question: "4", store="sqlite://", metrics=["jaccard"])
+        >>> run = evaluate(questions, agent=lambda question: "4", metrics=["jaccard"])
         >>> run.summary().metrics["jaccard"].mean
         0.5
     """
