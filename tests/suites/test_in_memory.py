@@ -84,7 +84,8 @@ def test_every_setting_reaches_the_suite(tmp_path):
         metrics=("jaccard",), references="mean", group="id", repeats=3, reduce="best", failed_attempts="skip",
         encoder="e", similarity={"cosine": 1.0}, success={"exact": True}, passed={"metric": "jaccard"},
         tools={"match": "ordered"}, messages={"productive": ("x",)}, judge={"samples": 3},
-        composite={"missing": "zero"}, limits={"retries": 1}, gates={"jaccard": {"at_least": 0.5}}, margin=0.5, level=0.9,
+        composite={"missing": "zero"}, limits={"retries": 1}, gates={"jaccard": {"at_least": 0.5}},
+        margin=0.5, level=0.9,
         resamples=10, seed=1,
     )  # fmt: skip
     path = tmp_path / "cases.json"
