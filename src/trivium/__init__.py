@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trivium.metrics.metric import Skip as Skip
     from trivium.metrics.metric import TextMetric as TextMetric
     from trivium.metrics.metric import TraceMetric as TraceMetric
-    from trivium.metrics.metric import metric as metric
+    from trivium.metrics.registry import metric as metric
     from trivium.metrics.scoring import score as score
     from trivium.runs.comparing.compare import compare as compare
     from trivium.runs.comparing.comparison import Comparison as Comparison
@@ -86,7 +86,7 @@ _HOME = {
     "evaluate": "trivium.runs.evaluate",
     "evaluate_async": "trivium.runs.evaluate",
     "judge_pairs": "trivium.runs.pairwise",
-    "metric": "trivium.metrics.metric",
+    "metric": "trivium.metrics.registry",
     "read_traces": "trivium.traces.readers:read_trace_file",
     "score": "trivium.metrics.scoring",
 }

@@ -5,7 +5,7 @@ import pytest
 import trivium as tv
 from trivium.errors import MissingExtra
 from trivium.integrations.deepeval import deepeval_metric
-from trivium.metrics.metric import REGISTERED
+from trivium.metrics.registry import REGISTERED
 
 from deepeval.metrics import BaseMetric, ExactMatchMetric, PatternMatchMetric, ToolCorrectnessMetric  # isort: skip
 

@@ -5,7 +5,7 @@ import pytest
 import trivium as tv
 from trivium.errors import MissingExtra
 from trivium.integrations.opik import opik_metric
-from trivium.metrics.metric import REGISTERED
+from trivium.metrics.registry import REGISTERED
 
 from opik.evaluation.metrics import Contains, Equals, IsJson, LevenshteinRatio, base_metric, score_result  # isort: skip
 

@@ -112,7 +112,7 @@ def test_a_metric_that_there_is_not_is_refused_at_once():
 
 
 def test_a_metric_that_fails_is_a_failure_in_the_report():
-    from trivium.metrics.metric import REGISTERED
+    from trivium.metrics.registry import REGISTERED
 
     @tv.metric("failing")
     class Failing(tv.Metric):

@@ -11,8 +11,8 @@ import pytest
 
 import trivium as tv
 from trivium.errors import SuiteError
-from trivium.metrics.metric import REGISTERED, Metric, TextMetric, metric
-from trivium.metrics.registry import build_metrics
+from trivium.metrics.metric import Metric, TextMetric
+from trivium.metrics.registry import REGISTERED, build_metrics, metric
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.settings import Settings
 

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 import trivium as tv
-from trivium.metrics.metric import REGISTERED, Metric, MetricInput, Score, Skip
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip
+from trivium.metrics.registry import REGISTERED
 from trivium.suites.settings import PassRule, Settings
 
 

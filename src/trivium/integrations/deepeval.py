@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from trivium.errors import MissingExtra
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip
+from trivium.metrics.registry import metric
 
 os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
 

@@ -1,8 +1,8 @@
-"""Score; Metric, TextMetric, TraceMetric; Skip."""
+"""Defines what a metric is and what it returns: Metric, TextMetric, TraceMetric, MetricInput and Score."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
 
@@ -114,7 +114,7 @@ class Stopped(Exception):
 class Metric:
     """Base of all metrics.
 
-    Subclasses are frozen dataclasses made by :func:`metric`; their fields are their settings.
+    Subclasses are frozen dataclasses, made by the decorator ``@metric``; their fields are their settings.
 
     Attributes:
         name: How suites and reports call it.
@@ -245,38 +245,3 @@ INCOMPLETE_TRACE = "the trace is incomplete: "
 
 RECORDED_BY = "recorded by "
 """How the method of a figure says what recorded the trace, where the figure depends on it."""
-
-M = TypeVar("M", bound=Metric)
-
-REGISTERED: dict[str, type[Metric]] = {}
-"""Metric classes by name, as their modules are imported; see ``trivium.metrics.registry``."""
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Callable[[type[M]], type[M]]:
-    """Make a class a metric: a frozen dataclass, known by its name.
-
-    Args:
-        name: How suites and reports call it.
-        needs: Metrics whose scores must be there first.
-        version: See :class:`Metric`.
-
-    Raises:
-        ValueError: If the name is empty, or one of Trivium's own.
-    """
-    from trivium.metrics.registry import OWN_NAMES
-
-    if not name.strip():
-        raise ValueError("a metric needs a name")
-
-    def decorate(cls: type[M]) -> type[M]:
-        if name in OWN_NAMES and cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
-            raise ValueError(f'a metric of Trivium is called "{name}"; give {cls.__name__} another name')
-        made = dataclass(frozen=True, kw_only=True)(cls)
-        made.name = name
-        made.fixed_needs = tuple(needs)
-        made.version = version
-        REGISTERED[name] = made
-        return made
-
-    return decorate

@@ -1,19 +1,20 @@
-"""@metric, built-in table, entry points, name checks.
+"""Finds metrics by name: built-in ones, those of other packages, and those made with ``@metric``.
 
 Other packages add theirs through the entry-point group ``trivium.metrics``; a suite may also name a class
 directly as ``package.module:Class``.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
-from trivium.metrics.metric import REGISTERED, Metric
+from trivium.metrics.metric import Metric
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import renamed
 
@@ -71,6 +72,40 @@ _RECORDED_PREFIX = "inspect."
 """Names of scores that came with a recording."""
 
 OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate"})
+
+
+M = TypeVar("M", bound=Metric)
+
+REGISTERED: dict[str, type[Metric]] = {}
+"""The classes that ``@metric`` made, by name, as their modules are imported."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Callable[[type[M]], type[M]]:
+    """Make a class a metric: a frozen dataclass, known by its name.
+
+    Args:
+        name: How suites and reports call it.
+        needs: Metrics whose scores must be there first.
+        version: See :class:`Metric`.
+
+    Raises:
+        ValueError: If the name is empty, or one of Trivium's own.
+    """
+    if not name.strip():
+        raise ValueError("a metric needs a name")
+
+    def decorate(cls: type[M]) -> type[M]:
+        if name in OWN_NAMES and cls.__module__.partition(".")[0] != __package__.partition(".")[0]:
+            raise ValueError(f'a metric of Trivium is called "{name}"; give {cls.__name__} another name')
+        made = dataclass(frozen=True, kw_only=True)(cls)
+        made.name = name
+        made.fixed_needs = tuple(needs)
+        made.version = version
+        REGISTERED[name] = made
+        return made
+
+    return decorate
 
 
 @cache

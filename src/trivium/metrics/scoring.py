@@ -18,9 +18,6 @@ from trivium.agents.failures import may_be_ctrl_c, reason, shown
 from trivium.agents.reply import admit
 from trivium.errors import SuiteError
 from trivium.metrics.metric import (
-    REGISTERED as _REGISTERED,
-)
-from trivium.metrics.metric import (
     STATUSES,
     Metric,
     MetricInput,
@@ -28,8 +25,8 @@ from trivium.metrics.metric import (
     Skip,
     Stopped,
 )
-from trivium.metrics.metric import metric as named_metric
-from trivium.metrics.registry import build_metrics
+from trivium.metrics.registry import REGISTERED, build_metrics
+from trivium.metrics.registry import metric as named_metric
 from trivium.metrics.text.task import with_default_success
 from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
 from trivium.suites.settings import JudgeSettings, MessageSettings, Settings, SuccessRule, ToolSettings
@@ -317,7 +314,7 @@ def recorded_metric(name: str) -> type[Metric]:
     made: type[Metric] = named_metric(name)(
         type("RecordedScore", (_Recorded,), {"__doc__": _Recorded.__doc__})
     )
-    del _REGISTERED[name]  # other suites shall not take it for one of theirs
+    del REGISTERED[name]  # other suites shall not take it for one of theirs
     return made
 
 

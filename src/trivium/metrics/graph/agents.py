@@ -12,7 +12,8 @@ import msgspec
 from trivium.metrics.graph.matching import counted_calls, once
 from trivium.metrics.graph.measures import Shape, betweenness, closeness, degree, global_efficiency
 from trivium.metrics.graph.tool_calls import ToolMetric
-from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric, metric
+from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric
+from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import MessageSettings, Settings
 from trivium.traces.trace import Trace

@@ -12,7 +12,8 @@ from trivium.metrics.graph.matching import (
     logical_calls,
     match,
 )
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, TraceMetric, metric
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, TraceMetric
+from trivium.metrics.registry import metric
 from trivium.suites.case import Case, ExpectedTool
 from trivium.suites.settings import Settings, ToolSettings
 from trivium.traces.trace import Span, Trace

@@ -23,7 +23,8 @@ from trivium.metrics.graph.measures import (
     simple_cycles,
 )
 from trivium.metrics.graph.tool_calls import ToolMetric
-from trivium.metrics.metric import Score, Skip, metric
+from trivium.metrics.metric import Score, Skip
+from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import ToolSettings
 from trivium.traces.process.loops import call_loops, looped_calls, repeated_calls

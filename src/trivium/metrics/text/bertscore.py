@@ -6,7 +6,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.metric import MetricInput, Score, TextMetric, metric
+from trivium.metrics.metric import MetricInput, Score, TextMetric
+from trivium.metrics.registry import metric
 from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors, describe
 from trivium.metrics.text.encoders.loading import encoder_name, load
 from trivium.metrics.text.lexical import Seen

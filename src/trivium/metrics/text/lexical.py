@@ -22,7 +22,8 @@ from threading import Lock
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from trivium.errors import MissingExtra
-from trivium.metrics.metric import Skip, TextMetric, metric
+from trivium.metrics.metric import Skip, TextMetric
+from trivium.metrics.registry import metric
 
 STOP_WORDS = frozenset(
     """

@@ -5,8 +5,8 @@ from dataclasses import field
 from typing import Self
 
 from trivium.errors import Problem, SuiteError
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, TextMetric, metric
-from trivium.metrics.registry import metric_class
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, TextMetric
+from trivium.metrics.registry import metric, metric_class
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 
 

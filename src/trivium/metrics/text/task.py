@@ -11,8 +11,8 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.agents.loading import import_here
 from trivium.errors import Problem, SuiteError, suggest
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing, metric
-from trivium.metrics.registry import metric_class
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, is_missing
+from trivium.metrics.registry import metric, metric_class
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
