@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from benchmarks.sizes import sized
 from trivium.trust.cluster_bootstrap import Rng
-from trivium.trust.selective.inference import Plan, bootstrap_figures
+from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics
 from trivium.trust.selective.items import Items
 
 NAMES = ("cmax", "aurc", "augrc")
@@ -89,8 +89,10 @@ def plain(rows: list[Item], resamples: int) -> list[tuple[float, float, float]]:
 
 
 def ours(items: Items, resamples: int, *, rng: Rng = "pcg64", threads: int | None = None) -> Floats:
-    plan = Plan(resamples=resamples, rng=rng, threads=threads)
-    return np.array([estimate.replicates for estimate in bootstrap_figures(items, NAMES, plan).values()])
+    plan = BootstrapOptions(resamples=resamples, rng=rng, threads=threads)
+    return np.array(
+        [estimate.replicates for estimate in bootstrap_selective_metrics(items, NAMES, plan).values()]
+    )
 
 
 def peak_mb() -> float:

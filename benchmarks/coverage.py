@@ -30,7 +30,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from trivium.trust.intervals import difference_interval, jeffreys, mean_interval, rate_interval
-from trivium.trust.selective.inference import Plan, bootstrap_figures, figures
+from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
 Floats = npt.NDArray[np.float64]
@@ -271,8 +271,8 @@ def aurc_coverage(
     for _ in range(rounds):
         items = aurc_items(rng, groups, correlation, uneven=uneven)
         for method in methods:
-            plan = Plan(resamples=RESAMPLES, seed=int(rng.integers(2**31)), method=method)
-            for name, estimate in bootstrap_figures(items, list(truths), plan).items():
+            plan = BootstrapOptions(resamples=RESAMPLES, seed=int(rng.integers(2**31)), method=method)
+            for name, estimate in bootstrap_selective_metrics(items, list(truths), plan).items():
                 ends = estimate.interval
                 hits[f"{name} {method}"] += ends is not None and ends.low <= truths[name] <= ends.high
     return {name: 100 * hit / rounds for name, hit in hits.items()}
@@ -336,7 +336,7 @@ def areas(rounds: int) -> None:
     for uneven in (False, True):
         for correlation in CORRELATIONS:
             large = aurc_items(np.random.default_rng(0), LARGE, correlation, uneven=uneven)
-            truths = {name: float(value or 0) for name, value in figures(large, names).items()}
+            truths = {name: float(value or 0) for name, value in selective_metrics(large, names).items()}
             for groups in AURC_GROUPS:
                 found = aurc_coverage(groups, fewer, truths, correlation, uneven=uneven)
                 for name in names:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from trivium.trust.multiple_testing import holm, minimum_detectable_effect, sign_test, signs, tally
+from trivium.trust.multiple_testing import holm, minimum_detectable_effect, sign_counts, sign_test, win_counts
 
 
 def test_holm_by_hand():
@@ -27,16 +27,16 @@ def test_holm_rejects_what_the_step_down_test_rejects(p, alpha):
 
 
 def test_signs_count_one_more_on_each_side():
-    found = signs(np.array([1.0, 2.0, 3.0, -1.0, 0.0, np.nan]))
+    found = sign_counts(np.array([1.0, 2.0, 3.0, -1.0, 0.0, np.nan]))
     assert found.share_positive == pytest.approx(3 / 5)
     assert found.p == pytest.approx(2 * (2 + 1) / 6)
-    assert signs(np.full(99, 1.0)).p == pytest.approx(2 / 100)
-    assert signs(np.zeros(99)).p == 1.0
-    assert signs(np.array([np.nan])) is None
+    assert sign_counts(np.full(99, 1.0)).p == pytest.approx(2 / 100)
+    assert sign_counts(np.zeros(99)).p == 1.0
+    assert sign_counts(np.array([np.nan])) is None
 
 
 def test_a_tally_counts_the_right_sides_wins():
-    found = tally([1, 0, 0.5, 0.5], [0, 1, 0.5, 0.75])
+    found = win_counts([1, 0, 0.5, 0.5], [0, 1, 0.5, 0.75])
     assert (found.wins, found.losses, found.ties) == (2, 1, 1)
 
 

@@ -112,7 +112,7 @@ def test_a_pair_counts_where_both_sides_have_a_value():
     nan = np.nan
     found = compared([0.1, nan, 0.3, 0.2], [0.2, 0.9, nan, 0.1])
     assert found.delta == pytest.approx(0.0)
-    assert (found.tally.wins, found.tally.losses, found.tally.ties) == (1, 1, 0)
+    assert (found.counts.wins, found.counts.losses, found.counts.ties) == (1, 1, 0)
 
 
 def test_without_pairs_there_is_nothing_and_one_group_gives_no_interval():
@@ -128,12 +128,12 @@ def test_equal_sides_differ_by_nothing_and_by_no_more_than_unseen_groups_could()
     unseen = 1 - 0.05 ** (1 / 30)
     assert (found.interval.low, found.interval.high) == pytest.approx((-unseen, unseen))
     assert (found.p, found.share_positive, found.mde) == (1.0, 0.0, None)
-    assert found.tally.ties == 30
+    assert found.counts.ties == 30
 
 
 def test_rounding_is_no_difference():
     found = compared([0.1 + 0.2, 0.5], [0.3, 0.5])
-    assert found.tally.ties == 2
+    assert found.counts.ties == 2
 
 
 def test_each_figure_is_the_same_alone_and_among_others():
@@ -155,7 +155,7 @@ def test_swapping_the_sides_turns_the_difference_round(pairs):
     there, back = compared(left, right, resamples=99), compared(right, left, resamples=99)
     assert there.delta == pytest.approx(-back.delta)
     assert there.interval.low == pytest.approx(-back.interval.high)
-    assert there.tally.wins == back.tally.losses
+    assert there.counts.wins == back.counts.losses
     assert there.p == pytest.approx(back.p)
 
 

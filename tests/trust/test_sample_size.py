@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from trivium.trust.clustered import ClusteredMean
-from trivium.trust.intervals import difference_interval, mean_interval, needs_groups, rate_interval
+from trivium.trust.intervals import difference_interval, groups_to_settle, mean_interval, rate_interval
 from trivium.trust.paired import settling_groups
 from trivium.trust.sample_size import MOST_NEEDED, needed_groups
 
@@ -29,13 +29,13 @@ def chance_to_settle(hits, n, further, limit):
     [(29, 30, 0.9), (58, 60, 0.9), (36, 40, 0.8), (40, 50, 0.7), (19, 20, 0.9), (16, 20, 0.6), (12, 30, 0.5)],
 )
 def test_a_gate_on_a_rate_is_settled_in_four_cases_of_five(hits, n, limit):
-    further = needs_groups(rate(hits, n), limit)
+    further = groups_to_settle(rate(hits, n), limit)
     assert 0.7 <= chance_to_settle(hits, n, further, limit) <= 0.9
 
 
 @pytest.mark.parametrize(("n", "limit"), [(3, 0.7), (3, 0.95), (10, 0.9)])
 def test_where_all_are_right_it_is_as_many_as_wilsons_interval_takes(n, limit):
-    further = needs_groups(rate(n, n), limit)
+    further = groups_to_settle(rate(n, n), limit)
     assert rate_interval(np.ones(n + further), np.arange(n + further)).low >= limit
     assert rate_interval(np.ones(n + further - 1), np.arange(n + further - 1)).low < limit
 
@@ -45,7 +45,7 @@ def test_a_gate_on_a_mean_of_few_groups_is_settled_in_four_cases_of_five(groups,
     rng = np.random.default_rng(groups)
     shape = stats.zscore(np.linspace(-1, 1, groups) ** 3, ddof=1)
     values = 0.55 + 0.1 * shape
-    further = needs_groups(ClusteredMean.of(values, np.arange(groups)), limit)
+    further = groups_to_settle(ClusteredMean.of(values, np.arange(groups)), limit)
     settled = 0
     for _ in range(400):
         every = np.append(values, np.clip(rng.normal(0.55, 0.1, further), 0, 1))
@@ -71,20 +71,20 @@ def test_a_comparison_by_documents_is_settled_in_four_cases_of_five(wins, losses
 
 
 def test_a_settled_gate_needs_none_and_one_without_interval_cannot_tell():
-    assert needs_groups(rate(20, 40), 0.1) == 0
-    assert needs_groups(None, 0.5) is None
+    assert groups_to_settle(rate(20, 40), 0.1) == 0
+    assert groups_to_settle(None, 0.5) is None
     assert settling_groups(None, margin=0.02, level=0.95) is None
 
 
 @pytest.mark.parametrize("limit", [0.5, 0.5001])
 def test_what_lies_at_the_limit_needs_more_than_can_be_told(limit):
-    assert needs_groups(rate(20, 40), limit) is None
+    assert groups_to_settle(rate(20, 40), limit) is None
 
 
 def test_the_most_that_is_told_is_found():
     found = rate(20, 40)
     limits = np.linspace(0.47, 0.4999, 200)
-    told = [needs_groups(found, limit) for limit in limits]
+    told = [groups_to_settle(found, limit) for limit in limits]
     known = [number for number in told if number is not None]
     assert known == sorted(known)
     assert told[: len(known)] == known

@@ -14,7 +14,7 @@ from trivium.cli.trust_options import open_calibrator, open_items
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
     from trivium.trust.cluster_bootstrap import Method
-    from trivium.trust.selective.inference import Plan
+    from trivium.trust.selective.inference import BootstrapOptions
 
 
 COMMANDS = {
@@ -148,12 +148,12 @@ def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
     ]
 
 
-def _plan(given: dict[str, Any]) -> "Plan":
-    from trivium.trust.selective.inference import Plan
+def _plan(given: dict[str, Any]) -> "BootstrapOptions":
+    from trivium.trust.selective.inference import BootstrapOptions
 
     legacy = given["rng"] == "legacy"
     method: Method = "expanded percentile" if given["interval"] == "expanded" else given["interval"]
-    return Plan(
+    return BootstrapOptions(
         resamples=given["bootstrap_resamples"],
         seed=given["seed"],
         rng=given["rng"],

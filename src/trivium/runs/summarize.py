@@ -31,7 +31,7 @@ from trivium.store.store import Store
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import Settings
 from trivium.trust.distributions import Interval
-from trivium.trust.intervals import gate_answer, needs_groups, probability_of_change
+from trivium.trust.intervals import gate_answer, groups_to_settle, probability_of_change
 
 
 def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) -> Summary:
@@ -277,7 +277,7 @@ def answer_of(
     worst = best = None
     needs: int | None = 0
     if answer == "inconclusive":
-        needs = needs_groups(found, limit, level=level)
+        needs = groups_to_settle(found, limit, level=level)
     if column and missing and not ignore_missing:
         ends = column.extreme_intervals(level)
         worst, best = ends if at_most is None else ends[::-1]

@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from trivium.trust.cluster_bootstrap import Estimate as Estimate
     from trivium.trust.cluster_bootstrap import Groups as Groups
     from trivium.trust.cluster_bootstrap import bootstrap as bootstrap
+    from trivium.trust.clustered import ClusteredMean as ClusteredMean
     from trivium.trust.confidence.functions import confidence_function as confidence_function
     from trivium.trust.confidence.signals import Signals as Signals
     from trivium.trust.distributions import Interval as Interval
     from trivium.trust.intervals import gate_answer as gate_answer
+    from trivium.trust.intervals import groups_to_settle as groups_to_settle
     from trivium.trust.intervals import mean_interval as mean_interval
-    from trivium.trust.intervals import needs_groups as needs_groups
     from trivium.trust.intervals import probability_of_change as probability_of_change
     from trivium.trust.intervals import rate_interval as rate_interval
     from trivium.trust.multiple_testing import holm as holm
     from trivium.trust.multiple_testing import minimum_detectable_effect as minimum_detectable_effect
+    from trivium.trust.multiple_testing import sign_counts as sign_counts
     from trivium.trust.multiple_testing import sign_test as sign_test
-    from trivium.trust.multiple_testing import signs as signs
-    from trivium.trust.multiple_testing import tally as tally
+    from trivium.trust.multiple_testing import win_counts as win_counts
     from trivium.trust.rater_agreement import agreement as agreement
     from trivium.trust.rater_agreement import krippendorff_alpha as krippendorff_alpha
     from trivium.trust.selective.curve import augrc as augrc
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
     from trivium.trust.selective.curve import optimal_curve as optimal_curve
     from trivium.trust.selective.curve import risk_at as risk_at
     from trivium.trust.selective.curve import risk_coverage as risk_coverage
-    from trivium.trust.selective.inference import Plan as Plan
+    from trivium.trust.selective.inference import BootstrapOptions as BootstrapOptions
     from trivium.trust.selective.inference import bootstrap_deltas as bootstrap_deltas
-    from trivium.trust.selective.inference import bootstrap_figures as bootstrap_figures
-    from trivium.trust.selective.inference import figures as figures
+    from trivium.trust.selective.inference import bootstrap_selective_metrics as bootstrap_selective_metrics
+    from trivium.trust.selective.inference import selective_metrics as selective_metrics
     from trivium.trust.selective.items import Items as Items
     from trivium.trust.selective.items import losses as losses
 
@@ -71,13 +72,14 @@ _HOMES = {
         "Groups",
         "bootstrap",
     ),
+    "clustered": ("ClusteredMean",),
     "confidence.functions": ("confidence_function",),
     "confidence.signals": ("Signals",),
     "distributions": ("Interval",),
     "intervals": (
         "gate_answer",
         "mean_interval",
-        "needs_groups",
+        "groups_to_settle",
         "probability_of_change",
         "rate_interval",
     ),
@@ -85,8 +87,8 @@ _HOMES = {
         "holm",
         "minimum_detectable_effect",
         "sign_test",
-        "signs",
-        "tally",
+        "sign_counts",
+        "win_counts",
     ),
     "rater_agreement": (
         "agreement",
@@ -100,10 +102,10 @@ _HOMES = {
         "risk_coverage",
     ),
     "selective.inference": (
-        "Plan",
+        "BootstrapOptions",
         "bootstrap_deltas",
-        "bootstrap_figures",
-        "figures",
+        "bootstrap_selective_metrics",
+        "selective_metrics",
     ),
     "selective.items": (
         "Items",

@@ -197,10 +197,10 @@ def gate_answer(
     return "pass" if good else "fail" if bad else "inconclusive"
 
 
-def needs_groups(
+def groups_to_settle(
     found: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = PLANNED
 ) -> int | None:
-    """Further groups that would settle a gate; see :func:`trivium.trust.sample_size.needed_groups`.
+    """Estimate how many further groups would settle a gate, as ``sample_size.needed_groups`` does.
 
     Args:
         found: What the gate's interval rests on (:meth:`ClusteredMean.of`); None where there is none.

@@ -1,4 +1,4 @@
-"""What a difference of two runs amounts to (spec: metrics, B.4)."""
+"""Tests differences: counts of signs and wins, the sign test, Holm's adjustment (spec: metrics, B.4)."""
 
 from collections.abc import Sequence
 from math import inf
@@ -11,8 +11,8 @@ from scipy.special import bdtr, ndtri
 Floats = npt.NDArray[np.float64]
 
 
-class Signs(msgspec.Struct, frozen=True, kw_only=True):
-    """On which side of 0 the replicates of a difference lie.
+class SignCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many replicates of a difference lie on each side of 0.
 
     Attributes:
         share_positive: Share above 0, in [0, 1].
@@ -24,7 +24,7 @@ class Signs(msgspec.Struct, frozen=True, kw_only=True):
     p: float
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class WinCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How often the right side beat the left, lost to it, and tied, case by case."""
 
     wins: int
@@ -32,21 +32,21 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     ties: int
 
 
-def signs(replicates: Floats) -> Signs | None:
-    """Which side of 0 a difference lies on, by its replicates; None where all of them are NaN."""
+def sign_counts(replicates: Floats) -> SignCounts | None:
+    """Count the replicates of a difference on each side of 0; None where all of them are NaN."""
     known = replicates[~np.isnan(replicates)]
     if not known.size:
         return None
     low, high = int(np.count_nonzero(known <= 0)), int(np.count_nonzero(known >= 0))
     p = min(1.0, 2 * (min(low, high) + 1) / (known.size + 1))
-    return Signs(share_positive=int(np.count_nonzero(known > 0)) / known.size, p=p)
+    return SignCounts(share_positive=int(np.count_nonzero(known > 0)) / known.size, p=p)
 
 
-def tally(left: npt.ArrayLike, right: npt.ArrayLike) -> Tally:
-    """Wins, losses and ties of the right side; values of shape (n,), higher is better."""
+def win_counts(left: npt.ArrayLike, right: npt.ArrayLike) -> WinCounts:
+    """Count wins, losses and ties of the right side; values of shape (n,), higher is better."""
     delta = np.asarray(right, np.float64) - np.asarray(left, np.float64)
     wins, losses = int(np.count_nonzero(delta > 0)), int(np.count_nonzero(delta < 0))
-    return Tally(wins=wins, losses=losses, ties=delta.size - wins - losses)
+    return WinCounts(wins=wins, losses=losses, ties=delta.size - wins - losses)
 
 
 def sign_test(wins: int, losses: int) -> float | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from trivium.trust.cluster_bootstrap import Counts, over_resamples
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
-from trivium.trust.multiple_testing import Tally, minimum_detectable_effect, signs, tally
+from trivium.trust.multiple_testing import WinCounts, minimum_detectable_effect, sign_counts, win_counts
 from trivium.trust.sample_size import needed_groups
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
         p: Two-sided p-value of no difference, by the interval's own method; None where there is none.
         share_positive: Share of the resampled differences above 0; None where there is no interval.
         mde: The least true difference that would be found with probability 0.8; None where nothing varies.
-        tally: Wins, losses and ties of the right side, pair by pair.
+        counts: Wins, losses and ties of the right side, pair by pair.
         found: What the interval rests on; None where there is none.
     """
 
@@ -43,7 +43,7 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     p: float | None
     share_positive: float | None
     mde: float | None
-    tally: Tally
+    counts: WinCounts
     found: ClusteredMean | None
 
 
@@ -92,14 +92,14 @@ def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level:
     found = ClusteredMean.of(known, groups[there], kind="difference")
     interval = None if found is None else found.interval(level)
     error = 0.0 if interval is None else interval.std_error
-    sides = None if interval is None else signs(drawn)
+    sides = None if interval is None else sign_counts(drawn)
     return Paired(
         delta=float(known.mean()) if known.size else None,
         interval=interval,
         p=None if found is None else found.p_value(0.0),
         share_positive=None if sides is None else sides.share_positive,
         mde=minimum_detectable_effect(error, level=level) if error else None,
-        tally=tally(np.zeros_like(known), known),
+        counts=win_counts(np.zeros_like(known), known),
         found=found,
     )
 

@@ -16,7 +16,7 @@ from trivium.reports.trust.tables import CurveTable
 from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
-from trivium.trust.selective.inference import Plan
+from trivium.trust.selective.inference import BootstrapOptions
 
 
 def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 100) -> ItemTable:
@@ -39,7 +39,9 @@ def table(*, abstain: float, name: str = "a.jsonl", seed: int = 4, steps: int = 
 
 
 def artifact(*tables: ItemTable) -> dict:
-    return curve_artifact(tables, CurveOptions(plan=Plan(resamples=300), drawn=True, created_at="now"))
+    return curve_artifact(
+        tables, CurveOptions(plan=BootstrapOptions(resamples=300), drawn=True, created_at="now")
+    )
 
 
 def words(svg: bytes | str) -> str:

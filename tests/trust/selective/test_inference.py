@@ -18,7 +18,13 @@ from trivium.trust.selective.curve import (
     risk_at,
     risk_coverage,
 )
-from trivium.trust.selective.inference import LEGACY, Plan, bootstrap_deltas, bootstrap_figures, figures
+from trivium.trust.selective.inference import (
+    LEGACY,
+    BootstrapOptions,
+    bootstrap_deltas,
+    bootstrap_selective_metrics,
+    selective_metrics,
+)
 from trivium.trust.selective.items import Items
 
 NAMES = (
@@ -68,7 +74,7 @@ def test_replicates_and_intervals_equal_the_reference(kind, from_run):
         )
         items = items_of(rows, line["loss"])
         assert [int(id_) for id_ in items.groups.ids] == line["participants_sorted"]
-        found = bootstrap_figures(items, list(line["reference"]), plan_of(line))
+        found = bootstrap_selective_metrics(items, list(line["reference"]), plan_of(line))
         for name, reference in line["reference"].items():
             where = (line["id"], name)
             first = np.array(reference["first_replicates"], float)
@@ -145,7 +151,7 @@ def invented(rng, groups, items, levels, share):
 @pytest.mark.parametrize(("groups", "items", "share"), [(2, 3, 0.3), (13, 20, 0.8), (300, 3, 1.0)])
 def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share, levels):
     made = invented(np.random.default_rng(groups), groups, items, levels, share)
-    found = bootstrap_figures(made, NAMES, Plan(resamples=30, seed=3))
+    found = bootstrap_selective_metrics(made, NAMES, BootstrapOptions(resamples=30, seed=3))
     weights = counts(drawing(made.groups.count, seed=3, rng="pcg64")(30))
     for resample in range(30):
         rows = np.repeat(np.arange(made.n), weights[resample, made.groups.codes])
@@ -155,8 +161,12 @@ def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share
 
 def test_threads_and_chunks_change_no_figure():
     made = invented(np.random.default_rng(1), 3000, 2, None, 0.9)
-    one = bootstrap_figures(made, ["aurc", "augrc", "mae_at_0.5"], Plan(resamples=2500, threads=1))
-    three = bootstrap_figures(made, ["aurc", "augrc", "mae_at_0.5"], Plan(resamples=2500, threads=3))
+    one = bootstrap_selective_metrics(
+        made, ["aurc", "augrc", "mae_at_0.5"], BootstrapOptions(resamples=2500, threads=1)
+    )
+    three = bootstrap_selective_metrics(
+        made, ["aurc", "augrc", "mae_at_0.5"], BootstrapOptions(resamples=2500, threads=3)
+    )
     for name, estimate in one.items():
         assert estimate.replicates.tolist() == three[name].replicates.tolist()
 
@@ -169,8 +179,8 @@ def test_the_order_of_the_items_changes_no_interval(seed, levels):
     order = rng.permutation(made.n)
     ids = [made.groups.ids[code] for code in made.groups.codes[order]]
     moved = Items.of(ids, made.loss[order], made.confidence[order], predicted=made.predicted[order])
-    plan = Plan(resamples=200)
-    here, there = (bootstrap_figures(items, ["aurc"], plan)["aurc"] for items in (made, moved))
+    plan = BootstrapOptions(resamples=200)
+    here, there = (bootstrap_selective_metrics(items, ["aurc"], plan)["aurc"] for items in (made, moved))
     assert there.replicates == pytest.approx(here.replicates, abs=1e-12, nan_ok=True)
 
 
@@ -181,7 +191,7 @@ def test_a_delta_at_common_coverage_is_not_fooled_by_abstaining_more():
     left, right = (
         items_of(run_rows(mode, "verbalized", common), "abs") for mode in ("zero_shot", "few_shot")
     )
-    plan = Plan(resamples=1000, rng="legacy", method="percentile")
+    plan = BootstrapOptions(resamples=1000, rng="legacy", method="percentile")
     found = bootstrap_deltas(left, right, ["aurc", "aurc_common"], plan)
     plain, fair = found["aurc"].estimate, found["aurc_common"].estimate
     assert (plain.point, plain.interval.low, plain.interval.high) == pytest.approx(
@@ -194,11 +204,15 @@ def test_a_delta_at_common_coverage_is_not_fooled_by_abstaining_more():
 
 def test_no_item_and_no_prediction_are_undefined_not_perfect():
     nothing = Items.of([], [], [])
-    assert figures(nothing, ["aurc", "cmax"]) == {"aurc": None, "cmax": None}
-    assert bootstrap_figures(nothing, ["aurc"])["aurc"].why_none == "undefined"
+    assert selective_metrics(nothing, ["aurc", "cmax"]) == {"aurc": None, "cmax": None}
+    assert bootstrap_selective_metrics(nothing, ["aurc"])["aurc"].why_none == "undefined"
     silent = Items.of([1, 2], [0.0, 0.0], [0.5, np.nan], predicted=[False, False])
-    assert figures(silent, ["aurc", "cmax", "mae_at_0.5"]) == {"aurc": None, "cmax": 0.0, "mae_at_0.5": None}
-    assert figures(silent, ["aurc_optimal", "aurc_achievable", "eaugrc"]) == dict.fromkeys(
+    assert selective_metrics(silent, ["aurc", "cmax", "mae_at_0.5"]) == {
+        "aurc": None,
+        "cmax": 0.0,
+        "mae_at_0.5": None,
+    }
+    assert selective_metrics(silent, ["aurc_optimal", "aurc_achievable", "eaugrc"]) == dict.fromkeys(
         ["aurc_optimal", "aurc_achievable", "eaugrc"]
     )
 
@@ -207,14 +221,14 @@ def test_resamples_without_a_prediction_are_dropped_and_counted():
     made = Items.of(
         [1, 1, 2, 3], [1.0, 0.0, 0.0, 0.0], [0.9, 0.2, 0.0, 0.0], predicted=[True, True, False, False]
     )
-    found = bootstrap_figures(made, ["aurc"], Plan(resamples=4000))["aurc"]
+    found = bootstrap_selective_metrics(made, ["aurc"], BootstrapOptions(resamples=4000))["aurc"]
     assert found.drop_rate == pytest.approx((2 / 3) ** 3, abs=0.03)
     assert not (found.replicates == 0).any()
 
 
 def test_bca_needs_no_more_than_a_leave_one_out_pass():
     made = invented(np.random.default_rng(5), 30, 4, None, 0.9)
-    found = bootstrap_figures(made, ["aurc"], Plan(resamples=500, method="bca"))["aurc"]
+    found = bootstrap_selective_metrics(made, ["aurc"], BootstrapOptions(resamples=500, method="bca"))["aurc"]
     assert found.interval.low < found.point < found.interval.high
     assert found.interval.method == "bca"
 
@@ -231,4 +245,4 @@ def test_bca_needs_no_more_than_a_leave_one_out_pass():
 )
 def test_an_unknown_figure_is_refused_with_the_nearest(name, message):
     with pytest.raises(TrustError, match=message):
-        figures(Items.of([1], [0.0], [0.5]), [name])
+        selective_metrics(Items.of([1], [0.0], [0.5]), [name])

@@ -5,17 +5,17 @@ import pytest
 
 from trivium.errors import TrustError
 from trivium.trust.selective.inference import (
-    PLAIN,
-    Plan,
-    Wanted,
-    Weighing,
+    METRIC_NAMES,
+    BootstrapOptions,
+    RequestedMetrics,
+    WeightedMetrics,
     bootstrap_deltas,
-    bootstrap_figures,
-    figures,
+    bootstrap_selective_metrics,
+    selective_metrics,
 )
 from trivium.trust.selective.items import Items
 
-NAMES = (*PLAIN, "aurc_at_0.5", "mae_at_0.3")
+NAMES = (*METRIC_NAMES, "aurc_at_0.5", "mae_at_0.3")
 
 
 @pytest.mark.parametrize("kept", [range(40, 60), range(20), range(7, 60, 3), range(60)])
@@ -26,16 +26,18 @@ def test_groups_that_weigh_nothing_are_as_good_as_not_there(kept, size):
     loss = codes / 60 + rng.uniform(0, 0.01, codes.size)  # the first groups are the best of any ranking
     items = Items.of(codes.tolist(), loss, rng.random(codes.size), predicted=rng.random(codes.size) < 0.9)
     weights = np.isin(np.arange(60), list(kept)).astype(np.uint8)
-    found = Weighing(items, Wanted.of(NAMES)).figures(np.stack([weights, np.ones(60, np.uint8)], axis=1))
-    alone = figures(items.within([str(group) for group in kept]), NAMES)
+    found = WeightedMetrics(items, RequestedMetrics.of(NAMES)).values(
+        np.stack([weights, np.ones(60, np.uint8)], axis=1)
+    )
+    alone = selective_metrics(items.within([str(group) for group in kept]), NAMES)
     assert found[:, 0] == pytest.approx(list(alone.values()), abs=1e-12)
-    assert found[:, 1] == pytest.approx(list(figures(items, NAMES).values()), abs=1e-12)
+    assert found[:, 1] == pytest.approx(list(selective_metrics(items, NAMES).values()), abs=1e-12)
 
 
 def test_where_one_side_never_answers_nothing_up_to_the_common_coverage_is_defined():
     answers = Items.of(["a", "b", "c"], [0.1, 0.2, 0.3], [0.5, 0.6, 0.7])
     silent = Items.of(["a", "b", "c"], [0.0] * 3, [0.0] * 3, predicted=[False] * 3)
-    found = bootstrap_deltas(answers, silent, ["aurc_common"], Plan(resamples=20))["aurc_common"]
+    found = bootstrap_deltas(answers, silent, ["aurc_common"], BootstrapOptions(resamples=20))["aurc_common"]
     assert (found.left is None, found.right, found.estimate.point) == (False, None, None)
 
 
@@ -55,5 +57,5 @@ def test_groups_that_one_side_lacks_are_named(others, said):
 
 
 def test_no_item_at_all_has_no_figure_and_no_interval():
-    found = bootstrap_figures(Items.of([], [], []), ["aurc"])["aurc"]
+    found = bootstrap_selective_metrics(Items.of([], [], []), ["aurc"])["aurc"]
     assert (found.point, found.interval, found.why_none) == (None, None, "undefined")

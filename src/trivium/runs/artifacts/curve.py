@@ -21,9 +21,15 @@ from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.calibrator import Calibrator
 from trivium.trust.calibration.methods import EQUAL
 from trivium.trust.cluster_bootstrap import estimate, ordered_ids
-from trivium.trust.multiple_testing import holm, minimum_detectable_effect, signs
+from trivium.trust.multiple_testing import holm, minimum_detectable_effect, sign_counts
 from trivium.trust.selective.curve import Curve, hull, optimal_curve, risk_coverage
-from trivium.trust.selective.inference import DEFAULT, Delta, Plan, bootstrap_deltas, bootstrap_figures
+from trivium.trust.selective.inference import (
+    DEFAULT,
+    BootstrapOptions,
+    Delta,
+    bootstrap_deltas,
+    bootstrap_selective_metrics,
+)
 from trivium.trust.selective.items import Items
 
 SCHEMA_VERSION = "1"
@@ -55,7 +61,7 @@ class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     confidence: str | None = None
     loss: str = "abs"
-    plan: Plan = DEFAULT
+    plan: BootstrapOptions = DEFAULT
     grid: tuple[float, ...] = GRID
     area_coverage: float = AREA_COVERAGE
     scale: tuple[float, float] | None = None
@@ -154,7 +160,7 @@ MOST_POINTS = 200
 """Points that a line is drawn with."""
 
 
-def picture(items: Items, *, plan: Plan) -> dict[str, Any]:
+def picture(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
     """The band of the selective risk, the best ranking and the lower hull; empty lists without predictions.
 
     Args:
@@ -179,14 +185,14 @@ def picture(items: Items, *, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _band(items: Items, curve: Curve, plan: Plan) -> dict[str, list[float]]:
+def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[float]]:
     """Interval of the mean height of the drawn curve over each stretch, told for its middle.
 
     The curve is drawn straight between working points, as the area goes; so its height comes from areas.
     """
     shares = [curve.cmax * step / STEPS for step in range(1, STEPS + 1)]
     names = [f"aurc_at_{share!r}" for share in shares]
-    found = bootstrap_figures(items, [*names, "cmax"], plan)
+    found = bootstrap_selective_metrics(items, [*names, "cmax"], plan)
     reached = found["cmax"].replicates
     before, start = np.zeros_like(reached), 0.0
     band: dict[str, list[float]] = {"coverage": [], "low": [], "high": []}
@@ -221,7 +227,7 @@ INNER = {
 """Figures of a comparison, by their names in the artifact."""
 
 
-def describe_difference(left: Items, right: Items, *, plan: Plan) -> dict[str, Any]:
+def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
     """Right minus left, on the groups that both have and the same resamples of them."""
     deltas = bootstrap_deltas(left, right, list(INNER.values()), plan)
     described: dict[str, Any] = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
@@ -262,8 +268,8 @@ def _verdict(ci95: list[float] | None) -> str | None:
     return "better" if ci95[1] < 0 else "not shown to differ"
 
 
-def _figure(found: Delta, plan: Plan) -> dict[str, Any]:
-    error, sides = found.estimate.std_error, signs(found.estimate.replicates)
+def _figure(found: Delta, plan: BootstrapOptions) -> dict[str, Any]:
+    error, sides = found.estimate.std_error, sign_counts(found.estimate.replicates)
     return {
         "delta": found.estimate.point,
         "ci95": ends(found.estimate),

@@ -11,7 +11,7 @@ from trivium.runs.items.table import ItemTable
 from trivium.trust.calibration.quality import probability_quality, reliability
 from trivium.trust.cluster_bootstrap import Estimate
 from trivium.trust.selective.curve import Curve, risk_at, risk_coverage
-from trivium.trust.selective.inference import Plan, bootstrap_figures, figures
+from trivium.trust.selective.inference import BootstrapOptions, bootstrap_selective_metrics, selective_metrics
 from trivium.trust.selective.items import Items
 
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -36,7 +36,7 @@ def describe_variant(
     items: Items,
     right: np.ndarray[Any, np.dtype[np.bool_]],
     *,
-    plan: Plan,
+    plan: BootstrapOptions,
     grid: Sequence[float] = GRID,
     area_coverage: float = AREA_COVERAGE,
 ) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def describe_variant(
         "augrc_at_c": f"augrc_at_{area_coverage!r}",
     }
     names = [inner.get(name, name) for name in RESAMPLED] + [f"mae_at_{share!r}" for share in grid]
-    estimates = bootstrap_figures(items, names, plan)
+    estimates = bootstrap_selective_metrics(items, names, plan)
     by_name = {name: estimates[inner.get(name, name)] for name in RESAMPLED}
-    ideal = figures(items, IDEALS)
+    ideal = selective_metrics(items, IDEALS)
     kept = items.predicted
     curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
     cmax = curve.cmax
@@ -109,7 +109,7 @@ def ends(found: Estimate) -> list[float] | None:
     return [found.interval.low, found.interval.high]
 
 
-def _drop_rate(found: Estimate, plan: Plan) -> float:
+def _drop_rate(found: Estimate, plan: BootstrapOptions) -> float:
     """The share of resamples without a figure; the original tool says 1 where there is no figure at all."""
     return 1.0 if found.point is None and plan.method == "legacy" else found.drop_rate
 

@@ -1,4 +1,7 @@
-"""Bootstrap of selective figures and differences."""
+"""Computes metrics of selective prediction by name, with bootstrap intervals, and compares two predictors.
+
+Groups are resampled, and every metric of a resample comes from one pass over the items ranked by confidence.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -27,7 +30,7 @@ from trivium.trust.selective.sweep import Ranking, sweep
 Floats = npt.NDArray[np.float64]
 
 
-PLAIN = (
+METRIC_NAMES = (
     "cmax",
     "aurc",
     "augrc",
@@ -39,23 +42,23 @@ PLAIN = (
     "eaugrc",
     "aurc_achievable",
 )
-"""Figures without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
+"""Metrics without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
 
-COMMON = ("aurc_common", "augrc_common")
+COMMON_METRIC_NAMES = ("aurc_common", "augrc_common")
 """Areas up to the coverage that both sides of a comparison reach."""
 
 _COUNTS_AT_ONCE = 8 * CHUNK
 _AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Names of figures, read.
+class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics that are asked for by name.
 
     Attributes:
         names: As given.
         keys: The same with every coverage written in one way.
-        areas: Coverages up to which areas are wished.
-        risks: Coverages at which the risk is wished.
+        areas: Coverages up to which areas are computed.
+        risks: Coverages at which the risk is computed.
     """
 
     names: tuple[str, ...]
@@ -64,21 +67,23 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     risks: tuple[float, ...]
 
     @classmethod
-    def of(cls, names: Sequence[str], *, common: float | None = None) -> "Wanted":
-        """Read names of figures.
+    def of(cls, names: Sequence[str], *, common: float | None = None) -> "RequestedMetrics":
+        """Parse the names of metrics.
 
         Args:
-            names: Of the figures.
+            names: The names.
             common: The coverage that ``aurc_common`` and ``augrc_common`` stand for.
 
         Raises:
-            TrustError: If there is no such figure, with the nearest one.
+            TrustError: If there is no such metric, with the nearest one.
         """
-        known = PLAIN if common is None else PLAIN + COMMON
+        known = METRIC_NAMES if common is None else METRIC_NAMES + COMMON_METRIC_NAMES
         shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
         keys = []
         for name in names:
-            spelt = name.replace("_common", f"_at_{common!r}") if name in COMMON and common else name
+            spelt = (
+                name.replace("_common", f"_at_{common!r}") if name in COMMON_METRIC_NAMES and common else name
+            )
             found = _AT.fullmatch(spelt)
             if found:
                 shares[found[1]].append(_share(name, found[2]))
@@ -98,18 +103,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Weighing:
-    """Figures of items under any weights of their groups.
+class WeightedMetrics:
+    """Computes metrics of items under any weights of their groups.
 
     Args:
         items: The items.
-        wanted: The figures.
+        wanted: The metrics.
 
     Attributes:
-        at_once: Weightings that are best asked for at a time.
+        at_once: Number of weightings that are best computed in one call.
     """
 
-    def __init__(self, items: Items, wanted: Wanted) -> None:
+    def __init__(self, items: Items, wanted: RequestedMetrics) -> None:
         kept, groups = items.predicted, items.groups.count
         codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
         self.wanted = wanted
@@ -124,8 +129,8 @@ class Weighing:
         self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
         self.best = Ranking.of(codes, loss, loss, groups=groups, at_once=at_once) if needs_best else None
 
-    def figures(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
-        """The figures under each weighting, shape (figures, b); NaN where undefined.
+    def values(self, weights: Counts, *, empty_is_zero: bool = False) -> Floats:
+        """Compute the metrics under each weighting, shape (metrics, b); NaN where undefined.
 
         Args:
             weights: How often each group counts, shape (groups, b).
@@ -163,8 +168,8 @@ def _share(name: str, text: str) -> float:
     return share
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How to resample, and what to make of it.
+class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How groups are resampled and how intervals are made from the resamples.
 
     Attributes:
         resamples: Number of resamples.
@@ -186,17 +191,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
 
 
-DEFAULT = Plan()
-LEGACY = Plan(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
+DEFAULT = BootstrapOptions()
+LEGACY = BootstrapOptions(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
 """What the artifacts of the original tool were made with."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A figure on both sides of a comparison.
+    """A metric on both sides of a comparison.
 
     Attributes:
-        left: The figure on the left.
-        right: The figure on the right.
+        left: The metric on the left.
+        right: The metric on the right.
         estimate: Of right - left, over the same resamples of groups on both sides.
     """
 
@@ -205,8 +210,10 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     estimate: Estimate
 
 
-def figures(items: Items, names: Sequence[str]) -> dict[str, float | None]:
-    """Figures of selective prediction by name; None where undefined (no prediction, coverage not reached).
+def selective_metrics(items: Items, names: Sequence[str]) -> dict[str, float | None]:
+    """Compute metrics of selective prediction by name.
+
+    A metric is None where it is undefined: without a prediction, or where a coverage is not reached.
 
     Args:
         items: The items.
@@ -215,32 +222,34 @@ def figures(items: Items, names: Sequence[str]) -> dict[str, float | None]:
             ``aurc_at_C``, ``augrc_at_C``, ``mae_at_C``.
 
     Raises:
-        TrustError: If there is no such figure.
+        TrustError: If there is no such metric.
     """
-    wanted = Wanted.of(names)
+    wanted = RequestedMetrics.of(names)
     if not items.n:
         return dict.fromkeys(names)
-    return dict(zip(names, _points(Weighing(items, wanted), items.groups.count), strict=True))
+    return dict(zip(names, _points(WeightedMetrics(items, wanted), items.groups.count), strict=True))
 
 
-def bootstrap_figures(items: Items, names: Sequence[str], plan: Plan = DEFAULT) -> dict[str, Estimate]:
-    """Figures with intervals, by resampling groups; one pass serves them all.
+def bootstrap_selective_metrics(
+    items: Items, names: Sequence[str], plan: BootstrapOptions = DEFAULT
+) -> dict[str, Estimate]:
+    """Compute metrics with intervals by resampling groups; one pass serves them all.
 
     Args:
         items: The items.
-        names: Of the figures; see :func:`figures`.
+        names: The metrics; see :func:`selective_metrics`.
         plan: How to resample.
 
     Raises:
-        TrustError: If there is no such figure.
+        TrustError: If there is no such metric.
     """
-    wanted, groups = Wanted.of(names), items.groups.count
+    wanted, groups = RequestedMetrics.of(names), items.groups.count
     if not items.n:
         return dict.fromkeys(names, _nothing(plan))
-    weighing = Weighing(items, wanted)
+    weighing = WeightedMetrics(items, wanted)
 
     def compute(weights: Counts) -> Floats:
-        return weighing.figures(weights, empty_is_zero=plan.empty_is_zero)
+        return weighing.values(weights, empty_is_zero=plan.empty_is_zero)
 
     points = _points(weighing, groups)
     found = _estimates(compute, points, items, plan, at_once=weighing.at_once)
@@ -251,33 +260,33 @@ def bootstrap_deltas(
     left: Items,
     right: Items,
     names: Sequence[str],
-    plan: Plan = DEFAULT,
+    plan: BootstrapOptions = DEFAULT,
     *,
     intersection_only: bool = False,
 ) -> dict[str, Delta]:
-    """Right minus left on the groups that both sides have, the same resamples on both sides.
+    """Compute right minus left on the groups that both sides have, with the same resamples on both sides.
 
     Args:
         left: Items of one predictor.
         right: Items of the other.
-        names: Of the figures; see :func:`figures`. Besides, ``aurc_common`` and ``augrc_common``: areas up to
-            the smaller cmax, the fair comparison where one side abstains more.
+        names: The metrics; see :func:`selective_metrics`. Also ``aurc_common`` and ``augrc_common``: areas up
+            to the smaller cmax, the fair comparison where one side abstains more.
         plan: How to resample.
         intersection_only: Whether groups that only one side has are left out; else they are an error.
 
     Raises:
-        TrustError: If there is no such figure, no common group, or a group that one side lacks.
+        TrustError: If there is no such metric, no common group, or a group that one side lacks.
     """
     ids = common_groups(left, right, intersection_only=intersection_only)
     sides, groups = (left.within(ids), right.within(ids)), len(ids)
     # Where one side never answers nothing is defined, whatever the coverage.
     reached = min(float(side.predicted.mean()) for side in sides) or 1.0
-    wanted = Wanted.of(names, common=reached)
+    wanted = RequestedMetrics.of(names, common=reached)
 
-    first, second = (Weighing(side, wanted) for side in sides)
+    first, second = (WeightedMetrics(side, wanted) for side in sides)
 
     def compute(weights: Counts) -> Floats:
-        ours, theirs = (side.figures(weights, empty_is_zero=plan.empty_is_zero) for side in (first, second))
+        ours, theirs = (side.values(weights, empty_is_zero=plan.empty_is_zero) for side in (first, second))
         return theirs - ours
 
     points = [_points(side, groups) for side in (first, second)]
@@ -314,7 +323,7 @@ def _estimates(
     compute: Callable[[Counts], Floats],
     points: Sequence[float | None],
     items: Items,
-    plan: Plan,
+    plan: BootstrapOptions,
     *,
     at_once: int,
 ) -> list[Estimate]:
@@ -345,10 +354,10 @@ def _estimates(
     ]
 
 
-def _points(weighing: Weighing, groups: int) -> list[float | None]:
-    values = weighing.figures(np.ones((groups, 1), np.uint8))[:, 0]
+def _points(weighing: WeightedMetrics, groups: int) -> list[float | None]:
+    values = weighing.values(np.ones((groups, 1), np.uint8))[:, 0]
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def _nothing(plan: Plan) -> Estimate:
+def _nothing(plan: BootstrapOptions) -> Estimate:
     return estimate(None, np.empty(0), groups=0, n=0, level=plan.level, method=plan.method)
