@@ -143,13 +143,13 @@ def _turns() -> Iterator[Scenario]:
     slow = Weather(latency=1, change_at=1000, then=Weather())
     yield Scenario("0.2 s, then 1 s", Weather(change_at=1000, then=Weather(latency=1)), judgements=2000)
     yield Scenario("1 s, then 0.2 s", slow, judgements=2000)
-    for kind in ("failing", "limited", "lost"):
+    for kind in ("provider_error", "rate_limited", "connection"):
         for seconds in (5, 20):
             weather = Weather(outage=(1, 1 + seconds), outage_kind=kind)
             yield Scenario(f"outage of {seconds} s, {kind}", weather)
     yield Scenario("bucket 25/s, outage of 5 s", Weather(rate=25, outage=(5, 10)))
     yield Scenario(
-        "bucket 25/s, outage of 5 s, limited", Weather(rate=25, outage=(5, 10), outage_kind="limited")
+        "bucket 25/s, outage of 5 s, limited", Weather(rate=25, outage=(5, 10), outage_kind="rate_limited")
     )
 
 

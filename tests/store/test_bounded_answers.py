@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from tests.store.samples import new_run
 from tests.store.test_judge_cache import REPLY
 from trivium.store import schema as tables
-from trivium.store.judge_cache import StoredAnswers, kept_answers
+from trivium.store.judge_cache import StoredResponseCache, kept_answers
 from trivium.store.store import Store
 
 RNG = random.Random(3)
@@ -18,10 +18,10 @@ REPLIES = [msgspec.structs.replace(REPLY, text=RNG.randbytes(2000).hex()) for _ 
 """About 2 kB each, however they are packed."""
 
 
-def keep(store, run, keys, *, most_mb=None, over=True):
-    answers = StoredAnswers(store, run, shared=True, most_mb=most_mb)
+def put(store, run, keys, *, most_mb=None, over=True):
+    answers = StoredResponseCache(store, run, shared=True, most_mb=most_mb)
     for key in keys:
-        answers.keep(key, REPLIES[int(key[1:])])
+        answers.put(key, REPLIES[int(key[1:])])
     if over:
         answers.over()
     answers.close()
@@ -29,7 +29,7 @@ def keep(store, run, keys, *, most_mb=None, over=True):
 
 def finished(store, name, keys, **options):
     run = new_run(store, id=name)
-    keep(store, run, keys, **options)
+    put(store, run, keys, **options)
     store.finish(run, "done", summary={})
 
 
@@ -78,7 +78,7 @@ def test_what_is_found_was_used(any_url):
         for number in range(4):
             aged(store, 100_000 + number, f"k{number}")
         run = new_run(store, id="r2")
-        answers = StoredAnswers(store, run, shared=True)
+        answers = StoredResponseCache(store, run, shared=True)
         assert set(answers.fetch(["k3", "k9"])) == {"k3"}
         answers.close()
         store.finish(run, "done", summary={})
@@ -91,7 +91,7 @@ def test_what_was_just_used_is_not_written_again(url):
         finished(store, "r1", names(0, 1))
         aged(store, 60, "k0")
         before = kept_answers(store).oldest
-        answers = StoredAnswers(store, new_run(store, id="r2"), shared=True)
+        answers = StoredResponseCache(store, new_run(store, id="r2"), shared=True)
         answers.fetch(["k0"])
         answers.close()
         assert kept_answers(store).oldest == before
@@ -102,13 +102,13 @@ def test_the_bound_holds_while_a_run_goes_on_but_for_its_own_answers(url):
         finished(store, "r1", names(0, 10))
         one = kept_answers(store).bytes / 10
         running = new_run(store, id="r2")
-        keep(store, running, names(10, 40), most_mb=5 * one / 1e6, over=False)
+        put(store, running, names(10, 40), most_mb=5 * one / 1e6, over=False)
         assert there(store) == set(names(10, 40))
 
 
 def test_the_answers_of_other_runs_that_go_on_stay(any_url):
     with Store(any_url) as store:
-        keep(store, new_run(store, id="going-on"), names(0, 5), over=False)
+        put(store, new_run(store, id="going-on"), names(0, 5), over=False)
         finished(store, "r2", names(5, 10))
         finished(store, "r3", names(10, 12), most_mb=0)
         assert there(store) == set(names(0, 5))

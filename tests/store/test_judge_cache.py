@@ -7,11 +7,11 @@ import sys
 import msgspec
 
 from tests.store.samples import new_run
-from trivium.metrics.judge.client.request import Alternative, Reply, Token
-from trivium.store.judge_cache import StoredAnswers, empty_answers, kept_answers
+from trivium.metrics.judge.client.request import Alternative, ModelResponse, Token
+from trivium.store.judge_cache import StoredResponseCache, empty_answers, kept_answers
 from trivium.store.store import Store
 
-REPLY = Reply(
+REPLY = ModelResponse(
     text='{"score": 4}',
     finish="stop",
     model="m-1",
@@ -23,26 +23,26 @@ REPLY = Reply(
 )
 
 
-def reply(text: str) -> Reply:
+def reply(text: str) -> ModelResponse:
     return msgspec.structs.replace(REPLY, text=text)
 
 
 def test_an_answer_comes_back_as_it_was(any_url):
     with Store(any_url) as store:
-        answers = StoredAnswers(store, new_run(store), shared=True)
-        answers.keep("k", REPLY)
+        answers = StoredResponseCache(store, new_run(store), shared=True)
+        answers.put("k", REPLY)
         answers.close()
     with Store(any_url) as store:
-        other = StoredAnswers(store, new_run(store, id="r2"), shared=True)
+        other = StoredResponseCache(store, new_run(store, id="r2"), shared=True)
         assert other.fetch(["k", "unknown"]) == {"k": REPLY}
         other.close()
 
 
 def test_an_answer_is_there_as_soon_as_it_is_kept(any_url):
     with Store(any_url) as store:
-        answers = StoredAnswers(store, new_run(store), shared=True)
+        answers = StoredResponseCache(store, new_run(store), shared=True)
         for i in range(1200):
-            answers.keep(f"k{i}", reply(str(i)))
+            answers.put(f"k{i}", reply(str(i)))
             assert answers.fetch([f"k{i}"])[f"k{i}"].text == str(i)
         answers.close()
         assert len(answers.fetch([f"k{i}" for i in range(1200)])) == 1200
@@ -52,22 +52,22 @@ def test_what_is_not_shared_is_found_by_its_own_run_alone(any_url):
     with Store(any_url) as store:
         first, second = (new_run(store, id=name) for name in ("r1", "r2"))
         for run, text in ((first, "one"), (second, "two")):
-            own = StoredAnswers(store, run, shared=False)
-            own.keep("k", reply(text))
+            own = StoredResponseCache(store, run, shared=False)
+            own.put("k", reply(text))
             own.close()
-        assert StoredAnswers(store, first, shared=False).fetch(["k"])["k"].text == "one"
-        assert StoredAnswers(store, second, shared=False).fetch(["k"])["k"].text == "two"
+        assert StoredResponseCache(store, first, shared=False).fetch(["k"])["k"].text == "one"
+        assert StoredResponseCache(store, second, shared=False).fetch(["k"])["k"].text == "two"
         third = new_run(store, id="r3")
-        assert StoredAnswers(store, third, shared=False).fetch(["k"]) == {}
-        assert StoredAnswers(store, third, shared=True).fetch(["k"])["k"].text == "one", "the oldest"
+        assert StoredResponseCache(store, third, shared=False).fetch(["k"]) == {}
+        assert StoredResponseCache(store, third, shared=True).fetch(["k"])["k"].text == "one", "the oldest"
 
 
 def test_what_is_dropped_is_gone_even_while_it_is_on_its_way(any_url):
     with Store(any_url) as store:
-        answers = StoredAnswers(store, new_run(store), shared=True)
-        answers.keep("k", REPLY)
+        answers = StoredResponseCache(store, new_run(store), shared=True)
+        answers.put("k", REPLY)
         answers.drop(["k"])
-        answers.keep("kept", REPLY)
+        answers.put("kept", REPLY)
         answers.close()
         assert answers.fetch(["k", "kept"]) == {"kept": REPLY}
 
@@ -76,8 +76,8 @@ def test_the_first_answer_under_a_key_stays(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         for text in ("first", "second"):
-            answers = StoredAnswers(store, run, shared=True)
-            answers.keep("k", reply(text))
+            answers = StoredResponseCache(store, run, shared=True)
+            answers.put("k", reply(text))
             answers.close()
         assert answers.fetch(["k"])["k"].text == "first"
 
@@ -86,8 +86,8 @@ def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
     with Store(any_url) as store:
         done, going = (new_run(store, id=name) for name in ("r1", "r2"))
         for run in (done, going):
-            answers = StoredAnswers(store, run, shared=True)
-            answers.keep(run.id, REPLY)
+            answers = StoredResponseCache(store, run, shared=True)
+            answers.put(run.id, REPLY)
             answers.close()
         store.finish(done, "done", summary={})
         assert kept_answers(store).answers == 2
@@ -100,12 +100,12 @@ def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
 
 def test_a_damaged_answer_is_forgotten(url, caplog):
     with Store(url) as store:
-        answers = StoredAnswers(store, new_run(store), shared=True)
-        answers.keep("k", REPLY)
+        answers = StoredResponseCache(store, new_run(store), shared=True)
+        answers.put("k", REPLY)
         answers.close()
         with sqlite3.connect(store.engine.url.database) as connection:
             connection.execute("UPDATE answers SET body = x'00'")
-        again = StoredAnswers(store, new_run(store, id="r2"), shared=True)
+        again = StoredResponseCache(store, new_run(store, id="r2"), shared=True)
         assert again.fetch(["k"]) == {}
         again.close()
         assert again.fetch(["k"]) == {}
@@ -115,10 +115,10 @@ def test_a_damaged_answer_is_forgotten(url, caplog):
 _KEEPER = """
 import sys
 from tests.store.test_judge_cache import REPLY
-from trivium.store.judge_cache import StoredAnswers
+from trivium.store.judge_cache import StoredResponseCache
 from trivium.store.store import Store
 with Store(sys.argv[1]) as store:
-    answers = StoredAnswers(store, store.run(sys.argv[2]), shared=True)
+    answers = StoredResponseCache(store, store.run(sys.argv[2]), shared=True)
     for i in range(200):
         answers.keep(f"{sys.argv[2]}-{i}", REPLY)
     answers.close()
@@ -145,8 +145,8 @@ def test_a_store_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path)
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     with Store(str(file)) as store:
         run = store.run()
-        answers = StoredAnswers(store, run, shared=True)
-        answers.keep("k", REPLY)
+        answers = StoredResponseCache(store, run, shared=True)
+        answers.put("k", REPLY)
         answers.close()
         assert run.id == "r1"
         assert answers.fetch(["k"]) == {"k": REPLY}

@@ -11,7 +11,7 @@ import pytest
 from tests.store.samples import new_run
 from trivium.errors import StoreError
 from trivium.metrics.judge.budget.ledger import Spending
-from trivium.store.judge_ledger import StoredBooks, drawn_of, entries_of
+from trivium.store.judge_ledger import StoredLedger, committed_of, entries_of
 from trivium.store.store import Store
 
 CLARITY = ("openai:m", ("clarity",))
@@ -23,41 +23,41 @@ def test_what_is_noted_adds_up_and_comes_back(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         for _ in range(2):
-            books = StoredBooks(store, run)
+            ledger = StoredLedger(store, run)
             for _ in range(50):
-                books.note(CLARITY, ONE)
-            books.note(BOTH, Spending(from_cache=3, unpriced=1, unknown_usd=0.5, unknown_tokens=7))
-            books.close()
+                ledger.record(CLARITY, ONE)
+            ledger.record(BOTH, Spending(from_cache=3, unpriced=1, unknown_usd=0.5, unknown_tokens=7))
+            ledger.close()
         found = entries_of(store, run)
         assert found[CLARITY] == sum([ONE] * 100, Spending())
         assert found[CLARITY].cost_usd == 12.5
         assert found[BOTH].from_cache == 6
         assert found[BOTH].most_usd == 1.0
-        assert dict(books.entries()) == dict(found)
+        assert dict(ledger.entries()) == dict(found)
         assert entries_of(store, new_run(store, id="r2")) == {}
 
 
 def test_what_is_drawn_is_there_when_the_call_returns(any_url):
     with Store(any_url) as store:
         run = new_run(store)
-        books = StoredBooks(store, run)
+        ledger = StoredLedger(store, run)
         for usd, tokens in ((0.5, 10), (0.75, 20), (0.25, 5)):
-            books.draw(usd=usd, tokens=tokens)
-            assert drawn_of(store, run) == books.drawn() == (usd, tokens)
-        books.close()
-        assert StoredBooks(store, run).drawn() == (0.25, 5)
+            ledger.commit(usd=usd, tokens=tokens)
+            assert committed_of(store, run) == ledger.committed() == (usd, tokens)
+        ledger.close()
+        assert StoredLedger(store, run).committed() == (0.25, 5)
 
 
 _DRAWER = """
 import sys
 from tests.store.test_judge_ledger import CLARITY, ONE
-from trivium.store.judge_ledger import StoredBooks
+from trivium.store.judge_ledger import StoredLedger
 from trivium.store.store import Store
 store = Store(sys.argv[1])
-books = StoredBooks(store, store.run())
+ledger = StoredLedger(store, store.run())
 spent = 0
 while True:
-    books.draw(usd=spent + 1.0, tokens=0)
+    ledger.commit(usd=spent + 1.0, tokens=0)
     spent += 1
     print(spent, flush=True)
 """
@@ -73,20 +73,20 @@ def test_a_kill_never_leaves_less_drawn_than_was_spent(url):
         process.wait()
         process.stdout.close()
         spent = int(rest[-1]) if rest else int(lines[-1])
-        assert spent <= drawn_of(store, run)[0] <= spent + 1
+        assert spent <= committed_of(store, run)[0] <= spent + 1
 
 
 def test_a_write_that_fails_is_told_to_whoever_writes_next(url):
     with Store(url) as store:
         run = new_run(store)
-        books = StoredBooks(store, run)
-        books.draw(usd=1.0, tokens=1)
+        ledger = StoredLedger(store, run)
+        ledger.commit(usd=1.0, tokens=1)
         with sqlite3.connect(store.engine.url.database) as connection:
             connection.execute("DROP TABLE spending")
-        books.note(CLARITY, ONE)
+        ledger.record(CLARITY, ONE)
         with pytest.raises(StoreError, match="spending"):
-            books.draw(usd=2.0, tokens=1)
+            ledger.commit(usd=2.0, tokens=1)
         with pytest.raises(StoreError, match="spending"):
-            books.note(CLARITY, ONE)
+            ledger.record(CLARITY, ONE)
         with pytest.raises(StoreError, match="spending"):
-            books.close()
+            ledger.close()

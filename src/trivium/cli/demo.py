@@ -104,9 +104,9 @@ def _reviewer(folder: Path) -> Any:
 def _judge() -> tuple[str | None, str | None]:
     """The model that judges, or why none can."""
     from trivium.cli.doctor import JUDGES
-    from trivium.metrics.judge.client.model_factory import why_off
+    from trivium.metrics.judge.client.model_factory import why_unavailable
 
-    off = {model: why_off(model) for model in JUDGES.values()}
+    off = {model: why_unavailable(model) for model in JUDGES.values()}
     judge = next((model for model, why in off.items() if why is None), None)
     return judge, None if judge is not None else "; ".join(why for why in off.values() if why is not None)
 

@@ -101,10 +101,10 @@ def _extra(name: str) -> Finding:
 
 
 def _judge(provider: str) -> Finding:
-    from trivium.metrics.judge.client.model_factory import where, why_off
+    from trivium.metrics.judge.client.model_factory import where, why_unavailable
 
     model = JUDGES[provider]
-    off = why_off(model)
+    off = why_unavailable(model)
     what = f"judge {provider}"
     if off is None:
         return Finding(what=what, ok=True, found=f"can be asked at {where(model)}, as {model}")

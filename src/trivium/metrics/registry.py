@@ -278,7 +278,7 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
             add(name, ())
     if settings.judge is None:
         return list(ordered.values())
-    seated: list[Metric] = import_module(_JUDGED).seat(list(ordered.values()), settings)
+    seated: list[Metric] = import_module(_JUDGED).attach_judges(list(ordered.values()), settings)
     return seated
 
 

@@ -7,7 +7,7 @@ from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.metrics.metric import Metric
 from trivium.runs.event_loop import aside
 from trivium.runs.summary import Spent, SpentOn
-from trivium.store.judge_ledger import drawn_of, entries_of
+from trivium.store.judge_ledger import committed_of, entries_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings, Settings
@@ -28,27 +28,27 @@ async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> 
     if not any(metric.tier == "judge" for metric in metrics):
         yield
         return
-    from trivium.metrics.judge.budget.budget import run_purse
-    from trivium.metrics.judge.metrics import bench_of
-    from trivium.store.judge_cache import StoredAnswers
-    from trivium.store.judge_ledger import StoredBooks
+    from trivium.metrics.judge.budget.budget import run_budget
+    from trivium.metrics.judge.metrics import executor_of
+    from trivium.store.judge_cache import StoredResponseCache
+    from trivium.store.judge_ledger import StoredLedger
 
-    bench = bench_of(metrics)
-    if bench is None:
+    executor = executor_of(metrics)
+    if executor is None:
         yield
         return
-    settings = bench.settings
-    answers = StoredAnswers(store, run, shared=settings.cache, most_mb=settings.cache_mb)
-    books = StoredBooks(store, run)
-    purse = run_purse(settings, books=books)
-    bench.equip(answers=answers, purse=purse)
+    settings = executor.settings
+    answers = StoredResponseCache(store, run, shared=settings.cache, most_mb=settings.cache_mb)
+    ledger = StoredLedger(store, run)
+    budget = run_budget(settings, ledger=ledger)
+    executor.configure(cache=answers, budget=budget)
 
     def end() -> None:
         # Only when nothing is in flight any more is it known what is left of what was drawn.
-        bench.close()
+        executor.close()
         answers.close()
-        purse.close()
-        books.close()
+        budget.close()
+        ledger.close()
 
     try:
         yield
@@ -71,22 +71,21 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
     """
     if settings.judge is None:
         return None
-    entries, drawn = entries_of(store, run), drawn_of(store, run)
-    if not (entries or any(drawn)):
+    entries, committed = entries_of(store, run), committed_of(store, run)
+    if not (entries or any(committed)):
         return None
-    return spent_in(entries, settings.judge, drawn=drawn)
+    return spent_in(entries, settings.judge, committed=committed)
 
 
 def spent_in(
-    entries: Mapping[Entry, Spending], judge: JudgeSettings, *, drawn: tuple[float, int] = (0.0, 0)
+    entries: Mapping[Entry, Spending], judge: JudgeSettings, *, committed: tuple[float, int] = (0.0, 0)
 ) -> Spent:
-    """What some entries of books come to.
+    """Sum the entries of a ledger.
 
     Args:
-        entries: Of the books.
+        entries: Of the ledger.
         judge: The settings that they were spent by.
-        drawn: USD and tokens that may have been spent besides what the entries tell, by a process that was
-            killed.
+        committed: USD and tokens reserved in advance, which a killed process may have spent unrecorded.
     """
     models: dict[str, list[Spending]] = {}
     dimensions: dict[str, list[tuple[Spending, int]]] = {}
@@ -95,8 +94,8 @@ def spent_in(
         for dimension in about:
             dimensions.setdefault(dimension, []).append((spending, len(about)))
     total = sum(entries.values(), Spending())
-    lost = max(0.0, drawn[0] - total.most_usd) if judge.budget_usd is not None else 0.0
-    lost_tokens = max(0, drawn[1] - total.most_tokens) if judge.budget_tokens is not None else 0
+    lost = max(0.0, committed[0] - total.most_usd) if judge.budget_usd is not None else 0.0
+    lost_tokens = max(0, committed[1] - total.most_tokens) if judge.budget_tokens is not None else 0
     total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
     whole = _on([(total, 1)])
     return Spent(

@@ -14,10 +14,10 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError
-from trivium.metrics.judge.budget.budget import run_purse
-from trivium.metrics.judge.budget.ledger import RememberedBooks
+from trivium.metrics.judge.budget.budget import run_budget
+from trivium.metrics.judge.budget.ledger import MemoryLedger
 from trivium.metrics.judge.budget.prices import price_problems
-from trivium.metrics.judge.client.executor import Bench
+from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.judge import Judge, Judgements
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.pairwise import Pair, comparing
@@ -32,7 +32,7 @@ from trivium.runs.pairwise_result import (
     Verdict,
 )
 from trivium.runs.run import Run
-from trivium.store.judge_cache import StoredAnswers
+from trivium.store.judge_cache import StoredResponseCache
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -80,17 +80,17 @@ def judge_pairs(
     if problems := price_problems(asked):
         raise ComparisonError("", problems)
     meeting = _Meeting(base, head, settings)
-    bench = Bench(asked)
+    executor = JudgeExecutor(asked)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
-    answers = StoredAnswers(store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
-    books = RememberedBooks()
-    bench.equip(answers=answers, purse=run_purse(asked, books=books))
+    answers = StoredResponseCache(store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
+    ledger = MemoryLedger()
+    executor.configure(cache=answers, budget=run_budget(asked, ledger=ledger))
     try:
-        seat = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, bench=bench)
-        pairs = _judge_all(seat, meeting)
+        pair_judge = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, executor=executor)
+        pairs = _judge_all(pair_judge, meeting)
         answers.over()
     finally:
-        bench.close()
+        executor.close()
         answers.close()
     meeting.check(pairs)
     return PairComparison(
@@ -110,24 +110,24 @@ def judge_pairs(
         failed=sum(pair.how == "failed" for pair in pairs),
         left_out=meeting.left_out,
         errors=sum(map(_failed, pairs)),
-        spent=spent_in(books.entries(), asked),
+        spent=spent_in(ledger.entries(), asked),
         notes=tuple(_notes(base, head, pairs)),
     )
 
 
-def _judge_all(seat: Judge, meeting: "_Meeting") -> list[JudgedPair]:
+def _judge_all(judge: Judge, meeting: "_Meeting") -> list[JudgedPair]:
     """Every pair, batch by batch."""
     pairs: list[JudgedPair] = []
     met = iter(meeting)
     while batch := list(islice(met, AT_ONCE)):
         asked = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
-        found = iter(seat.judge(asked))
+        found = iter(judge.judge(asked))
         for one in batch:
             how = _outcome(one)
             if how is not None:
-                pairs.append(_unasked(one, how, seat.dimensions))
+                pairs.append(_unasked(one, how, judge.dimensions))
             else:
-                pairs.append(_judged(one, (next(found), next(found)), seat.dimensions))
+                pairs.append(_judged(one, (next(found), next(found)), judge.dimensions))
     return pairs
 
 

@@ -125,9 +125,9 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
     """Where a model is asked, None where it is off."""
-    from trivium.metrics.judge.client.model_factory import ModelOff, where
+    from trivium.metrics.judge.client.model_factory import ModelUnavailable, where
 
     try:
         return where(name, server)
-    except ModelOff:
+    except ModelUnavailable:
         return None

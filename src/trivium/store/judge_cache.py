@@ -1,4 +1,4 @@
-"""StoredAnswers: the answers of judges, shared by the runs of a store."""
+"""StoredResponseCache: the answers of judges, shared by the runs of a store."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ from threading import Lock
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
-from trivium.metrics.judge.client.request import Reply
+from trivium.metrics.judge.client.request import ModelResponse
 from trivium.store import schema as tables
 from trivium.store.background_writer import Work, Writer
 from trivium.store.connection import insert_into, plain_words
@@ -32,11 +32,11 @@ _ROOM = 0.1
 """Share of the bound that is made free at once, so that it is not reached again at the next answer."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Reply)
+_decoder = msgspec.msgpack.Decoder(ModelResponse)
 
 
-class StoredAnswers:
-    """Answers in the store; see :class:`~trivium.metrics.judge.client.cache.Answers`.
+class StoredResponseCache:
+    """Answers in the store; see :class:`~trivium.metrics.judge.client.cache.ResponseCache`.
 
     Args:
         store: The store.
@@ -53,17 +53,17 @@ class StoredAnswers:
         self._most_bytes = None if most_mb is None else most_mb * 1e6
         self._not_looked_at = 0
         self._lock = Lock()
-        self._on_the_way: dict[str, Reply] = {}
+        self._on_the_way: dict[str, ModelResponse] = {}
         self._written: list[str] = []
         works: dict[str, Work] = {
-            "keep": self._keep,
+            "put": self._put,
             "drop": self._drop,
             "use": self._use,
             "over": self._over,
         }
         self._writer = Writer(store.engine, works)
 
-    def fetch(self, keys: Sequence[str]) -> dict[str, Reply]:
+    def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
         """Those that are there, a few queries for all of them.
 
         Raises:
@@ -90,17 +90,17 @@ class StoredAnswers:
         for each in used_again:
             self._writer.write("use", (*each, now))
         read = {key: self._read(key, body) for key, body in bodies.items()}
-        return found | {key: reply for key, reply in read.items() if reply is not None}
+        return found | {key: response for key, response in read.items() if response is not None}
 
-    def keep(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, response: ModelResponse) -> None:
         """Have a reply written; returns at once."""
         with self._lock:
             if key in self._on_the_way:
                 return
-            self._on_the_way[key] = reply
-        self._writer.write("keep", (key, reply, time.time()))
+            self._on_the_way[key] = response
+        self._writer.write("put", (key, response, time.time()))
 
-    def behind(self) -> int:
+    def pending(self) -> int:
         """Writes that are not committed yet."""
         return self._writer.waiting
 
@@ -126,13 +126,13 @@ class StoredAnswers:
         with self._lock:
             self._on_the_way.clear()
 
-    def _keep(self, connection: Connection, kept: Sequence[tuple[str, Reply, float]]) -> None:
+    def _put(self, connection: Connection, kept: Sequence[tuple[str, ModelResponse, float]]) -> None:
         with self._lock:
             # Those of the last transaction, which is committed when the next one begins.
             for key in self._written:
                 self._on_the_way.pop(key, None)
             self._written = [key for key, _, _ in kept]
-        bodies = [zlib.compress(_encoder.encode(reply), 1) for _, reply, _ in kept]
+        bodies = [zlib.compress(_encoder.encode(response), 1) for _, response, _ in kept]
         rows = [
             {
                 "key": key,
@@ -167,7 +167,7 @@ class StoredAnswers:
             doomed = delete(table).where(table.c.key.in_(keys[start : start + _KEYS_AT_ONCE]))
             connection.execute(doomed if self._shared else doomed.where(table.c.run == self._run))
 
-    def _read(self, key: str, body: bytes) -> Reply | None:
+    def _read(self, key: str, body: bytes) -> ModelResponse | None:
         """The reply in a body; a damaged one is dropped, and so asked for anew."""
         try:
             return _decoder.decode(zlib.decompressobj().decompress(body, _MOST_BYTES))

@@ -1,4 +1,4 @@
-"""StoredBooks: what a run spent on judges, in the store as it goes."""
+"""StoredLedger: what a run spent on judges, in the store as it goes."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,8 +21,8 @@ _BETWEEN = "\x1f"
 """Between the dimensions of an entry: what separates units, in ASCII."""
 
 
-class StoredBooks:
-    """Books in the store; see :class:`~trivium.metrics.judge.budget.ledger.Books`.
+class StoredLedger:
+    """Books in the store; see :class:`~trivium.metrics.judge.budget.ledger.Ledger`.
 
     Args:
         store: The store.
@@ -33,29 +33,29 @@ class StoredBooks:
         self._run = run.number
         self._lock = Lock()
         self._entries = dict(entries_of(store, run))
-        self._drawn = drawn_of(store, run)
-        self._writer = Writer(store.engine, {"note": self._note, "draw": self._draw})
+        self._committed = committed_of(store, run)
+        self._writer = Writer(store.engine, {"record": self._record, "commit": self._commit})
 
-    def note(self, entry: Entry, more: Spending) -> None:
+    def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry; returns at once."""
         with self._lock:
             self._entries[entry] = self._entries.get(entry, Spending()) + more
-        self._writer.write("note", (entry, more))
+        self._writer.write("record", (entry, more))
 
-    def draw(self, *, usd: float, tokens: int) -> None:
+    def commit(self, *, usd: float, tokens: int) -> None:
         """Put down what may be spent; returns when it is committed."""
-        self._writer.write("draw", (usd, tokens))
+        self._writer.write("commit", (usd, tokens))
         self._writer.flush()
-        self._drawn = (usd, tokens)
+        self._committed = (usd, tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Everything noted so far, of the run as a whole."""
         with self._lock:
             return dict(self._entries)
 
-    def drawn(self) -> tuple[float, int]:
+    def committed(self) -> tuple[float, int]:
         """USD and tokens, as they were last put down."""
-        return self._drawn
+        return self._committed
 
     def close(self) -> None:
         """Return when everything is in the store.
@@ -65,7 +65,7 @@ class StoredBooks:
         """
         self._writer.close()
 
-    def _note(self, connection: Connection, notes: Sequence[tuple[Entry, Spending]]) -> None:
+    def _record(self, connection: Connection, notes: Sequence[tuple[Entry, Spending]]) -> None:
         sums: dict[Entry, Spending] = {}
         for entry, more in notes:
             sums[entry] = sums.get(entry, Spending()) + more
@@ -75,8 +75,8 @@ class StoredBooks:
         ]
         connection.execute(_adding(connection.dialect.name), rows)
 
-    def _draw(self, connection: Connection, drawn: Sequence[tuple[float, int]]) -> None:
-        usd, tokens = drawn[-1]
+    def _commit(self, connection: Connection, committed: Sequence[tuple[float, int]]) -> None:
+        usd, tokens = committed[-1]
         statement = insert_into(connection.dialect.name, tables.advances).values(
             run=self._run, usd=usd, tokens=tokens
         )
@@ -99,7 +99,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
     }
 
 
-def drawn_of(store: Store, run: RunRecord) -> tuple[float, int]:
+def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
     """USD and tokens that a run may have spent, at most."""
     table = tables.advances
     query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)

@@ -115,18 +115,18 @@ def test_a_prompt_that_a_filter_caught_may_be_billed(store, monkeypatch):
     from pydantic_ai.models.function import FunctionModel
 
     from tests.metrics.judge.budget.calls import call
-    from trivium.metrics.judge.client.pydantic_ai_client import UsualClient
-    from trivium.metrics.judge.client.request import Trouble
+    from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient
+    from trivium.metrics.judge.client.request import RequestError
 
     def raised_by(error):
         def fail(*_):
             raise error
 
         async def send():
-            client = UsualClient(FunctionModel(fail))
+            client = PydanticAIClient(FunctionModel(fail))
             try:
                 await client.send(msgspec.structs.replace(call(), output="tool"))
-            except Trouble as trouble:
+            except RequestError as trouble:
                 return trouble
             finally:
                 await client.close()
@@ -134,6 +134,6 @@ def test_a_prompt_that_a_filter_caught_may_be_billed(store, monkeypatch):
         return asyncio.run(send())
 
     filtered = ModelHTTPError(status_code=400, model_name="m", provider_error_code="content_filter")
-    assert (raised_by(filtered).kind, raised_by(filtered).billed) == ("final", True)
+    assert (raised_by(filtered).kind, raised_by(filtered).billed) == ("permanent", True)
     assert not raised_by(ModelHTTPError(status_code=400, model_name="m")).billed
     assert not raised_by(UserError("no such setting")).billed

@@ -11,7 +11,7 @@ from tests.runs.judging.suites import MODEL, OTHER, billed, provider, run, suite
 from trivium.display import as_text
 from trivium.errors import SuiteError
 from trivium.reports.markdown import render_markdown
-from trivium.store.judge_ledger import drawn_of
+from trivium.store.judge_ledger import committed_of
 from trivium.store.store import Store
 
 
@@ -66,7 +66,9 @@ def test_a_budget_ends_judging_and_the_rest_goes_the_way_of_the_policy(store, mo
     (warning,) = [line for line in summary.warnings if line.startswith("clarity was not judged in ")]
     assert "the budget of $0.004 is used up" in warning
     assert summary.spent.budget_usd == 0.004
-    assert drawn_of(store, found.record)[0] == pytest.approx(summary.spent.cost_usd), "the rest is given back"
+    assert committed_of(store, found.record)[0] == pytest.approx(summary.spent.cost_usd), (
+        "the rest is given back"
+    )
 
 
 def test_one_line_says_that_the_budget_is_used_up(store, monkeypatch, caplog):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.judge_server.faults import ANSWER, Reaction, failure
 from tests.runs.judging.suites import MODEL, OTHER, provider, run, suite
-from trivium.metrics.judge.client.model_factory import why_off
+from trivium.metrics.judge.client.model_factory import why_unavailable
 from trivium.store.store import Store
 
 CASES, AT_ONCE = 30, 3
@@ -92,4 +92,4 @@ def test_one_that_has_answered_before_is_not_given_up_for_one_refusal(monkeypatc
     ],
 )
 def test_a_misspelt_model_names_the_nearest_provider(name, why):
-    assert why_off(name) == why
+    assert why_unavailable(name) == why

@@ -10,8 +10,8 @@ import msgspec
 
 from trivium.metrics.judge.budget.budget import Spent, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
-from trivium.metrics.judge.client.executor import Bench, Model
-from trivium.metrics.judge.client.model_factory import ModelOff
+from trivium.metrics.judge.client.executor import JudgeExecutor, Model
+from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.request import GivenUp
 from trivium.metrics.judge.client.structured_output import Answered, Question, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
@@ -41,7 +41,7 @@ class Judge:
         dimensions: Those that are wanted.
         settings: The suite's.
         encoder: The suite's, where quotes are compared by it.
-        bench: Where models are asked, together with the suite's other judges.
+        executor: Where models are asked, together with the suite's other judges.
         told: What the suite's judges have logged something about, so that not each of them says it.
     """
 
@@ -52,13 +52,13 @@ class Judge:
         settings: JudgeSettings,
         *,
         encoder: str | None = None,
-        bench: Bench,
+        executor: JudgeExecutor,
         told: set[str] | None = None,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
-        self.bench = bench
+        self.executor = executor
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._told = set() if told is None else told
 
@@ -66,7 +66,7 @@ class Judge:
         """Have attempts judged, without waiting for it; :meth:`judge` takes what came of it."""
         for subject in subjects:
             if self not in subject.begun:
-                subject.begun[self] = self.bench.submit(partial(self._judge_one, subject))
+                subject.begun[self] = self.executor.submit(partial(self._judge_one, subject))
 
     def judge(self, subjects: Sequence[MetricInput]) -> list[Judgements]:
         """The judgements of every attempt, by dimension; each is judged once. No failing model raises.
@@ -84,7 +84,7 @@ class Judge:
 
     def close(self) -> None:
         """Give up what is being judged, and end the connections."""
-        self.bench.close()
+        self.executor.close()
 
     async def _judge_one(self, subject: MetricInput) -> Judgements:
         settings = self.settings
@@ -154,11 +154,11 @@ class Judge:
     async def _vote(self, name: str, subject: MetricInput, asked: Prepared) -> Judgements | Missing | Spent:
         """What one model says of every dimension, or why it says nothing."""
         try:
-            model = await self.bench.model(name)
+            model = await self.executor.model(name)
             samples = await self._samples(model, asked)
-        except ModelOff as off:
-            self._tell_once(name, f"the judge {name} is off: {off}")
-            return Missing(model=name, reason=str(off))
+        except ModelUnavailable as unavailable:
+            self._tell_once(name, f"the judge {name} is off: {unavailable}")
+            return Missing(model=name, reason=str(unavailable))
         except GivenUp as why:
             log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
             return Missing(model=name, reason=str(why))
@@ -239,7 +239,7 @@ class Judge:
                 sample=index,
                 about=tuple(each.name for each in asked.dimensions),
             )
-            return await ask(self.bench, model, question, asked.parse)
+            return await ask(self.executor, model, question, asked.parse)
 
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
         answered = [result for result in results if isinstance(result, Answered)]

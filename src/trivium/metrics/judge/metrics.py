@@ -10,7 +10,7 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError
 from trivium.metrics.judge.budget.prices import models_of, price_problems
-from trivium.metrics.judge.client.executor import Bench
+from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.model_factory import no_such_provider
 from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement
@@ -46,7 +46,7 @@ class JudgedDimension(Metric):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's way of failing; ``seat`` gives it its judge."""
+        """The metric with the suite's way of failing; ``attach_judges`` gives it its judge."""
         return cls(on_failure=None if settings.judge is None else settings.judge.on_failure)
 
     @property
@@ -268,10 +268,10 @@ def _metrics_of(rubric: Rubric, names: Mapping[str, str]) -> Iterator[type[Metri
     yield type("Overall", (Overall,), fields)
 
 
-def bench_of(metrics: Sequence[Metric]) -> Bench | None:
+def executor_of(metrics: Sequence[Metric]) -> JudgeExecutor | None:
     """Where the judges of some metrics sit, or None where nothing is judged."""
     judges = [each.judge for each in metrics if isinstance(each, JudgedDimension) and each.judge is not None]
-    return judges[0].bench if judges else None
+    return judges[0].executor if judges else None
 
 
 def _unknown_models(judge: JudgeSettings) -> Iterator[Problem]:
@@ -281,7 +281,7 @@ def _unknown_models(judge: JudgeSettings) -> Iterator[Problem]:
             yield Problem("judge.models", wrong)
 
 
-def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
+def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     """The metrics, the judged dimensions of each rubric with one judge between them.
 
     Args:
@@ -299,7 +299,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
     for each in metrics:
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
-    bench = Bench(settings.judge)
+    executor = JudgeExecutor(settings.judge)
     told: set[str] = set()
     judges = {
         name: Judge(
@@ -307,7 +307,7 @@ def seat(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
             [one.dimension for one in each],
             settings.judge,
             encoder=settings.encoder,
-            bench=bench,
+            executor=executor,
             told=told,
         )
         for name, each in wanted.items()

@@ -1,6 +1,6 @@
 """Calls and replies to spend on."""
 
-from trivium.metrics.judge.client.request import Call, Reply
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 
 
 def call(
@@ -9,8 +9,8 @@ def call(
     provider: str = "openai-chat",
     text: str = "Judge this.",
     max_tokens: int = 100,
-) -> Call:
-    return Call(
+) -> ModelRequest:
+    return ModelRequest(
         provider=provider,
         address="http://127.0.0.1/v1",
         model=model,
@@ -26,8 +26,8 @@ def call(
     )
 
 
-def reply(read: int, written: int, *, cached: int = 0) -> Reply:
-    return Reply(
+def reply(read: int, written: int, *, cached: int = 0) -> ModelResponse:
+    return ModelResponse(
         text="{}",
         finish="stop",
         model="m",

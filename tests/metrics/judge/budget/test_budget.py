@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.budget import ReadBound, RunPurse, Spent
-from trivium.metrics.judge.budget.ledger import RememberedBooks, Spending
+from trivium.metrics.judge.budget.budget import ReadBound, RunBudget, Spent
+from trivium.metrics.judge.budget.ledger import MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 
 NAME = "openai:gpt-4o-mini"
@@ -26,23 +26,23 @@ MOST_TOKENS = MOST_READ + CALL.max_tokens + 1
 MOST_USD = MOST_READ * 0.001 + (CALL.max_tokens + 1) * 0.002
 
 
-def purse(**options) -> RunPurse:
-    return RunPurse(PRICES, **options)
+def make_budget(**options) -> RunBudget:
+    return RunBudget(PRICES, **options)
 
 
-def total(books) -> Spending:
-    return sum(books.entries().values(), Spending())
+def total(ledger) -> Spending:
+    return sum(ledger.entries().values(), Spending())
 
 
 def test_without_a_budget_everything_is_allowed_and_counted():
     async def work():
-        books = RememberedBooks()
-        one = purse(books=books)
-        holds = [await one.hold(CALL, about=ABOUT) for _ in range(100)]
+        ledger = MemoryLedger()
+        one = make_budget(ledger=ledger)
+        holds = [await one.reserve(CALL, about=ABOUT) for _ in range(100)]
         for hold in holds:
-            assert one.pay(hold, reply(1000, 500), billed=True) == pytest.approx(2.0)
+            assert one.settle(hold, reply(1000, 500), billed=True) == pytest.approx(2.0)
         one.found(CALL, about=ABOUT)
-        return books
+        return ledger
 
     found = asyncio.run(work()).entries()
     assert set(found) == {(NAME, ABOUT)}
@@ -54,11 +54,11 @@ def test_without_a_budget_everything_is_allowed_and_counted():
 
 def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
     async def work():
-        books = RememberedBooks()
-        one = RunPurse(Prices(["ollama:m"], {}), books=books)
-        hold = await one.hold(call(model="m", provider="ollama"), about=ABOUT)
-        assert one.pay(hold, reply(10, 5), billed=True) is None
-        return total(books)
+        ledger = MemoryLedger()
+        one = RunBudget(Prices(["ollama:m"], {}), ledger=ledger)
+        hold = await one.reserve(call(model="m", provider="ollama"), about=ABOUT)
+        assert one.settle(hold, reply(10, 5), billed=True) is None
+        return total(ledger)
 
     spent = asyncio.run(work())
     assert (spent.input_tokens, spent.output_tokens, spent.cost_usd, spent.unpriced) == (10, 5, 0.0, 1)
@@ -67,26 +67,26 @@ def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
 def test_a_request_that_could_pass_the_budget_is_refused():
     async def work():
         with pytest.raises(Spent, match=r"budget of \$0\.5 .*judge\.budget_usd"):
-            await purse(budget_usd=0.5).hold(CALL, about=ABOUT)
+            await make_budget(budget_usd=0.5).reserve(CALL, about=ABOUT)
         with pytest.raises(Spent, match=r"budget of 50 tokens .*judge\.budget_tokens"):
-            await purse(budget_tokens=50).hold(CALL, about=ABOUT)
-        await purse(budget_usd=MOST_USD, budget_tokens=MOST_TOKENS).hold(CALL, about=ABOUT)
+            await make_budget(budget_tokens=50).reserve(CALL, about=ABOUT)
+        await make_budget(budget_usd=MOST_USD, budget_tokens=MOST_TOKENS).reserve(CALL, about=ABOUT)
 
     asyncio.run(work())
 
 
 def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
     async def work():
-        one = purse(budget_tokens=2 * MOST_TOKENS - 50)
-        first = await one.hold(CALL, about=ABOUT)
-        waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
+        one = make_budget(budget_tokens=2 * MOST_TOKENS - 50)
+        first = await one.reserve(CALL, about=ABOUT)
+        waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
         assert not waiting.done()
-        one.pay(first, reply(MOST_READ, 10), billed=True)
+        one.settle(first, reply(MOST_READ, 10), billed=True)
         second = await waiting
-        waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
+        waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
-        one.pay(second, reply(MOST_READ, 10), billed=True)
+        one.settle(second, reply(MOST_READ, 10), billed=True)
         with pytest.raises(Spent):
             await waiting
 
@@ -100,12 +100,12 @@ def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
 )
 def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(budget):
     async def work():
-        one = purse(**budget)
-        first, _second = [await one.hold(CALL, about=ABOUT) for _ in range(2)]
-        waiting = asyncio.create_task(one.hold(CALL, about=ABOUT))
+        one = make_budget(**budget)
+        first, _second = [await one.reserve(CALL, about=ABOUT) for _ in range(2)]
+        waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
         assert not waiting.done()
-        one.pay(first, reply(5, 5), billed=True)
+        one.settle(first, reply(5, 5), billed=True)
         await asyncio.wait_for(waiting, 30)
 
     asyncio.run(work())
@@ -113,14 +113,14 @@ def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(bu
 
 def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most():
     async def work():
-        books = RememberedBooks()
-        one = purse(budget_usd=MOST_USD, books=books)
+        ledger = MemoryLedger()
+        one = make_budget(budget_usd=MOST_USD, ledger=ledger)
         for _ in range(20):
-            one.pay(await one.hold(CALL, about=ABOUT), None, billed=False)
-        one.pay(await one.hold(CALL, about=ABOUT), None, billed=True)
+            one.settle(await one.reserve(CALL, about=ABOUT), None, billed=False)
+        one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
         with pytest.raises(Spent):
-            await one.hold(CALL, about=ABOUT)
-        return total(books)
+            await one.reserve(CALL, about=ABOUT)
+        return total(ledger)
 
     spent = asyncio.run(work())
     assert (spent.requests, spent.answered, spent.unknown) == (21, 0, 1)
@@ -130,10 +130,10 @@ def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most()
 
 def test_what_nobody_knows_is_told_at_its_most_without_a_budget_too():
     async def work():
-        books = RememberedBooks()
-        one = purse(books=books)
-        one.pay(await one.hold(CALL, about=ABOUT), None, billed=True)
-        return total(books)
+        ledger = MemoryLedger()
+        one = make_budget(ledger=ledger)
+        one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
+        return total(ledger)
 
     assert asyncio.run(work()).unknown_usd == pytest.approx(MOST_USD)
 
@@ -147,10 +147,10 @@ def test_what_all_calls_share_is_held_at_what_an_answer_told_of_it():
     ]
 
     async def work():
-        one = purse(budget_tokens=10_000_000)
-        first = await one.hold(calls[0], about=ABOUT)
-        one.pay(first, reply(500, 50), billed=True)
-        return first.read, (await one.hold(calls[1], about=ABOUT)).read
+        one = make_budget(budget_tokens=10_000_000)
+        first = await one.reserve(calls[0], about=ABOUT)
+        one.settle(first, reply(500, 50), billed=True)
+        return first.read, (await one.reserve(calls[1], about=ABOUT)).read
 
     before, after = asyncio.run(work())
     assert before > 9000
@@ -159,13 +159,13 @@ def test_what_all_calls_share_is_held_at_what_an_answer_told_of_it():
 
 def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
     async def work():
-        books = RememberedBooks()
-        one = purse(books=books)
-        first, second = [await one.hold(CALL, about=ABOUT) for _ in range(2)]
-        in_flight = total(books)
-        one.pay(first, reply(10, 5), billed=True)
-        one.pay(second, None, billed=False, sent=False)
-        return in_flight, total(books)
+        ledger = MemoryLedger()
+        one = make_budget(ledger=ledger)
+        first, second = [await one.reserve(CALL, about=ABOUT) for _ in range(2)]
+        in_flight = total(ledger)
+        one.settle(first, reply(10, 5), billed=True)
+        one.settle(second, None, billed=False, sent=False)
+        return in_flight, total(ledger)
 
     in_flight, after = asyncio.run(work())
     assert (in_flight.requests, in_flight.unknown, in_flight.unknown_tokens) == (2, 2, 2 * MOST_TOKENS)
@@ -177,7 +177,7 @@ def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
 def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
     async def work():
         with pytest.raises(Spent, match="no price of groq:other"):
-            await purse(budget_usd=1.0).hold(call(model="other", provider="groq"), about=ABOUT)
+            await make_budget(budget_usd=1.0).reserve(call(model="other", provider="groq"), about=ABOUT)
 
     asyncio.run(work())
 
@@ -185,7 +185,7 @@ def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
 def test_a_model_without_a_price_is_asked_on_a_budget_in_tokens():
     async def work():
         unpriced = call(model="other", provider="groq")
-        return await purse(budget_tokens=MOST_TOKENS).hold(unpriced, about=ABOUT)
+        return await make_budget(budget_tokens=MOST_TOKENS).reserve(unpriced, about=ABOUT)
 
     hold = asyncio.run(work())
     assert (hold.price, hold.usd, hold.tokens) == (None, 0.0, MOST_TOKENS)
@@ -193,10 +193,10 @@ def test_a_model_without_a_price_is_asked_on_a_budget_in_tokens():
 
 def test_a_provider_that_counts_more_than_the_bound_raises_it():
     async def work():
-        one = purse(budget_tokens=10 * MOST_TOKENS)
-        hold = await one.hold(CALL, about=ABOUT)
-        one.pay(hold, reply(3 * MOST_READ, 2 * CALL.max_tokens), billed=True)
-        return (await one.hold(CALL, about=ABOUT)).tokens
+        one = make_budget(budget_tokens=10 * MOST_TOKENS)
+        hold = await one.reserve(CALL, about=ABOUT)
+        one.settle(hold, reply(3 * MOST_READ, 2 * CALL.max_tokens), billed=True)
+        return (await one.reserve(CALL, about=ABOUT)).tokens
 
     assert asyncio.run(work()) == pytest.approx(3 * MOST_READ + 2 * CALL.max_tokens, abs=3)
 
@@ -206,28 +206,28 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
     """Truth is kept apart from the purse: what was really billed, of what came back and of what did not."""
     rng = random.Random(seed)
     billed = 0.0
-    books = RememberedBooks()
-    one = purse(budget_usd=budget, books=books)
+    ledger = MemoryLedger()
+    one = make_budget(budget_usd=budget, ledger=ledger)
     shared = rng.randrange(1, SHARED)  # the same text is as many tokens every time
 
     async def ask() -> None:
         nonlocal billed
         while True:
-            hold = await one.hold(CALL, about=ABOUT)
-            assert books.drawn()[0] >= billed
+            hold = await one.reserve(CALL, about=ABOUT)
+            assert ledger.committed()[0] >= billed
             for _ in range(rng.randrange(4)):
                 await asyncio.sleep(0)
             read, written = shared + rng.randrange(OWN), rng.randrange(CALL.max_tokens)
             cost = read * 0.001 + written * 0.002
             end = rng.random()
             if end < 0.2:
-                one.pay(hold, None, billed=False)
+                one.settle(hold, None, billed=False)
             elif end < 0.3:
                 billed += cost  # nobody ever hears of it
-                one.pay(hold, None, billed=True)
+                one.settle(hold, None, billed=True)
             else:
                 billed += cost
-                one.pay(hold, reply(read, written), billed=True)
+                one.settle(hold, reply(read, written), billed=True)
 
     async def work() -> None:
         ends = await asyncio.gather(*(ask() for _ in range(at_once)), return_exceptions=True)
@@ -235,10 +235,10 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
 
     asyncio.run(work())
     assert billed <= budget
-    assert total(books).most_usd >= billed - 1e-9
-    assert total(books).most_usd > budget - MOST_USD - 1e-9, "what is left is less than a request may cost"
+    assert total(ledger).most_usd >= billed - 1e-9
+    assert total(ledger).most_usd > budget - MOST_USD - 1e-9, "what is left is less than a request may cost"
     one.close()
-    assert books.drawn()[0] == pytest.approx(total(books).most_usd)
+    assert ledger.committed()[0] == pytest.approx(total(ledger).most_usd)
 
 
 @settings(max_examples=25)
@@ -248,87 +248,87 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
     rng = random.Random(seed)
     budget, billed = 20.0, 0.0
     entries: dict = {}
-    drawn = (0.0, 0)
+    committed = (0.0, 0)
     for _ in range(kills):
-        books = RememberedBooks()
+        ledger = MemoryLedger()
         for entry, spent in entries.items():
-            books.note(entry, spent)
-        books.draw(usd=drawn[0], tokens=drawn[1])
-        one = purse(budget_usd=budget, books=books)
+            ledger.record(entry, spent)
+        ledger.commit(usd=committed[0], tokens=committed[1])
+        one = make_budget(budget_usd=budget, ledger=ledger)
 
-        async def ask(one=one, books=books) -> None:
-            nonlocal billed, entries, drawn
+        async def ask(one=one, ledger=ledger) -> None:
+            nonlocal billed, entries, committed
             holds = []
             try:
                 for _ in range(rng.randrange(1, 12)):
                     async with asyncio.timeout(0.05):  # killed while it waits for what never comes
-                        holds.append(await one.hold(CALL, about=ABOUT))
+                        holds.append(await one.reserve(CALL, about=ABOUT))
                     cost = rng.random() * MOST_USD
                     billed += cost
                     if rng.random() < 0.6:
-                        entries = dict(books.entries()) if rng.random() < 0.5 else entries
+                        entries = dict(ledger.entries()) if rng.random() < 0.5 else entries
                         read = int((cost * 1000) // 1)
-                        one.pay(holds.pop(), reply(min(read, MOST_READ), 0), billed=True)
+                        one.settle(holds.pop(), reply(min(read, MOST_READ), 0), billed=True)
                         billed += min(read, MOST_READ) * 0.001 - cost
             except (Spent, TimeoutError):
                 pass
-            drawn = books.drawn()
+            committed = ledger.committed()
 
         asyncio.run(ask())
         assert billed <= budget + 1e-9
-        assert drawn[0] >= billed - 1e-9
+        assert committed[0] >= billed - 1e-9
 
 
 def test_what_is_held_is_given_back_when_the_advance_cannot_be_put_down():
-    class FullDisk(RememberedBooks):
+    class FullDisk(MemoryLedger):
         full = True
 
-        def draw(self, *, usd: float, tokens: int) -> None:
+        def commit(self, *, usd: float, tokens: int) -> None:
             if self.full:
                 raise OSError("no space left")
-            super().draw(usd=usd, tokens=tokens)
+            super().commit(usd=usd, tokens=tokens)
 
     async def work():
-        books = FullDisk()
-        one = purse(budget_usd=MOST_USD, books=books)
+        ledger = FullDisk()
+        one = make_budget(budget_usd=MOST_USD, ledger=ledger)
         with pytest.raises(OSError, match="no space"):
-            await one.hold(CALL, about=ABOUT)
-        books.full = False
-        await one.hold(CALL, about=ABOUT)
+            await one.reserve(CALL, about=ABOUT)
+        ledger.full = False
+        await one.reserve(CALL, about=ABOUT)
 
     asyncio.run(work())
 
 
 def test_few_advances_serve_many_requests():
-    class Counting(RememberedBooks):
-        draws = 0
+    class Counting(MemoryLedger):
+        commits = 0
 
-        def draw(self, *, usd: float, tokens: int) -> None:
-            self.draws += 1
-            super().draw(usd=usd, tokens=tokens)
+        def commit(self, *, usd: float, tokens: int) -> None:
+            self.commits += 1
+            super().commit(usd=usd, tokens=tokens)
 
     async def work():
-        books = Counting()
-        one = purse(budget_usd=1000 * MOST_USD, books=books)
+        ledger = Counting()
+        one = make_budget(budget_usd=1000 * MOST_USD, ledger=ledger)
         for _ in range(1000):
-            one.pay(await one.hold(CALL, about=ABOUT), reply(100, 10), billed=True)
-        return books.draws
+            one.settle(await one.reserve(CALL, about=ABOUT), reply(100, 10), billed=True)
+        return ledger.commits
 
     assert asyncio.run(work()) < 60
 
 
 def test_of_a_budget_in_tokens_too_what_may_be_used_is_put_down_before_it_is():
-    books = RememberedBooks()
-    spending = purse(budget_tokens=1_000_000, books=books)
+    ledger = MemoryLedger()
+    spending = make_budget(budget_tokens=1_000_000, ledger=ledger)
 
     async def spend():
         used, held, most = 0, [], 0
         for number in range(60):
-            held.append(await spending.hold(call(max_tokens=5_000), about=("a",)))
+            held.append(await spending.reserve(call(max_tokens=5_000), about=("a",)))
             most = used + sum(each.tokens for each in held)
-            assert books.drawn()[1] >= most
+            assert ledger.committed()[1] >= most
             if number % 3 == 2:
-                spending.pay(held.pop(0), reply(40, 300), billed=True)
+                spending.settle(held.pop(0), reply(40, 300), billed=True)
                 used += 340
         return most
 
@@ -336,12 +336,12 @@ def test_of_a_budget_in_tokens_too_what_may_be_used_is_put_down_before_it_is():
 
 
 def test_an_answer_that_is_longer_than_it_may_be_raises_the_bound_by_as_much():
-    spending = purse(budget_tokens=1_000_000)
+    spending = make_budget(budget_tokens=1_000_000)
 
     async def held_before_and_after():
-        first = await spending.hold(call(max_tokens=1_000), about=("a",))
-        spending.pay(first, reply(MOST_READ, 1_500), billed=True)
-        return first.tokens, (await spending.hold(call(max_tokens=1_000), about=("a",))).tokens
+        first = await spending.reserve(call(max_tokens=1_000), about=("a",))
+        spending.settle(first, reply(MOST_READ, 1_500), billed=True)
+        return first.tokens, (await spending.reserve(call(max_tokens=1_000), about=("a",))).tokens
 
     before, after = asyncio.run(held_before_and_after())
     assert after - before == 500

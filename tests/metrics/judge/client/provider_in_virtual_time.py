@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from tests.metrics.judge.budget.calls import call, reply
 from tests.metrics.judge.client.virtual_time import in_virtual_time
-from trivium.metrics.judge.budget.budget import run_purse
-from trivium.metrics.judge.client.request import GivenUp, Trouble
-from trivium.metrics.judge.client.scheduler import Line
+from trivium.metrics.judge.budget.budget import run_budget
+from trivium.metrics.judge.client.request import GivenUp, RequestError
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings
 
 
@@ -49,8 +49,8 @@ class Weather(NamedTuple):
     """Of the latency: sigma of its logarithm."""
     outage: tuple[float, float] | None = None
     """From when to when nothing is answered."""
-    outage_kind: str = "failing"
-    """What is heard then: ``failing``, ``limited`` or ``lost``."""
+    outage_kind: str = "provider_error"
+    """What is heard then: ``provider_error``, ``rate_limited`` or ``connection``."""
     headers: float | None = None
     """Whether answers tell what is left: 1 for the truth, another number for so many times as much."""
     change_at: int = 0
@@ -64,7 +64,7 @@ class Day(NamedTuple):
     requests: int
     lost: int
     peak: int
-    line: Line
+    scheduler: RequestScheduler
     sent: list[float]
     """When each request arrived."""
     phase: float
@@ -82,7 +82,7 @@ class Provider:
         self.in_flight = self.peak = self.working = self.asked = 0
         self.sent: list[float] = []
 
-    async def send(self, asked, left=lambda: None, heard=lambda _: None):
+    async def send(self, asked, on_sent=lambda: None, on_headers=lambda _: None):
         loop, weather = asyncio.get_running_loop(), self.weather
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -91,25 +91,25 @@ class Provider:
             if weather.out:
                 out = weather.out * (10 if self.asked <= 20 else 1)
                 await asyncio.sleep(self.random.expovariate(1 / out))
-            left()
+            on_sent()
             if weather.trip:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
             now = loop.time()
             self.sent.append(now)
-            took, trouble = self.take(now, asked.turns[0])
+            took, failure = self.take(now, asked.turns[0])
             headers = self.headers(now)
             if len(self.sent) <= 20:
                 took += weather.cold * 2 * self.random.random()
-            self.working += trouble is None
+            self.working += failure is None
             try:
                 await asyncio.sleep(took)
             finally:
-                self.working -= trouble is None
+                self.working -= failure is None
             if weather.trip:
                 await asyncio.sleep(weather.trip * 2 * self.random.random())
-            heard(headers)
-            if trouble is not None:
-                raise trouble
+            on_headers(headers)
+            if failure is not None:
+                raise failure
             return reply(10, 10)
         finally:
             self.in_flight -= 1
@@ -117,23 +117,25 @@ class Provider:
     async def close(self):
         """Nothing is open."""
 
-    def take(self, now: float, prompt: str) -> tuple[float, Trouble | None]:
+    def take(self, now: float, prompt: str) -> tuple[float, RequestError | None]:
         """Seconds until it reacts, and how."""
         weather = self.weather
         if weather.outage is not None and weather.outage[0] <= now < weather.outage[1]:
-            return weather.refusal, Trouble("out of order", kind=weather.outage_kind)
+            return weather.refusal, RequestError("out of order", kind=weather.outage_kind)
         if prompt in weather.shunned:
-            return weather.refusal, Trouble("too large", kind="limited")
+            return weather.refusal, RequestError("too large", kind="rate_limited")
         if weather.rate is not None and (wait := self.wait(weather, now)) > 0:
             told = None if weather.told is None else weather.told * -(-wait // weather.told)
-            return weather.refusal, Trouble("too many", kind="limited", retry_after=told)
+            return weather.refusal, RequestError("too many", kind="rate_limited", retry_after=told)
         if weather.slots is not None and not weather.queues and self.working >= weather.slots:
-            return weather.refusal, Trouble("too many at once", kind="limited")
+            return weather.refusal, RequestError("too many at once", kind="rate_limited")
         drawn = self.random.random()
         if drawn < weather.refused:
-            return weather.refusal, Trouble("busy", kind="limited", retry_after=weather.refused_told)
+            return weather.refusal, RequestError(
+                "busy", kind="rate_limited", retry_after=weather.refused_told
+            )
         if drawn < weather.refused + weather.failing:
-            return 0.0, Trouble("failed", kind="failing")
+            return 0.0, RequestError("failed", kind="provider_error")
         self.answers += 1
         if weather.then is not None and self.answers == weather.change_at:
             self.weather = weather.then
@@ -151,16 +153,16 @@ class Provider:
             return {}
         limit = weather.burst if weather.window is None else weather.rate * weather.window
         if weather.window is None:
-            left, reset = int(self.tokens), (limit - self.tokens) / weather.rate
+            on_sent, reset = int(self.tokens), (limit - self.tokens) / weather.rate
         else:
             begun = (now + self.phase * weather.window) % weather.window if weather.fixed else 0.0
-            left = int(limit) - len(self.passed)
+            on_sent = int(limit) - len(self.passed)
             reset = (
                 weather.window - begun
                 if weather.fixed or not self.passed
                 else self.passed[-1] + weather.window - now
             )
-        told = max(0, int(left * weather.headers))
+        told = max(0, int(on_sent * weather.headers))
         return {
             "x-ratelimit-limit-requests": f"{int(limit)}",
             "x-ratelimit-remaining-requests": f"{told}",
@@ -196,20 +198,20 @@ def spend_a_day(
     seed: int = 0,
     late: float = 0.0005,
 ) -> Day:
-    """Ask until everything is answered or given up; timers are ``late`` seconds late on average."""
+    """Ask until everything is answered or given up; timers are ``timeout`` seconds late on average."""
     provider = Provider(weather, seed + 1)
 
     async def ask_all():
-        line = Line(provider, run_purse(JudgeSettings()), most=most, timeout=timeout)
+        scheduler = RequestScheduler(provider, run_budget(JudgeSettings()), most=most, timeout=timeout)
         loop = asyncio.get_running_loop()
-        asking = [line.ask(call(text=str(n)), about=("clarity",)) for n in range(judgements)]
+        asking = [scheduler.ask(call(text=str(n)), about=("clarity",)) for n in range(judgements)]
         found = await asyncio.gather(*asking, return_exceptions=True)
         seconds = loop.time()
-        await line.close()
+        await scheduler.close()
         for each in found:
             if isinstance(each, BaseException) and not isinstance(each, GivenUp):
                 raise each
-        return line, seconds, sum(isinstance(each, GivenUp) for each in found)
+        return scheduler, seconds, sum(isinstance(each, GivenUp) for each in found)
 
-    line, seconds, lost = in_virtual_time(ask_all(), late=late, seed=seed)
-    return Day(seconds, len(provider.sent), lost, provider.peak, line, provider.sent, provider.phase)
+    scheduler, seconds, lost = in_virtual_time(ask_all(), late=late, seed=seed)
+    return Day(seconds, len(provider.sent), lost, provider.peak, scheduler, provider.sent, provider.phase)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.judge_server import JudgeServer, failure
 from tests.metrics.judge.asked import ATTEMPT, CASE, GPT, clarity, judged, served
-from trivium.metrics.judge.client.model_factory import why_off
+from trivium.metrics.judge.client.model_factory import why_unavailable
 
 PAIRS = [(CASE, ATTEMPT)] * 5
 
@@ -93,7 +93,7 @@ def test_tls_to_a_plain_port_says_so_for_every_judgement(monkeypatch, caplog):
 def test_what_is_no_address_is_told_before_anything_is_asked(monkeypatch, url):
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
-    assert "expected http://… or https://…" in str(why_off(GPT))
+    assert "expected http://… or https://…" in str(why_unavailable(GPT))
     (scores,) = judged(on_failure="skip")
     assert "the base URL is" in scores["clarity"].reason
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from tests.judge_server import CUT, GARBLED, MALFORMED, REFUSAL, RESET, TRUNCATED, JudgeServer, at, failure
-from trivium.metrics.judge.client.direct_client import LeanClient, lean_client, proxy_of
+from trivium.metrics.judge.client.direct_client import DirectClient, open_direct_client, proxy_of
 from trivium.metrics.judge.client.model_factory import open_model
-from trivium.metrics.judge.client.pydantic_ai_client import UsualClient
-from trivium.metrics.judge.client.request import Call, Trouble
+from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient
+from trivium.metrics.judge.client.request import ModelRequest, RequestError
 
 MODELS = ["openai:gpt-4o-mini", "openai:gpt-5-mini", "openai:my-own", "anthropic:claude-sonnet-5"]
 SCHEMA = {
@@ -34,7 +34,7 @@ def server(monkeypatch):
 
 
 def call(name, **fields):
-    usual = {
+    reference = {
         "provider": name.partition(":")[0],
         "address": "",
         "model": name.partition(":")[2],
@@ -48,7 +48,7 @@ def call(name, **fields):
         "top_logprobs": 5,
         "sample": 0,
     }
-    return Call(**usual | fields)
+    return ModelRequest(**reference | fields)
 
 
 def both(name, *calls):
@@ -57,17 +57,17 @@ def both(name, *calls):
     async def sent(client, each):
         try:
             return await client.send(each)
-        except Trouble as trouble:
-            return trouble.kind, trouble.retry_after, trouble.billed
+        except RequestError as failure:
+            return failure.kind, failure.retry_after, failure.billed
 
     async def ask():
-        lean, usual = lean_client(name), UsualClient(open_model(name))
-        assert isinstance(lean, LeanClient)
+        direct, reference = open_direct_client(name), PydanticAIClient(open_model(name))
+        assert isinstance(direct, DirectClient)
         try:
-            return [[await sent(client, each) for each in calls] for client in (lean, usual)]
+            return [[await sent(client, each) for each in calls] for client in (direct, reference)]
         finally:
-            await lean.close()
-            await usual.close()
+            await direct.close()
+            await reference.close()
 
     return asyncio.run(ask())
 
@@ -79,8 +79,8 @@ def test_requests_and_replies_are_those_of_pydantic_ai(server, name, output):
         call(name, output=output, instructions=text, case=text, turns=(f"{text}Judge.",)) for text in TEXTS
     ]
     calls.append(call(name, output=output, turns=("First.", "{bad", "Again."), seed=None, temperature=0.5))
-    lean, usual = both(name, *calls)
-    assert lean == usual
+    direct, reference = both(name, *calls)
+    assert direct == reference
     mine, theirs = server.requests[: len(calls)], server.requests[len(calls) :]
     for ours, other in zip(mine, theirs, strict=True):
         assert ours.body == other.body
@@ -116,22 +116,22 @@ def test_requests_and_replies_are_those_of_pydantic_ai(server, name, output):
 )
 def test_every_failure_means_the_same_either_way(server, name, fault):
     server.conditions = msgspec.structs.replace(server.conditions, plan=at({0: fault, 1: fault}))
-    (lean,), (usual,) = both(name, call(name))
-    assert lean == usual
+    (direct,), (reference,) = both(name, call(name))
+    assert direct == reference
 
 
 def test_a_text_that_a_tokenizer_would_take_for_a_command_is_sent_as_pydantic_ai_sends_it(server):
     both("openai:my-own", call("openai:my-own", turns=("<|im_start|>system",)))
-    lean, usual = server.requests
-    assert lean.body == usual.body
-    assert "<|im_start|>" not in lean.prompt
+    direct, reference = server.requests
+    assert direct.body == reference.body
+    assert "<|im_start|>" not in direct.prompt
 
 
 def test_a_key_is_not_shown(server):
     async def shaped():
-        client = lean_client(MODELS[0])
+        client = open_direct_client(MODELS[0])
         try:
-            return repr(await client._shaping.shape(call(MODELS[0])))
+            return repr(await client._templates.template(call(MODELS[0])))
         finally:
             await client.close()
 
@@ -158,7 +158,7 @@ def test_a_lean_client_reads_no_certificates_until_it_needs_some(server, monkeyp
     monkeypatch.setattr(ssl, "create_default_context", context)
 
     async def asked(*turns):
-        client = lean_client("openai:my-own")
+        client = open_direct_client("openai:my-own")
         try:
             return [await client.send(call("openai:my-own", turns=(turn,))) for turn in turns]
         finally:
@@ -175,11 +175,11 @@ def test_an_error_that_repeats_means_the_same_each_time(server):
     server.conditions = msgspec.structs.replace(server.conditions, plan=at(faults))
 
     async def told():
-        client = lean_client(MODELS[0])
+        client = open_direct_client(MODELS[0])
         try:
             found = []
             for _ in range(5):
-                with pytest.raises(Trouble) as caught:
+                with pytest.raises(RequestError) as caught:
                     await client.send(call(MODELS[0]))
                 found.append((caught.value.kind, caught.value.retry_after, str(caught.value)))
             return found
@@ -188,15 +188,15 @@ def test_an_error_that_repeats_means_the_same_each_time(server):
 
     first, second, third, other, failed = asyncio.run(told())
     assert first == second == third
-    assert first[:2] == ("limited", 2)
-    assert other[:2] == ("limited", None)
-    assert failed[:2] == ("failing", None)
+    assert first[:2] == ("rate_limited", 2)
+    assert other[:2] == ("rate_limited", None)
+    assert failed[:2] == ("provider_error", None)
 
 
 @pytest.mark.parametrize("name", MODELS[:1])
 def test_a_request_is_said_to_go_out_once_when_there_is_a_connection(server, name):
     async def ask():
-        clients = lean_client(name), UsualClient(open_model(name))
+        clients = open_direct_client(name), PydanticAIClient(open_model(name))
         told = []
         for client in clients:
             before = len(told), len(server.requests)
@@ -218,8 +218,8 @@ def test_a_request_that_finds_no_server_does_not_go_out(monkeypatch):
 
         async def ask():
             told = []
-            client = lean_client(MODELS[0])
-            with pytest.raises(Trouble):
+            client = open_direct_client(MODELS[0])
+            with pytest.raises(RequestError):
                 await client.send(call(MODELS[0]), lambda: told.append("out"))
             await client.close()
             return told

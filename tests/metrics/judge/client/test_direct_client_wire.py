@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from trivium.metrics.judge.client.direct_client import chat_reply, message_reply
-from trivium.metrics.judge.client.request import MOST_TOKENS, Reply
+from trivium.metrics.judge.client.direct_client import chat_response, message_response
+from trivium.metrics.judge.client.request import MOST_TOKENS, ModelResponse
 
-USUAL = Reply(
+USUAL = ModelResponse(
     text='{"a": 1}',
     finish="stop",
     model="m",
@@ -25,7 +25,7 @@ def chat(*, usage=None, choices=None, finish="stop", logprobs=None, **message):
     counted = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}
     counted = counted if usage is None else usage
     body = {"model": "m", "choices": [choice] if choices is None else choices, "usage": counted}
-    return chat_reply(json.dumps(body).encode())
+    return chat_response(json.dumps(body).encode())
 
 
 def message(*blocks, usage=None, stop="end_turn"):
@@ -33,7 +33,7 @@ def message(*blocks, usage=None, stop="end_turn"):
     counted = counted | {"output_tokens": 7} if usage is None else usage
     content = list(blocks) or [{"type": "text", "text": '{"a": 1}'}]
     body = {"model": "m", "content": content, "stop_reason": stop, "usage": counted}
-    return message_reply(json.dumps(body).encode())
+    return message_response(json.dumps(body).encode())
 
 
 def told(**fields):
@@ -75,7 +75,7 @@ def test_counts_may_be_nothing_and_as_many_as_any_model_takes(usage):
     [b"{}", b'{"choices": []}', b'{"choices": null}', b"[" * 100_000, b"\xff", b"", b'{"choices": [{}]}'],
 )
 def test_what_is_no_answer_is_left_to_others(body):
-    assert chat_reply(body) is message_reply(body) is None
+    assert chat_response(body) is message_response(body) is None
 
 
 def test_what_is_unusual_is_left_to_others():
@@ -112,9 +112,9 @@ def test_log_probabilities_are_there_where_their_tokens_spell_the_answer():
 def test_what_is_not_told_is_nothing():
     choice = {"message": {"content": "{}"}, "finish_reason": "stop"}
     untold = told(text="{}", model="", input_tokens=0, output_tokens=0, cached_tokens=0)
-    assert read(chat_reply(json.dumps({"choices": [choice]}).encode())) == untold
+    assert read(chat_response(json.dumps({"choices": [choice]}).encode())) == untold
     body = {"content": [{"type": "text", "text": "{}"}], "stop_reason": "end_turn"}
-    assert read(message_reply(json.dumps(body).encode())) == untold
+    assert read(message_response(json.dumps(body).encode())) == untold
 
 
 def test_tokens_that_are_pieces_of_a_character_have_their_bytes():

@@ -10,10 +10,10 @@ import pytest
 
 from tests.judge_server import HANG, JudgeServer, at, failure
 from tests.metrics.judge.client.test_direct_client import call
-from trivium.metrics.judge.client.cache import RememberedAnswers
-from trivium.metrics.judge.client.executor import Bench
+from trivium.metrics.judge.client.cache import MemoryResponseCache
+from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.request import GivenUp
-from trivium.metrics.judge.client.retry import Patience
+from trivium.metrics.judge.client.retry import RetryPolicy
 from trivium.suites.settings import JudgeSettings
 
 GPT = "openai:gpt-4o-mini"
@@ -27,13 +27,13 @@ def server(monkeypatch):
         yield server
 
 
-def answers(bench, *calls):
+def answers(executor, *calls):
     async def ask():
-        line = (await bench.model(GPT)).line
-        asking = [bench.ask(line, each, about=("clarity",)) for each in calls]
+        scheduler = (await executor.model(GPT)).scheduler
+        asking = [executor.ask(scheduler, each, about=("clarity",)) for each in calls]
         return await asyncio.gather(*asking, return_exceptions=True)
 
-    return bench.submit(ask)
+    return executor.submit(ask)
 
 
 def distinct(count):
@@ -41,10 +41,10 @@ def distinct(count):
 
 
 def test_equal_calls_are_asked_once(server):
-    bench = Bench(JudgeSettings(models=(GPT,)))
-    first = answers(bench, call(GPT), call(GPT), call(GPT)).result()
-    again = answers(bench, call(GPT)).result()
-    bench.close()
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    first = answers(executor, call(GPT), call(GPT), call(GPT)).result()
+    again = answers(executor, call(GPT)).result()
+    executor.close()
     assert [each.requests for each in (*first, *again)] == [1, 0, 0, 0]
     assert len({each.reply.text for each in (*first, *again)}) == 1
     assert len(server.requests) == 1
@@ -53,40 +53,40 @@ def test_equal_calls_are_asked_once(server):
 def test_closing_gives_up_what_hangs_and_leaves_no_thread(server):
     server.conditions = msgspec.structs.replace(server.conditions, plan=lambda _: HANG)
     before = set(threading.enumerate())
-    bench = Bench(JudgeSettings(models=(GPT,)))
-    waiting = answers(bench, *distinct(5))
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    waiting = answers(executor, *distinct(5))
     while len(server.requests) < 5:
         threading.Event().wait(0.01)
-    bench.close()
+    executor.close()
     with pytest.raises(CancelledError):
         waiting.result()
     with pytest.raises(CancelledError):
-        answers(bench, call(GPT)).result()
+        answers(executor, call(GPT)).result()
     assert "trivium-judges" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 @pytest.mark.parametrize("where", ["its own thread", "another"])
 def test_a_bench_that_is_dropped_ends_wherever_the_garbage_collector_finds_it(server, where):
-    bench = Bench(JudgeSettings(models=(GPT,)))
-    bench.itself = bench  # only the garbage collector finds it
-    room = bench._room
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    executor.itself = executor  # only the garbage collector finds it
+    worker = executor._worker
 
     async def find():
         gc.collect()
 
-    answers(bench, call(GPT)).result()
+    answers(executor, call(GPT)).result()
     gc.disable()
     try:
-        del bench
+        del executor
         if where == "another":
             gc.collect()
         else:
-            room.submit(find)
-            room._thread.join(60)
+            worker.submit(find)
+            worker._thread.join(60)
     finally:
         gc.enable()
-    assert not room._thread.is_alive()
-    assert room._loop.is_closed()
+    assert not worker._thread.is_alive()
+    assert worker._loop.is_closed()
 
 
 def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server):
@@ -94,23 +94,23 @@ def test_a_prompt_that_always_fails_is_given_up_and_the_others_are_judged(server
         return failure(500) if "Text 3." in question.prompt else at({})(question)
 
     server.conditions = msgspec.structs.replace(server.conditions, plan=plan)
-    bench = Bench(JudgeSettings(models=(GPT,)))
-    found = answers(bench, *distinct(30)).result()
-    bench.close()
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    found = answers(executor, *distinct(30)).result()
+    executor.close()
     assert [n for n, each in enumerate(found) if isinstance(each, GivenUp)] == [3]
 
 
 def test_a_connection_that_hangs_is_asked_again_before_its_time_is_over(server):
     server.conditions = msgspec.structs.replace(server.conditions, plan=at({20: HANG}))
-    bench = Bench(JudgeSettings(models=(GPT,), timeout=600))
-    found = answers(bench, *distinct(40)).result()
-    bench.close()
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,), timeout=600))
+    found = answers(executor, *distinct(40)).result()
+    executor.close()
     assert not [each for each in found if isinstance(each, BaseException)]
     hanging = server.requests[20].prompt
     assert [question.prompt for question in server.requests].count(hanging) == 2
 
 
-class _SlowDisk(RememberedAnswers):
+class _SlowDisk(MemoryResponseCache):
     """Nothing is kept for good before the disk is let go."""
 
     def __init__(self):
@@ -118,11 +118,11 @@ class _SlowDisk(RememberedAnswers):
         self.handed_over = 0
         self.stuck = True
 
-    def keep(self, key, reply):
-        super().keep(key, reply)
+    def put(self, key, reply):
+        super().put(key, reply)
         self.handed_over += 1
 
-    def behind(self):
+    def pending(self):
         return self.handed_over if self.stuck else 0
 
 
@@ -131,29 +131,29 @@ def test_no_more_is_asked_while_what_was_answered_is_not_kept(server, monkeypatc
     monkeypatch.setattr(
         "trivium.metrics.judge.client.scheduler.HEDGE_SECONDS", 3600
     )  # nothing is asked twice
-    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency, timeout=3 * 3600))
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,), concurrency=concurrency, timeout=3 * 3600))
     disk = _SlowDisk()
-    bench.equip(answers=disk)
-    waiting = answers(bench, *distinct(2 * most))
+    executor.configure(cache=disk)
+    waiting = answers(executor, *distinct(2 * most))
     least = max(8, 2 * (concurrency or 100))
 
     async def may_more_come():
-        return (await bench.model(GPT)).line.limiter.in_flight > 0 or disk.handed_over < least
+        return (await executor.model(GPT)).scheduler.limiter.in_flight > 0 or disk.handed_over < least
 
-    while bench.submit(may_more_come).result():
+    while executor.submit(may_more_come).result():
         threading.Event().wait(0.01)
     assert least <= disk.handed_over <= most
     assert len(server.requests) == disk.handed_over
     disk.stuck = False
     found = waiting.result()
-    bench.close()
+    executor.close()
     assert not [each for each in found if isinstance(each, BaseException)]
     assert len(server.requests) == 2 * most
 
 
 @pytest.mark.parametrize(("concurrency", "seats"), [(None, 256), (10, 256), (100, 400)])
 def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, seats):
-    bench = Bench(JudgeSettings(models=(GPT,), concurrency=concurrency))
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,), concurrency=concurrency))
     begun, most = 0, 0
     submitted, full = threading.Event(), asyncio.Event()
 
@@ -168,11 +168,11 @@ def test_more_judgements_than_seats_wait_before_they_begin(server, concurrency, 
         await asyncio.sleep(0)
         begun -= 1
 
-    under_way = [bench.submit(judged) for _ in range(1000)]
+    under_way = [executor.submit(judged) for _ in range(1000)]
     submitted.set()
     for each in under_way:
         each.result()
-    bench.close()
+    executor.close()
     assert most == seats
 
 
@@ -183,10 +183,10 @@ def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server
         )
     )
     settings = JudgeSettings(models=(GPT,), timeout=0.5, concurrency=2)
-    bench = Bench(settings, patience=Patience(outage=0.5))
+    executor = JudgeExecutor(settings, retry_policy=RetryPolicy(outage=0.5))
     prompts = distinct(200)
-    found = answers(bench, *prompts).result()
-    bench.close()
+    found = answers(executor, *prompts).result()
+    executor.close()
     assert {type(each) for each in found} == {GivenUp}
     assert all("429" in str(each) for each in found)
     asked = {question.prompt for question in server.requests}
@@ -196,7 +196,7 @@ def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server
 def test_a_provider_that_refuses_for_a_while_answers_everything_after_it(server):
     refusing = at(dict.fromkeys(range(20), failure(429)))
     server.conditions = msgspec.structs.replace(server.conditions, plan=refusing)
-    bench = Bench(JudgeSettings(models=(GPT,)))
-    found = answers(bench, *distinct(30)).result()
-    bench.close()
+    executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+    found = answers(executor, *distinct(30)).result()
+    executor.close()
     assert not [each for each in found if isinstance(each, BaseException)]

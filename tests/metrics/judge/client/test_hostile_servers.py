@@ -16,8 +16,8 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from trivium.metrics.judge.client.direct_client import MOST_BODY, lean_client
-from trivium.metrics.judge.client.request import Call, Reply, Trouble
+from trivium.metrics.judge.client.direct_client import MOST_BODY, open_direct_client
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, RequestError
 
 NAME = "openai:gpt-4o-mini"
 ANSWER = (
@@ -25,7 +25,7 @@ ANSWER = (
     b'"stop","message":{"role":"assistant","content":"{}"}}],'
     b'"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}'
 )
-CALL = Call(
+CALL = ModelRequest(
     provider="openai-chat",
     address="",
     model="gpt-4o-mini",
@@ -93,12 +93,12 @@ def listening(wire: Wire, *, secure: ssl.SSLContext | None = None) -> Iterator[s
         thread.join()
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, url: str) -> Reply:
+def asked(monkeypatch: pytest.MonkeyPatch, url: str) -> ModelResponse:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
 
-    async def ask() -> Reply:
-        client = lean_client(NAME)
+    async def ask() -> ModelResponse:
+        client = open_direct_client(NAME)
         assert client is not None
         try:
             return await client.send(CALL)
@@ -125,7 +125,7 @@ def test_an_answer_without_an_end_is_refused(monkeypatch, announced):
             sent += len(piece)
             await writer.drain()
 
-    with listening(Wire(endless)) as url, pytest.raises(Trouble, match="longer than 16,000,000 bytes"):
+    with listening(Wire(endless)) as url, pytest.raises(RequestError, match="longer than 16,000,000 bytes"):
         asked(monkeypatch, url)
     assert sent < 3 * MOST_BODY, "more was read than is kept"
 
@@ -139,7 +139,7 @@ def test_an_answer_that_unpacks_to_far_more_is_refused_within_bounded_memory(mon
     with listening(Wire(bomb)) as url:
         tracemalloc.start()
         try:
-            with pytest.raises(Trouble, match="longer than"):
+            with pytest.raises(RequestError, match="longer than"):
                 asked(monkeypatch, url)
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -181,7 +181,7 @@ def test_a_server_that_signed_its_own_certificate_hears_nothing(monkeypatch, cer
     _, context = certificate
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     wire = Wire(_answer)
-    with listening(wire, secure=context) as url, pytest.raises(Trouble, match="certificate"):
+    with listening(wire, secure=context) as url, pytest.raises(RequestError, match="certificate"):
         asked(monkeypatch, url)
     assert wire.requests == 0
 
@@ -201,9 +201,12 @@ def test_headers_that_are_no_text_mislead_nobody(monkeypatch, header, status):
     async def odd(writer: asyncio.StreamWriter) -> None:
         writer.write(head(header, b"content-length: 2").replace(b"200 OK", status) + b"{}")
 
-    with listening(Wire(odd)) as url, pytest.raises(Trouble) as told:
+    with listening(Wire(odd)) as url, pytest.raises(RequestError) as told:
         asked(monkeypatch, url)
-    assert told.value.kind in ("limited" if status.startswith(b"429") else "failing", "lost")
+    assert told.value.kind in (
+        "rate_limited" if status.startswith(b"429") else "provider_error",
+        "connection",
+    )
 
 
 @contextmanager
@@ -265,7 +268,7 @@ def test_a_server_that_takes_no_request_in_leaves_no_connection_open(monkeypatch
         over.wait()
 
     async def ask() -> None:
-        client = lean_client(NAME)
+        client = open_direct_client(NAME)
         assert client is not None
         asking = asyncio.create_task(client.send(msgspec.structs.replace(CALL, turns=("x" * 900_000,))))
         await asyncio.to_thread(begun.wait)

@@ -10,10 +10,10 @@ from tests.metrics.judge.asked import CLAUDE, MINI, judged, served
 from tests.metrics.judge.budget.calls import call
 from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weather
 from tests.metrics.judge.client.virtual_time import in_virtual_time
-from trivium.metrics.judge.budget.budget import run_purse
-from trivium.metrics.judge.client.request import GivenUp, Trouble
-from trivium.metrics.judge.client.retry import Patience
-from trivium.metrics.judge.client.scheduler import Line
+from trivium.metrics.judge.budget.budget import run_budget
+from trivium.metrics.judge.client.request import GivenUp, RequestError
+from trivium.metrics.judge.client.retry import RetryPolicy
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings
 
 EMPTY = b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'
@@ -98,20 +98,22 @@ def waited(told, *, refusals, time_limit=86_400, prompts=1):
     refused = {}
 
     class Busy(Provider):
-        async def send(self, each, left=lambda: None, heard=lambda _: None):
+        async def send(self, each, on_sent=lambda: None, on_headers=lambda _: None):
             text = each.turns[0]
             if refused.setdefault(text, 0) < refusals and int(text) < prompts:
                 refused[text] += 1
-                raise Trouble("m: HTTP 429: come back later", kind="limited", retry_after=told)
-            return await super().send(each, left, heard)
+                raise RequestError("m: HTTP 429: come back later", kind="rate_limited", retry_after=told)
+            return await super().send(each, on_sent, on_headers)
 
     async def ask():
-        purse = run_purse(JudgeSettings())
-        line = Line(Busy(Weather(), 1), purse, most=5, timeout=60, name="a:m", time_limit=time_limit)
-        asking = [line.ask(call(text=str(n)), about=("clarity",)) for n in range(20)]
+        budget = run_budget(JudgeSettings())
+        scheduler = RequestScheduler(
+            Busy(Weather(), 1), budget, most=5, timeout=60, name="a:m", time_limit=time_limit
+        )
+        asking = [scheduler.ask(call(text=str(n)), about=("clarity",)) for n in range(20)]
         found = await asyncio.gather(*asking, return_exceptions=True)
-        seconds = line._loop.time()
-        await line.close()
+        seconds = scheduler._loop.time()
+        await scheduler.close()
         return found, seconds
 
     return in_virtual_time(ask())
@@ -143,7 +145,7 @@ def test_nothing_is_asked_after_the_time_limit():
 def test_a_provider_that_asks_for_wait_after_wait_is_given_up():
     found, seconds = waited(300, refusals=1000, prompts=20)
     assert {type(each) for each in found} == {GivenUp}
-    assert seconds < (Patience().tries + 2) * 300 + 120
+    assert seconds < (RetryPolicy().tries + 2) * 300 + 120
 
 
 def test_the_time_limit_is_a_setting(monkeypatch):

@@ -9,7 +9,7 @@ from tests.metrics.judge.asked import served
 from tests.metrics.judge.client import provider_in_virtual_time
 from tests.metrics.judge.client.provider_in_virtual_time import Provider, Weather, spend_a_day
 from tests.metrics.judge.client.test_executor import GPT, answers, distinct
-from trivium.metrics.judge.client.executor import Bench
+from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.client.rate_headers import Remaining, remaining
 from trivium.suites.settings import JudgeSettings
 
@@ -90,9 +90,9 @@ def test_a_provider_that_says_for_ever_that_nothing_is_left_is_asked_all_the_sam
             return openai("1", "0", "1h")
 
         def take(self, now, prompt):
-            took, trouble = super().take(now, prompt)
+            took, failure = super().take(now, prompt)
             # The test of the headers may be the one request that is never answered.
-            return (100.0 if hanging and self.answers in (2, 51, 52) else took), trouble
+            return (100.0 if hanging and self.answers in (2, 51, 52) else took), failure
 
     monkeypatch.setattr(provider_in_virtual_time, "Provider", Wrong)
     day = spend_a_day(Weather())
@@ -104,12 +104,12 @@ def test_headers_are_read_over_http(monkeypatch):
     told = openai("500", "499", "120ms") | openai("30000", "29000", "2s", "tokens")
     answer = Reaction(headers=tuple(told.items()))
     with served(JudgeServer(plan=lambda _: answer), monkeypatch):
-        bench = Bench(JudgeSettings(models=(GPT,)))
-        answers(bench, *distinct(3)).result()
+        executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
+        answers(executor, *distinct(3)).result()
 
         async def quotas():
-            return set((await bench.model(GPT)).line.limiter.quotas)
+            return set((await executor.model(GPT)).scheduler.limiter.quotas)
 
-        found = bench.submit(quotas).result()
-        bench.close()
+        found = executor.submit(quotas).result()
+        executor.close()
     assert found == {"requests", "tokens"}

@@ -104,7 +104,7 @@ def test_however_many_are_refused_at_random_judging_goes_on(refused):
     assert median(day.seconds for day in found) < 2 / (1 - refused)
     assert max(day.requests for day in found) < 1.15 * 500 / (1 - refused)
     assert sum(day.lost for day in found) == 0
-    chances = [day.line.limiter.pace.beliefs.chance for day in found]
+    chances = [day.scheduler.limiter.pacer.rate_model.chance for day in found]
     assert median(chances) == pytest.approx(refused, abs=0.1)
 
 
@@ -132,7 +132,7 @@ def test_slower_answers_are_no_reason_to_ask_for_fewer():
 
 def test_a_provider_that_only_queues_is_not_given_all_that_is_allowed():
     day = spend_a_day(Weather(slots=8), most=100)
-    assert day.line.limiter.window.size < 100
+    assert day.scheduler.limiter.window.size < 100
     assert day.seconds < 1.1 * 500 * 0.2 / 8
 
 
@@ -153,7 +153,7 @@ def test_all_that_a_minute_allows_is_asked_at_once_and_then_the_next_minute_wait
     assert day.requests <= 1.1 * 1000
 
 
-@pytest.mark.parametrize("kind", ["limited", "failing", "lost"])
+@pytest.mark.parametrize("kind", ["rate_limited", "provider_error", "connection"])
 def test_after_an_outage_judging_goes_on_at_the_full_rate(kind):
     day = spend_a_day(Weather(outage=(1, 11), outage_kind=kind))
     assert day.lost == 0
@@ -166,7 +166,7 @@ def test_after_an_outage_judging_goes_on_at_the_full_rate(kind):
 
 
 def test_after_an_outage_a_limit_is_kept_to_as_before():
-    day = spend_a_day(Weather(rate=25, outage=(5, 10), outage_kind="limited"))
+    day = spend_a_day(Weather(rate=25, outage=(5, 10), outage_kind="rate_limited"))
     assert day.seconds < 1.2 * 25
     assert day.requests <= 600
 

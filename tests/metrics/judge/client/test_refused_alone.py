@@ -42,7 +42,7 @@ def test_a_limit_is_kept_to_beside_prompts_that_are_refused_for_ever():
 
 @pytest.mark.parametrize("judgements", [1, 50, 200])
 def test_a_provider_that_refuses_all_from_the_start_is_asked_seldom(judgements):
-    weather = Weather(outage=(0, 30), outage_kind="limited")
+    weather = Weather(outage=(0, 30), outage_kind="rate_limited")
     day = spend_a_day(weather, judgements=judgements)
     assert day.lost == 0
     assert day.seconds < 30 + 2 + 2

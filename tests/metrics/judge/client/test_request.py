@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from trivium.metrics.judge.client.request import Call
+from trivium.metrics.judge.client.request import ModelRequest
 
-CALL = Call(
+CALL = ModelRequest(
     provider="openai-chat",
     address="http://127.0.0.1/v1",
     model="m",
@@ -40,7 +40,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("field", [name for name in Call.__struct_fields__ if name != "marks"])
+@pytest.mark.parametrize("field", [name for name in ModelRequest.__struct_fields__ if name != "marks"])
 def test_every_field_is_in_the_key(field):
     assert msgspec.structs.replace(CALL, **{field: OTHERS[field]}).key() != CALL.key()
 
@@ -55,6 +55,6 @@ def test_the_order_of_a_schemas_properties_is_in_the_key_for_models_answer_in_it
 
 
 def test_equal_calls_have_the_same_key():
-    same = msgspec.json.decode(msgspec.json.encode(CALL), type=Call)
+    same = msgspec.json.decode(msgspec.json.encode(CALL), type=ModelRequest)
     assert same.key() == CALL.key()
     assert len(CALL.key()) == 64

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
-from trivium.metrics.judge.budget.ledger import Books, Entry, RememberedBooks, Spending
+from trivium.metrics.judge.budget.ledger import Entry, Ledger, MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Price, Prices, models_of
-from trivium.metrics.judge.client.request import Call, Reply
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.settings import JudgeSettings
 
@@ -27,11 +27,11 @@ class Spent(Exception):
     """The budget does not allow the request; the text says so in one line."""
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """What is set aside for one request in flight.
 
     Attributes:
-        call: The request.
+        request: The request.
         entry: Whose spending it is.
         price: Of the model, or None where nobody knows.
         usd: The most it can cost; 0 where no price is known.
@@ -39,7 +39,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         written: The most tokens it can write.
     """
 
-    call: Call
+    request: ModelRequest
     entry: Entry
     price: Price | None
     usd: float
@@ -57,28 +57,30 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return Spending(requests=1, unknown=1, unknown_usd=self.usd, unknown_tokens=self.tokens)
 
 
-class Purse(Protocol):
+class Budget(Protocol):
     """Says of every request whether it may be sent, and takes note of what it took."""
 
-    async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
+    async def reserve(self, request: ModelRequest, *, about: tuple[str, ...]) -> Reservation:
         """Set aside what a request can cost at most; waits while those in flight might leave enough.
 
         Called before every request, retries included; what is held must be paid.
 
         Args:
-            call: The request.
+            request: The request.
             about: The dimensions that it judges, which share what it costs.
 
         Raises:
             Spent: If the budget cannot allow it.
         """
 
-    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool, sent: bool = True) -> float | None:
+    def settle(
+        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool, sent: bool = True
+    ) -> float | None:
         """Take note of how a request ended.
 
         Args:
-            hold: What was set aside for it.
-            reply: What came back, if anything did.
+            reservation: What was set aside for it.
+            response: What came back, if anything did.
             billed: Without a reply, whether the provider may have billed it all the same (a timeout, a
                 connection lost after sending): then the most it can cost is charged, as for a reply of
                 which the provider does not say what it took.
@@ -88,18 +90,18 @@ class Purse(Protocol):
             USD that the reply cost, or None where no price is known or nothing came.
         """
 
-    def found(self, call: Call, *, about: tuple[str, ...]) -> None:
+    def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
         """Take note of a reply that had been kept: it costs nothing."""
 
 
-class RunPurse:
+class RunBudget:
     """The purse of one run, for one event loop.
 
     Args:
         prices: Of the suite's models.
         budget_usd: Most that the run may spend, or None.
         budget_tokens: Most tokens that it may use, or None.
-        books: Where its spending is put down; what they hold already is spent.
+        ledger: Where its spending is put down; what they hold already is spent.
     """
 
     def __init__(
@@ -108,96 +110,100 @@ class RunPurse:
         *,
         budget_usd: float | None = None,
         budget_tokens: int | None = None,
-        books: Books | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._prices = prices
         self._budget_usd = budget_usd
         self._budget_tokens = budget_tokens
         self._bounded = budget_usd is not None or budget_tokens is not None
-        self._books = books or RememberedBooks()
-        before = sum(self._books.entries().values(), Spending())
+        self._ledger = ledger or MemoryLedger()
+        before = sum(self._ledger.entries().values(), Spending())
         # What a killed process had drawn and not accounted for may have been spent.
-        drawn_usd, drawn_tokens = self._books.drawn()
-        self._usd = max(before.most_usd, drawn_usd)
-        self._tokens = max(before.most_tokens, drawn_tokens)
-        self._drawn_usd, self._drawn_tokens = self._usd, self._tokens
+        committed_usd, committed_tokens = self._ledger.committed()
+        self._usd = max(before.most_usd, committed_usd)
+        self._tokens = max(before.most_tokens, committed_tokens)
+        self._committed_usd, self._committed_tokens = self._usd, self._tokens
         self._held_usd, self._held_tokens, self._in_flight = 0.0, 0, 0
         self._waiting: list[asyncio.Future[None]] = []
-        self._drawing: asyncio.Future[None] | None = None
+        self._committing: asyncio.Future[None] | None = None
         self._bound = ReadBound()
         self._written_ratio = 1.0
 
-    async def hold(self, call: Call, *, about: tuple[str, ...]) -> Hold:
-        """See :meth:`Purse.hold`."""
-        name = self._prices.name(call)
+    async def reserve(self, request: ModelRequest, *, about: tuple[str, ...]) -> Reservation:
+        """See :meth:`Budget.reserve`."""
+        name = self._prices.name(request)
         price = self._prices.price(name)
         if price is None and self._budget_usd is not None:
             raise Spent(f"no price of {name} is known, and the run has a budget in USD")
         while True:
-            hold = self._most(call, (name, about), price)
-            lacking = self._lacking(hold.usd, hold.tokens)
-            if lacking is None:
+            reservation = self._most(request, (name, about), price)
+            shortfall = self._shortfall(reservation.usd, reservation.tokens)
+            if shortfall is None:
                 break
             if not self._in_flight:
-                raise Spent(lacking)
-            await self._something_paid()
-        self._held_usd += hold.usd
-        self._held_tokens += hold.tokens
+                raise Spent(shortfall)
+            await self._any_settled()
+        self._held_usd += reservation.usd
+        self._held_tokens += reservation.tokens
         self._in_flight += 1
         try:
-            await self._draw()
+            await self._commit()
         except BaseException:
-            self._release(hold)
+            self._release(reservation)
             raise
         # A process that is killed leaves it at that: sent, with an end that nobody knows.
-        self._books.note(hold.entry, hold.unknown)
-        return hold
+        self._ledger.record(reservation.entry, reservation.unknown)
+        return reservation
 
-    def pay(self, hold: Hold, reply: Reply | None, *, billed: bool, sent: bool = True) -> float | None:
-        """See :meth:`Purse.pay`."""
+    def settle(
+        self, reservation: Reservation, response: ModelResponse | None, *, billed: bool, sent: bool = True
+    ) -> float | None:
+        """See :meth:`Budget.settle`."""
         cost: float | None = None
-        if reply is not None and not _told(reply):
+        if response is not None and not _usage_reported(response):
             # Without a count nobody knows what it took: an endless budget is none.
-            more = hold.unknown + Spending(answered=1)
-        elif reply is not None:
-            cost = None if hold.price is None else hold.price.of(reply)
+            more = reservation.unknown + Spending(answered=1)
+        elif response is not None:
+            cost = None if reservation.price is None else reservation.price.of(response)
             more = Spending(
                 requests=1,
                 answered=1,
-                input_tokens=reply.input_tokens,
-                output_tokens=reply.output_tokens,
+                input_tokens=response.input_tokens,
+                output_tokens=response.output_tokens,
                 cost_usd=cost or 0.0,
                 unpriced=int(cost is None),
             )
-            self._bound.learn(hold.call, reply.input_tokens, most=hold.read)
-            self._written_ratio = max(self._written_ratio, reply.output_tokens / hold.call.max_tokens)
+            self._bound.learn(reservation.request, response.input_tokens, most=reservation.read)
+            self._written_ratio = max(
+                self._written_ratio, response.output_tokens / reservation.request.max_tokens
+            )
         elif billed:
-            more = hold.unknown
+            more = reservation.unknown
         else:
             more = Spending(requests=int(sent))
         self._usd += more.most_usd
         self._tokens += more.most_tokens
-        self._books.note(hold.entry, more - hold.unknown)
-        self._release(hold)
+        self._ledger.record(reservation.entry, more - reservation.unknown)
+        self._release(reservation)
         return cost
 
-    def found(self, call: Call, *, about: tuple[str, ...]) -> None:
-        """See :meth:`Purse.found`."""
-        self._books.note((self._prices.name(call), about), Spending(from_cache=1))
+    def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
+        """See :meth:`Budget.record_cached`."""
+        self._ledger.record((self._prices.name(request), about), Spending(from_cache=1))
 
     def close(self) -> None:
         """Give back what was drawn and not spent; nothing may be in flight."""
         if self._bounded:
-            self._books.draw(usd=self._usd, tokens=self._tokens)
+            self._ledger.commit(usd=self._usd, tokens=self._tokens)
 
-    def _most(self, call: Call, entry: Entry, price: Price | None) -> Hold:
+    def _most(self, request: ModelRequest, entry: Entry, price: Price | None) -> Reservation:
         """A call with the most that it can take."""
-        read = self._bound.most(call)
-        written = int(call.max_tokens * self._written_ratio) + 1
+        read = self._bound.most(request)
+        written = int(request.max_tokens * self._written_ratio) + 1
         usd = 0.0 if price is None else price.most(input_tokens=read, output_tokens=written)
-        return Hold(call=call, entry=entry, price=price, usd=usd, read=read, written=written)
+        return Reservation(request=request, entry=entry, price=price, usd=usd, read=read, written=written)
 
-    def _lacking(self, usd: float, tokens: int) -> str | None:
+    def _shortfall(self, usd: float, tokens: int) -> str | None:
         """What the budget lacks for a request, in words."""
         if self._budget_usd is not None and self._usd + self._held_usd + usd > self._budget_usd:
             return (
@@ -212,48 +218,48 @@ class RunPurse:
             )
         return None
 
-    async def _something_paid(self) -> None:
-        paid = asyncio.get_running_loop().create_future()
-        self._waiting.append(paid)
-        await paid
+    async def _any_settled(self) -> None:
+        settled = asyncio.get_running_loop().create_future()
+        self._waiting.append(settled)
+        await settled
 
-    def _release(self, hold: Hold) -> None:
-        self._held_usd -= hold.usd
-        self._held_tokens -= hold.tokens
+    def _release(self, reservation: Reservation) -> None:
+        self._held_usd -= reservation.usd
+        self._held_tokens -= reservation.tokens
         self._in_flight -= 1
         if not self._in_flight:
             self._held_usd = 0.0  # rounding does not add up over a long run
         waiting, self._waiting = self._waiting, []
-        for paid in waiting:
-            if not paid.done():
-                paid.set_result(None)
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
 
-    async def _draw(self) -> None:
+    async def _commit(self) -> None:
         """Put down what may be spent before it is; one does so for all that wait."""
-        while self._needs_drawing():
-            if self._drawing is not None:
-                await asyncio.wait([self._drawing])
+        while self._needs_commit():
+            if self._committing is not None:
+                await asyncio.wait([self._committing])
                 continue
-            self._drawing = asyncio.get_running_loop().create_future()
+            self._committing = asyncio.get_running_loop().create_future()
             try:
                 usd = _ahead(self._usd + self._held_usd, self._budget_usd)
                 tokens = int(_ahead(self._tokens + self._held_tokens, self._budget_tokens))
-                await asyncio.to_thread(self._books.draw, usd=usd, tokens=tokens)
-                self._drawn_usd, self._drawn_tokens = usd, tokens
+                await asyncio.to_thread(self._ledger.commit, usd=usd, tokens=tokens)
+                self._committed_usd, self._committed_tokens = usd, tokens
             finally:
-                self._drawing.set_result(None)
-                self._drawing = None
+                self._committing.set_result(None)
+                self._committing = None
 
-    def _needs_drawing(self) -> bool:
+    def _needs_commit(self) -> bool:
         usd, tokens = self._usd + self._held_usd, self._tokens + self._held_tokens
-        return (self._budget_usd is not None and usd > self._drawn_usd) or (
-            self._budget_tokens is not None and tokens > self._drawn_tokens
+        return (self._budget_usd is not None and usd > self._committed_usd) or (
+            self._budget_tokens is not None and tokens > self._committed_tokens
         )
 
 
-def _told(reply: Reply) -> bool:
+def _usage_reported(response: ModelResponse) -> bool:
     """Whether the provider said how many tokens it counted: no answer is made of nothing read or written."""
-    return reply.input_tokens > 0 and (reply.output_tokens > 0 or not reply.text)
+    return response.input_tokens > 0 and (response.output_tokens > 0 or not response.text)
 
 
 def _ahead(needed: float, budget: float | None) -> float:
@@ -261,18 +267,18 @@ def _ahead(needed: float, budget: float | None) -> float:
     return needed if budget is None else min(needed + ADVANCE * budget, max(needed, budget))
 
 
-def run_purse(judge: JudgeSettings, *, books: Books | None = None) -> RunPurse:
+def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> RunBudget:
     """The purse that a suite's settings make.
 
     Args:
         judge: The settings.
-        books: Where spending is put down; None remembers it.
+        ledger: Where spending is put down; None remembers it.
     """
-    return RunPurse(
+    return RunBudget(
         Prices(models_of(judge), judge.prices),
         budget_usd=judge.budget_usd,
         budget_tokens=judge.budget_tokens,
-        books=books,
+        ledger=ledger,
     )
 
 
@@ -299,43 +305,51 @@ class ReadBound:
         self._shared: dict[bytes, int] = {}
         self._ratio = 1.0
 
-    def most(self, call: Call) -> int:
+    def most(self, request: ModelRequest) -> int:
         """The most tokens that a call can read."""
-        own = _own_bytes(call)
-        known = self._shared.get(_shared_key(call))
-        shared = _shared_bytes(call)
+        own = _own_bytes(request)
+        known = self._shared.get(_shared_key(request))
+        shared = _shared_bytes(request)
         if known is not None:
-            instructions = len(call.instructions.encode())
+            instructions = len(request.instructions.encode())
             shared = min(shared, int(SAFETY * max(known, FEWEST * instructions)) + 1)
         return int((shared + own) * self._ratio) + 1
 
-    def learn(self, call: Call, input_tokens: int, *, most: int) -> None:
+    def learn(self, request: ModelRequest, input_tokens: int, *, most: int) -> None:
         """Take note of what an answer tells.
 
         Args:
-            call: That was answered.
+            request: That was answered.
             input_tokens: That it read.
             most: What it was expected to read at most.
         """
-        key = _shared_key(call)
+        key = _shared_key(request)
         self._shared[key] = min(input_tokens, self._shared.get(key, input_tokens))
         self._ratio = max(self._ratio, self._ratio * input_tokens / most)
 
 
-def _shared_key(call: Call) -> bytes:
+def _shared_key(request: ModelRequest) -> bytes:
     """Digest of what many calls share."""
-    shared = [call.provider, call.address, call.model, call.instructions, call.schema, call.output, call.body]
+    shared = [
+        request.provider,
+        request.address,
+        request.model,
+        request.instructions,
+        request.schema,
+        request.output,
+        request.body,
+    ]
     return blake2b(msgspec.json.encode(shared), digest_size=16).digest()
 
 
-def _shared_bytes(call: Call) -> int:
+def _shared_bytes(request: ModelRequest) -> int:
     """UTF-8 bytes of what many calls share; a schema counts twice, for providers' strict forms are longer."""
-    return len(call.instructions.encode()) + 2 * len(msgspec.json.encode(call.schema)) + FRAMING
+    return len(request.instructions.encode()) + 2 * len(msgspec.json.encode(request.schema)) + FRAMING
 
 
-def _own_bytes(call: Call) -> int:
+def _own_bytes(request: ModelRequest) -> int:
     """UTF-8 bytes of what a call alone has."""
-    texts = (call.case, *call.turns)
+    texts = (request.case, *request.turns)
     return sum(len(text.encode()) for text in texts) + TURN * (len(texts) + 1)
 
 

@@ -56,47 +56,47 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens + self.unknown_tokens
 
 
-class Books(Protocol):
+class Ledger(Protocol):
     """Where the spending of a run is put down for good."""
 
-    def note(self, entry: Entry, more: Spending) -> None:
+    def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry; returns at once."""
 
-    def draw(self, *, usd: float, tokens: int) -> None:
+    def commit(self, *, usd: float, tokens: int) -> None:
         """Put down that the run may have spent this much in all; returns once a kill cannot undo it."""
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Everything noted so far, of the run as a whole."""
 
-    def drawn(self) -> tuple[float, int]:
+    def committed(self) -> tuple[float, int]:
         """USD and tokens that the run may have spent, as they were last put down."""
 
     def close(self) -> None:
         """Return when everything is put down."""
 
 
-class RememberedBooks:
+class MemoryLedger:
     """Books for as long as the process lives."""
 
     def __init__(self) -> None:
         self._entries: dict[Entry, Spending] = {}
-        self._drawn = (0.0, 0)
+        self._committed = (0.0, 0)
 
-    def note(self, entry: Entry, more: Spending) -> None:
+    def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry."""
         self._entries[entry] = self._entries.get(entry, Spending()) + more
 
-    def draw(self, *, usd: float, tokens: int) -> None:
+    def commit(self, *, usd: float, tokens: int) -> None:
         """Remember how much may have been spent."""
-        self._drawn = (usd, tokens)
+        self._committed = (usd, tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Everything noted so far."""
         return dict(self._entries)
 
-    def drawn(self) -> tuple[float, int]:
+    def committed(self) -> tuple[float, int]:
         """USD and tokens."""
-        return self._drawn
+        return self._committed
 
     def close(self) -> None:
         """Nothing is left to be done."""

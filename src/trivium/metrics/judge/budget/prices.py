@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.errors import Problem
-from trivium.metrics.judge.client.request import Call, Reply
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.settings import JudgeSettings
 
 GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
@@ -58,14 +58,14 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     cache_write: Rate
     request_usd: float = 0.0
 
-    def of(self, reply: Reply) -> float:
+    def of(self, response: ModelResponse) -> float:
         """USD that a reply cost."""
-        read = reply.input_tokens
-        cached = min(reply.cached_tokens, read)
-        put = min(reply.cache_write_tokens, read - cached)
+        read = response.input_tokens
+        cached = min(response.cached_tokens, read)
+        put = min(response.cache_write_tokens, read - cached)
         cost = (read - cached - put) * self.input.at(read)
         cost += cached * self.cached_input.at(read) + put * self.cache_write.at(read)
-        return self.request_usd + cost + reply.output_tokens * self.output.at(read)
+        return self.request_usd + cost + response.output_tokens * self.output.at(read)
 
     def most(self, *, input_tokens: int, output_tokens: int) -> float:
         """USD that a call costs at most which reads and writes at most this much."""
@@ -88,9 +88,9 @@ class Prices:
             self._names.setdefault(place_of(name), name)
         self._known: dict[str, Price | None] = {}
 
-    def name(self, call: Call) -> str:
+    def name(self, request: ModelRequest) -> str:
         """The model of a call, as the suite names it."""
-        return self._names.get((call.provider, call.model)) or f"{call.provider}:{call.model}"
+        return self._names.get((request.provider, request.model)) or f"{request.provider}:{request.model}"
 
     def price(self, name: str) -> Price | None:
         """Of a model by the suite's name, or None where nobody knows."""

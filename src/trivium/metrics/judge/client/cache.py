@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Protocol
 
-from trivium.metrics.judge.client.request import Reply
+from trivium.metrics.judge.client.request import ModelResponse
 
 
-class Answers(Protocol):
-    """Where replies are kept under the key of their call (:meth:`Call.key`).
+class ResponseCache(Protocol):
+    """Where replies are kept under the key of their call (:meth:`ModelRequest.key`).
 
     Everything may be called from any thread.
     """
 
-    def fetch(self, keys: Sequence[str]) -> dict[str, Reply]:
+    def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
         """Those of some calls that are there; may wait for a disk, so it is called in a thread."""
 
-    def keep(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, response: ModelResponse) -> None:
         """Keep a reply before it is understood; returns at once. The first that came under a key stays."""
 
-    def behind(self) -> int:
+    def pending(self) -> int:
         """Replies that are not kept for good yet: a kill would lose them."""
 
     def drop(self, keys: Sequence[str]) -> None:
@@ -29,24 +29,24 @@ class Answers(Protocol):
         """Return when everything is kept for good."""
 
 
-class RememberedAnswers:
+class MemoryResponseCache:
     """Answers for as long as the process lives: what judges have where there is no store."""
 
     def __init__(self) -> None:
-        self._replies: dict[str, Reply] = {}
+        self._replies: dict[str, ModelResponse] = {}
         self._lock = Lock()
 
-    def fetch(self, keys: Sequence[str]) -> dict[str, Reply]:
+    def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
         """Those that are there."""
         with self._lock:
             return {key: self._replies[key] for key in keys if key in self._replies}
 
-    def keep(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, response: ModelResponse) -> None:
         """Keep a reply, unless there is one."""
         with self._lock:
-            self._replies.setdefault(key, reply)
+            self._replies.setdefault(key, response)
 
-    def behind(self) -> int:
+    def pending(self) -> int:
         """None: there is no later."""
         return 0
 

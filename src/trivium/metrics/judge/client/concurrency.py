@@ -18,28 +18,28 @@ NEAR_TIMEOUT = 0.5
 
 LONGEST_REST = 32
 
-Fate = Literal["open", "admitted", "rejected"]
+Outcome = Literal["open", "admitted", "rejected"]
 
 
-class Sent:
+class SentRequest:
     """A request under way: when it was let go, with how many others, and whether it was turned away."""
 
-    __slots__ = ("blocked", "due", "fate", "in_flight", "judged", "left", "time", "told")
+    __slots__ = ("counted", "due", "in_flight", "outcome", "refusal_odds", "retry_at", "time", "went_out")
 
     def __init__(self, time: float, in_flight: int) -> None:
         self.time = self.due = time
-        self.left: float | None = None
+        self.went_out: float | None = None
         """When it went out."""
         self.in_flight = in_flight
-        self.fate: Fate = "open"
-        self.judged = False
-        self.blocked: Vector | None = None
+        self.outcome: Outcome = "open"
+        self.counted = False
+        self.refusal_odds: Vector | None = None
         """How likely each limit was held to refuse it, until that is weighed."""
-        self.told: float | None = None
+        self.retry_at: float | None = None
         """Time until which a refusal asks to be left alone."""
 
 
-class Window:
+class ConcurrencyWindow:
     """Requests in flight: doubled while answers take no longer for it, up to the most that is allowed.
 
     A wider window that does not let more through is taken back and tried again later, later each time.
@@ -73,7 +73,7 @@ class Window:
             if len(self._times) >= max(5, self.size // 2):
                 self._conclude(now)
 
-    def late(self, sent: float, now: float) -> None:
+    def timed_out(self, sent: float, now: float) -> None:
         """A request was not answered within its time."""
         if sent >= self._since:
             self._late += 1

@@ -13,15 +13,27 @@ import msgspec
 from trivium.metrics.judge.client.model_factory import open_model
 from trivium.metrics.judge.client.provider_errors import error_within
 from trivium.metrics.judge.client.pydantic_ai_client import (
-    Heard,
-    Left,
-    UsualClient,
-    passed_over,
+    OnHeaders,
+    OnSent,
+    PydanticAIClient,
+    ignore_headers,
+    ignore_sent,
     thinned,
-    unheard,
 )
-from trivium.metrics.judge.client.request import MOST_TOKENS, Alternative, Call, Reply, Token, Trouble
-from trivium.metrics.judge.client.request_template import Shape, Shaping, Tap, address_of
+from trivium.metrics.judge.client.request import (
+    MOST_TOKENS,
+    Alternative,
+    ModelRequest,
+    ModelResponse,
+    RequestError,
+    Token,
+)
+from trivium.metrics.judge.client.request_template import (
+    CapturingTransport,
+    RequestTemplate,
+    RequestTemplates,
+    address_of,
+)
 from trivium.suites.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -31,12 +43,12 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 
-SPOKEN = frozenset(
+DIRECT_PROVIDERS = frozenset(
     {"openai", "openai-chat", "anthropic", "deepseek", "fireworks", "litellm", "ollama", "together", "vllm"}
 )
 """Providers by their PydanticAI names that are reached with one fixed key and speak either format."""
 
-MOST_BODY = 16_000_000
+MAX_BODY_BYTES = 16_000_000
 """Bytes of an answer; a longer one is none."""
 
 SCREENED_AT_ONCE = 4096
@@ -48,15 +60,15 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 FOLLOWED = frozenset({307, 308})
 """Redirects that keep method and body; they are followed on the same host."""
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 
 OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
 """Headers that what an error means depends on."""
 
 
-def lean_client(
+def open_direct_client(
     name: str, server: ServerSettings | None = None, headers: Mapping[str, str] | None = None
-) -> "LeanClient | None":
+) -> "DirectClient | None":
     """A lean client for a model, or None where it has to be asked the usual way.
 
     Args:
@@ -65,29 +77,29 @@ def lean_client(
         headers: Added to each request.
 
     Raises:
-        ModelOff: If it cannot be used.
+        ModelUnavailable: If it cannot be used.
     """
     prefix = name.partition(":")[0]
-    if prefix not in SPOKEN:
+    if prefix not in DIRECT_PROVIDERS:
         return None
-    tap = Tap()
-    model = open_model(name, over=tap.client, server=server)
-    if type(model) not in _shaped(prefix):
+    transport = CapturingTransport()
+    model = open_model(name, over=transport.client, server=server)
+    if type(model) not in _supported_models(prefix):
         return None
     proxy = proxy_of(str(model.base_url))
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
     if urlsplit(str(model.base_url)).username is not None:
         return None  # which goes in place of the key, as the SDK's client has it
-    read = message_reply if prefix == "anthropic" else chat_reply
+    read = message_response if prefix == "anthropic" else chat_response
 
-    def usual() -> UsualClient:
-        return UsualClient(open_model(name, server=server), headers)
+    def fallback() -> PydanticAIClient:
+        return PydanticAIClient(open_model(name, server=server), headers)
 
-    return LeanClient(model, Shaping(model, tap, headers), usual, read, proxy)
+    return DirectClient(model, RequestTemplates(model, transport, headers), fallback, read, proxy)
 
 
-def _shaped(prefix: str) -> "tuple[type[Model], ...]":
+def _supported_models(prefix: str) -> "tuple[type[Model], ...]":
     """Classes of models whose requests can be shaped; the SDK of another provider takes seconds to import."""
     if prefix == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
@@ -99,13 +111,13 @@ def _shaped(prefix: str) -> "tuple[type[Model], ...]":
     return OpenAIChatModel, OllamaModel
 
 
-class LeanClient:
+class DirectClient:
     """Sends what PydanticAI would send, reads usual answers itself and has PydanticAI read the others.
 
     Args:
         model: Opened over a tap.
-        shaping: How its requests are shaped.
-        usual: Opens the way around, for texts that PydanticAI would change.
+        templates: How its requests are shaped.
+        fallback: Opens the way around, for texts that PydanticAI would change.
         read: Reads a usual answer.
         proxy: Between here and there, or None.
 
@@ -116,48 +128,52 @@ class LeanClient:
     def __init__(
         self,
         model: "Model",
-        shaping: Shaping,
-        usual: Callable[[], UsualClient],
-        read: Callable[[bytes], Reply | None],
+        templates: RequestTemplates,
+        fallback: Callable[[], PydanticAIClient],
+        read: Callable[[bytes], ModelResponse | None],
         proxy: str | None,
     ) -> None:
         self.model = model
-        self._shaping = shaping
-        self._open_usual = usual
-        self._usual: UsualClient | None = None
+        self._templates = templates
+        self._open_fallback = fallback
+        self._fallback: PydanticAIClient | None = None
         self._read = read
         self._proxy = proxy
         self._session: aiohttp.ClientSession | None = None
         self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
-        self._moved: dict[str, str] = {}
-        self._errors: dict[tuple[object, ...], Trouble] = {}
+        self._redirected: dict[str, str] = {}
+        self._errors: dict[tuple[object, ...], RequestError] = {}
         self._screened: dict[str, bool] = {}
         self._screens = bool(model.profile.get("may_tokenize_special_tokens_in_content"))
 
-    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
+    async def send(
+        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
+    ) -> ModelResponse:
         """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.send`."""
-        if self._screens and any(self._changes(text) for text in (call.instructions, call.case, *call.turns)):
-            self._usual = self._usual or self._open_usual()
-            return await self._usual.send(call, left, heard)
-        shape = await self._shaping.shape(call)
+        if self._screens and any(
+            self._altered_by_sdk(text) for text in (request.instructions, request.case, *request.turns)
+        ):
+            self._fallback = self._fallback or self._open_fallback()
+            return await self._fallback.send(request, on_sent, on_headers)
+        template = await self._templates.template(request)
         try:
-            body = shape.body(call)
+            body = template.body(request)
         except UnicodeEncodeError as error:
-            why = f"{call.model}: what it would be sent is no text: {error.reason}"
-            raise Trouble(why, kind="final") from None
-        status, headers, answer = await self._exchange(call, shape, body, left)
-        heard(headers)
+            why = f"{request.model}: what it would be sent is no text: {error.reason}"
+            raise RequestError(why, kind="permanent") from None
+        status, headers, answer = await self._exchange(request, template, body, on_sent)
+        on_headers(headers)
         if status == 200:
             kind = headers.get("content-type", "json")
             if "json" not in kind.lower():
-                why = f"the answer is {kind}, no JSON: is {shape.address} where a model is asked?"
-                raise Trouble(f"{call.model}: {why}", kind="failing", billed=True)
-            reply = self._read(answer)
-            if reply is not None and not (self._screens and "\u200d" in reply.text):
-                return reply
-            if reply is None and (trouble := error_within(call, answer)) is not None:
-                raise trouble
-        return await self._read_once(call, status, headers, answer)
+                why = f"the answer is {kind}, no JSON: is {template.address} where a model is asked?"
+                raise RequestError(f"{request.model}: {why}", kind="provider_error", billed=True)
+            response = self._read(answer)
+            if response is not None and not (self._screens and "\u200d" in response.text):
+                return response
+            if response is None and (failure := error_within(request, answer)) is not None:
+                raise failure
+        return await self._read_with_sdk(request, status, headers, answer)
 
     async def close(self) -> None:
         """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.close`."""
@@ -168,69 +184,74 @@ class LeanClient:
         if self._session is not None:
             await self._session.close()
         await asyncio.sleep(0)  # lets them notice
-        await self._shaping.close()
-        if self._usual is not None:
-            await self._usual.close()
+        await self._templates.close()
+        if self._fallback is not None:
+            await self._fallback.close()
 
     async def _exchange(
-        self, call: Call, shape: Shape, body: bytes, left: Left
+        self, request: ModelRequest, template: RequestTemplate, body: bytes, on_sent: OnSent
     ) -> tuple[int, dict[str, str], bytes]:
         import aiohttp
 
         if self._session is None:
-            self._session = _session(shape.url, self._transports)
+            self._session = _session(template.url, self._transports)
         sent = False
-        url = self._moved.get(shape.url, shape.url)
+        url = self._redirected.get(template.url, template.url)
         try:
-            for _ in range(MOST_REDIRECTS):
+            for _ in range(MAX_REDIRECTS):
                 async with self._session.post(
                     url,
                     data=body,
-                    headers=shape.headers,
+                    headers=template.headers,
                     proxy=self._proxy,
                     allow_redirects=False,
-                    trace_request_ctx=left,
+                    trace_request_ctx=on_sent,
                 ) as response:
                     sent = True
                     headers = {name.lower(): value for name, value in response.headers.items()}
                     if response.status not in REDIRECTS:
-                        return response.status, headers, await _bounded(call, response)
-                    url = _followed(call, response.status, url, headers.get("location", ""))
-                    self._moved[shape.url] = url
-            why = f"{call.model}: {shape.address} redirects more than {MOST_REDIRECTS} times"
-            raise Trouble(why, kind="final", same_for_all=True)
+                        return response.status, headers, await _read_body(request, response)
+                    url = _redirect_target(request, response.status, url, headers.get("location", ""))
+                    self._redirected[template.url] = url
+            why = f"{request.model}: {template.address} redirects more than {MAX_REDIRECTS} times"
+            raise RequestError(why, kind="permanent", same_for_all=True)
         except aiohttp.ClientHttpProxyError as error:
-            raise Trouble(f"{call.model}: the proxy refuses: {error.status}", kind="lost") from None
+            raise RequestError(
+                f"{request.model}: the proxy refuses: {error.status}", kind="connection"
+            ) from None
         except aiohttp.ClientConnectorError as error:
-            raise Trouble(f"{call.model}: no connection: {error}", kind="lost") from None
+            raise RequestError(f"{request.model}: no connection: {error}", kind="connection") from None
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:
             where = "in the middle of the answer" if sent else "before the answer"
-            why = f"{call.model}: the connection was lost {where}: {type(error).__name__}"
-            raise Trouble(why, kind="lost", billed=True) from None
+            why = f"{request.model}: the connection was lost {where}: {type(error).__name__}"
+            raise RequestError(why, kind="connection", billed=True) from None
 
-    async def _read_once(self, call: Call, status: int, headers: dict[str, str], answer: bytes) -> Reply:
+    async def _read_with_sdk(
+        self, request: ModelRequest, status: int, headers: dict[str, str], answer: bytes
+    ) -> ModelResponse:
         """What PydanticAI makes of an answer; it takes milliseconds, so errors that repeat are read once."""
-        key = (call.model, status, answer, *map(headers.get, OF_AN_ERROR))
+        key = (request.model, status, answer, *map(headers.get, OF_AN_ERROR))
         if (known := self._errors.get(key)) is not None:
             raise known.again()
         try:
-            return await self._shaping.read(call, status=status, headers=headers, body=answer)
-        except Trouble as trouble:
+            return await self._templates.read(request, status=status, headers=headers, body=answer)
+        except RequestError as failure:
             a_date = not headers.get("retry-after", "0").replace(".", "").isdecimal()
             if status >= 400 and len(answer) <= LONGEST_ERROR and not a_date:
                 if len(self._errors) >= ERRORS_AT_ONCE:
                     self._errors.clear()
-                self._errors[key] = trouble.again()
+                self._errors[key] = failure.again()
             raise
 
-    def _changes(self, text: str) -> bool:
+    def _altered_by_sdk(self, text: str) -> bool:
         """Whether PydanticAI would send something else: it breaks up what a tokenizer takes for a command."""
         if text not in self._screened:
-            from pydantic_ai.messages import ModelRequest, UserPromptPart
+            from pydantic_ai.messages import ModelRequest as SdkRequest
+            from pydantic_ai.messages import UserPromptPart
 
             if len(self._screened) >= SCREENED_AT_ONCE:
                 self._screened.clear()
-            (prepared,) = self.model.prepare_messages([ModelRequest(parts=[UserPromptPart(text)])])
+            (prepared,) = self.model.prepare_messages([SdkRequest(parts=[UserPromptPart(text)])])
             part = prepared.parts[0]
             self._screened[text] = not isinstance(part, UserPromptPart) or part.content != text
         return self._screened[text]
@@ -245,11 +266,11 @@ def proxy_of(url: str) -> str | None:
     return proxies.get(parts.scheme) or proxies.get("all")
 
 
-def _followed(call: Call, status: int, url: str, location: str) -> str:
+def _redirect_target(request: ModelRequest, status: int, url: str, location: str) -> str:
     """Where a redirect leads, on the same host; the key is carried to no other.
 
     Raises:
-        Trouble: If it leads elsewhere, or is of a kind that would lose the request.
+        RequestError: If it leads elsewhere, or is of a kind that would lose the request.
     """
     target = urljoin(url, location)
     here, there = urlsplit(url), urlsplit(target)
@@ -262,10 +283,10 @@ def _followed(call: Call, status: int, url: str, location: str) -> str:
     if location and same and status in FOLLOWED:
         return target
     place = address_of(target) if location else "nowhere"
-    why = f"{call.model}: {address_of(url)} redirects (HTTP {status}) to {place}, which is not followed"
+    why = f"{request.model}: {address_of(url)} redirects (HTTP {status}) to {place}, which is not followed"
     if not same and location:
         why += ", as the key would go to another host; if that is meant, name it as the base URL"
-    raise Trouble(why, kind="final", same_for_all=True)
+    raise RequestError(why, kind="permanent", same_for_all=True)
 
 
 def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aiohttp.ClientSession":
@@ -281,7 +302,7 @@ def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aio
 
     secure: ssl.SSLContext | bool = True
     departures = aiohttp.TraceConfig()
-    departures.on_request_chunk_sent.append(_left)
+    departures.on_request_chunk_sent.append(_on_body_sent)
     if url.startswith("https"):
         import httpx2
 
@@ -295,33 +316,33 @@ def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aio
     )
 
 
-async def _left(_session: object, request: SimpleNamespace, _sent: object) -> None:
+async def _on_body_sent(_session: object, request: SimpleNamespace, _sent: object) -> None:
     """A request goes out: there is a connection, and the first of its body is written."""
     request.trace_request_ctx()
 
 
-async def _bounded(call: Call, response: "aiohttp.ClientResponse") -> bytes:
+async def _read_body(request: ModelRequest, response: "aiohttp.ClientResponse") -> bytes:
     chunks, size = [], 0
     while chunk := await response.content.readany():
         chunks.append(chunk)
         size += len(chunk)
-        if size > MOST_BODY:
-            why = f"{call.model}: the answer is longer than {MOST_BODY:,} bytes"
-            raise Trouble(why, kind="failing", billed=True)
+        if size > MAX_BODY_BYTES:
+            why = f"{request.model}: the answer is longer than {MAX_BODY_BYTES:,} bytes"
+            raise RequestError(why, kind="provider_error", billed=True)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
-class _Told(msgspec.Struct, gc=False):
+class _TokenLogprob(msgspec.Struct, gc=False):
     token: str
     logprob: float
     top_logprobs: list[Alternative] | None = None
 
 
 class _Logprobs(msgspec.Struct):
-    content: list[_Told] | None = None
+    content: list[_TokenLogprob] | None = None
 
 
 class _Function(msgspec.Struct):
@@ -401,7 +422,7 @@ _MESSAGE_FINISH = {
 }
 
 
-def chat_reply(body: bytes) -> Reply | None:
+def chat_response(body: bytes) -> ModelResponse | None:
     """A chat completion as OpenAI and its likes write it."""
     chat: _Chat[Any]
     try:
@@ -421,7 +442,7 @@ def chat_reply(body: bytes) -> Reply | None:
         return None
     usage = chat.usage or _ChatUsage(prompt_tokens=0, completion_tokens=0)
     details = usage.prompt_tokens_details
-    return Reply(
+    return ModelResponse(
         text=text,
         finish=finish,
         model=chat.model or "",
@@ -437,13 +458,13 @@ def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[Token] | 
     """Log-probabilities of the tokens of a text."""
     if found is None or not found.content:
         return None
-    if text in "".join([told.token for told in found.content]):
-        return [Token(told.token, told.logprob, told.top_logprobs) for told in found.content]
+    if text in "".join([each.token for each in found.content]):
+        return [Token(each.token, each.logprob, each.top_logprobs) for each in found.content]
     # Some token is a piece of a character, which its bytes tell.
     return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
 
 
-def message_reply(body: bytes) -> Reply | None:
+def message_response(body: bytes) -> ModelResponse | None:
     """A message as Anthropic writes it."""
     try:
         message = _MESSAGE.decode(body)
@@ -462,7 +483,7 @@ def message_reply(body: bytes) -> Reply | None:
         return None
     usage = message.usage or _MessageUsage(input_tokens=0, output_tokens=0)
     cached, put = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    return Reply(
+    return ModelResponse(
         text=text,
         finish=finish,
         model=message.model or "",

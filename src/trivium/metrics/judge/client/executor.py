@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from trivium.metrics.judge.budget.budget import Purse, run_purse
-from trivium.metrics.judge.client.cache import Answers, RememberedAnswers
-from trivium.metrics.judge.client.direct_client import lean_client
-from trivium.metrics.judge.client.model_factory import ModelOff, expanded, open_model
+from trivium.metrics.judge.budget.budget import Budget, run_budget
+from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
+from trivium.metrics.judge.client.direct_client import open_direct_client
+from trivium.metrics.judge.client.model_factory import ModelUnavailable, expanded, open_model
 from trivium.metrics.judge.client.parameters import Parameters
-from trivium.metrics.judge.client.pydantic_ai_client import UsualClient, marks_cache, thinks
-from trivium.metrics.judge.client.request import Call, Reply
-from trivium.metrics.judge.client.retry import PATIENCE, Patience
-from trivium.metrics.judge.client.scheduler import Line
+from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient, marks_cache, thinks
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
+from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
+from trivium.metrics.judge.client.scheduler import RequestScheduler
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 if TYPE_CHECKING:
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SEATS, SEATS_A_REQUEST = 256, 4
+MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST = 256, 4
 """Judgements that are under way at most, or this many for each request that may be in flight; the others have
 not begun, so that their prompts take no memory and the first requests do not wait until all are written."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskResult(msgspec.Struct, frozen=True, kw_only=True):
     """A reply, and what it took.
 
     Attributes:
-        reply: What came back, now or before.
+        response: What came back, now or before.
         requests: That were sent for it; 0 when it had been kept.
     """
 
-    reply: Reply
+    response: ModelResponse
     requests: int
 
 
@@ -54,7 +54,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         thinks: Whether it reasons before it answers.
         shared: Lets the first request about a case fill the provider's cache before the others use it; None
             where that brings nothing.
-        line: To it.
+        scheduler: To it.
     """
 
     provider: str
@@ -63,7 +63,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     parameters: Parameters
     thinks: bool
     shared: "SharedCases | None"
-    line: Line
+    scheduler: RequestScheduler
 
 
 class SharedCases:
@@ -73,9 +73,9 @@ class SharedCases:
         self._first: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     @asynccontextmanager
-    async def turn(self, call: Call) -> AsyncIterator[None]:
+    async def turn(self, request: ModelRequest) -> AsyncIterator[None]:
         """Wait while the first request about the same case is under way, or be the first."""
-        key = (call.instructions, call.case)
+        key = (request.instructions, request.case)
         if (first := self._first.get(key)) is not None:
             await asyncio.shield(first)
             yield
@@ -88,72 +88,76 @@ class SharedCases:
             mine.set_result(None)
 
 
-class Bench:
+class JudgeExecutor:
     """Runs judges on a thread of their own, whatever the caller's thread runs, until it is closed.
 
     Started at first use. Dropped without being closed, it is closed by the garbage collector.
 
     Args:
         settings: The suite's.
-        patience: How long a failing provider is tried.
+        retry_policy: How long a failing provider is tried.
     """
 
-    def __init__(self, settings: JudgeSettings, *, patience: Patience = PATIENCE) -> None:
+    def __init__(self, settings: JudgeSettings, *, retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY) -> None:
         self.settings = settings
-        self._room = _Room(settings, patience)
-        self._finalizer = weakref.finalize(self, self._room.stop)
+        self._worker = _Worker(settings, retry_policy)
+        self._finalizer = weakref.finalize(self, self._worker.stop)
 
-    def equip(self, *, answers: Answers | None = None, purse: Purse | None = None) -> None:
+    def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
         """Give it a run's answers and purse, before its first use; whoever gave them closes them."""
-        self._room.answers = answers or self._room.answers
-        self._room.purse = purse or self._room.purse
+        self._worker.cache = cache or self._worker.cache
+        self._worker.budget = budget or self._worker.budget
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         """Run a coroutine on the bench; cancelled when the bench is closed."""
-        return self._room.submit(make)
+        return self._worker.submit(make)
 
     async def model(self, name: str) -> Model:
         """An open model; only on the bench.
 
         Raises:
-            ModelOff: If it cannot be used.
+            ModelUnavailable: If it cannot be used.
         """
-        return self._room.model(name)
+        return self._worker.model(name)
 
-    async def ask(self, line: Line, call: Call, *, about: tuple[str, ...]) -> Asked:
+    async def ask(
+        self, scheduler: RequestScheduler, request: ModelRequest, *, about: tuple[str, ...]
+    ) -> AskResult:
         """The reply to a call: kept, under way already, or asked for; only on the bench.
 
         Raises:
             GivenUp: If there is none.
             Spent: If the budget does not allow it.
         """
-        return await self._room.ask(line, call, about)
+        return await self._worker.ask(scheduler, request, about)
 
-    def drop(self, calls: Iterable[Call]) -> None:
+    def drop(self, calls: Iterable[ModelRequest]) -> None:
         """Forget the replies of an exchange that ended without a usable answer."""
-        self._room.answers.drop([call.key() for call in calls])
+        self._worker.cache.drop([request.key() for request in calls])
 
     def close(self) -> None:
         """Cancel what is under way and end every connection. Nothing can be asked any more."""
-        self._room.stop()
+        self._worker.stop()
 
 
-class _Room:
+class _Worker:
     """What the thread of a bench holds; it knows nothing of the bench, which may go first."""
 
-    def __init__(self, settings: JudgeSettings, patience: Patience) -> None:
+    def __init__(self, settings: JudgeSettings, retry_policy: RetryPolicy) -> None:
         self._settings = settings
-        self._patience = patience
-        self.answers: Answers = RememberedAnswers()
-        self.purse: Purse | None = None
+        self._retry_policy = retry_policy
+        self.cache: ResponseCache = MemoryResponseCache()
+        self.budget: Budget | None = None
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._models: dict[str, Model | ModelOff] = {}
-        self._flying: dict[str, asyncio.Future[Asked]] = {}
-        self._wanted: dict[str, asyncio.Future[Reply | None]] = {}
-        self._seats = asyncio.Semaphore(max(SEATS, SEATS_A_REQUEST * (settings.concurrency or 0)))
+        self._models: dict[str, Model | ModelUnavailable] = {}
+        self._in_flight: dict[str, asyncio.Future[AskResult]] = {}
+        self._lookups: dict[str, asyncio.Future[ModelResponse | None]] = {}
+        self._slots = asyncio.Semaphore(
+            max(MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST * (settings.concurrency or 0))
+        )
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
         with self._lock:
@@ -164,12 +168,12 @@ class _Room:
                 return cancelled
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._work, name="trivium-judges", daemon=True)
+                self._thread = threading.Thread(target=self._run_loop, name="trivium-judges", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(self._seated(make), self._loop)
+            return asyncio.run_coroutine_threadsafe(self._in_slot(make), self._loop)
 
-    async def _seated(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        async with self._seats:
+    async def _in_slot(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with self._slots:
             return await make()
 
     def stop(self) -> None:
@@ -183,51 +187,51 @@ class _Room:
         if thread is not threading.current_thread():  # where the garbage collector may find a dropped bench
             thread.join()
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         loop = self._loop
         assert loop is not None  # noqa: S101 - set before the thread starts
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
         finally:
-            loop.run_until_complete(self._leave())
+            loop.run_until_complete(self._shut_down())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
-    async def _leave(self) -> None:
+    async def _shut_down(self) -> None:
         under_way = asyncio.all_tasks() - {asyncio.current_task()}
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         for model in self._models.values():
             if isinstance(model, Model):
-                await model.line.close()
+                await model.scheduler.close()
         await asyncio.sleep(0)  # lets transports notice that they are closed
 
     def model(self, name: str) -> Model:
         if name not in self._models:
             try:
-                self._models[name] = self._opened(name)
-            except ModelOff as off:
-                self._models[name] = off
+                self._models[name] = self._open(name)
+            except ModelUnavailable as unavailable:
+                self._models[name] = unavailable
         found = self._models[name]
-        if isinstance(found, ModelOff):
+        if isinstance(found, ModelUnavailable):
             raise found
         return found
 
-    def _opened(self, name: str) -> Model:
+    def _open(self, name: str) -> Model:
         settings = self._settings
         server = settings.servers.get(name) or ServerSettings()
         headers = {key: expanded(value) for key, value in server.headers.items()}
-        lean = None if settings.client == "pydantic-ai" else lean_client(name, server, headers)
-        if lean is None and settings.client == "direct":
-            raise ModelOff(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
-        model = open_model(name, server=server) if lean is None else lean.model
-        _check_carried(model, name, server, settings)
+        direct = None if settings.client == "pydantic-ai" else open_direct_client(name, server, headers)
+        if direct is None and settings.client == "direct":
+            raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
+        model = open_model(name, server=server) if direct is None else direct.model
+        _check_sendable(model, name, server, settings)
         profile: Any = model.profile
-        if self.purse is None:
-            self.purse = run_purse(self._settings)
+        if self.budget is None:
+            self.budget = run_budget(self._settings)
         prefix = name.partition(":")[0]
         provider = "openai-chat" if prefix == "openai" else prefix
         parameters = Parameters(
@@ -237,18 +241,18 @@ class _Room:
             native=bool(profile.get("supports_json_schema_output")),
             completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
             marks_cache=marks_cache(model),
-            answers=self.answers,
+            cache=self.cache,
         )
-        line = Line(
-            lean or UsualClient(model, headers),
-            self.purse,
+        scheduler = RequestScheduler(
+            direct or PydanticAIClient(model, headers),
+            self.budget,
             name=name,
             most=self._settings.concurrency,
             timeout=self._settings.timeout,
             time_limit=self._settings.time_limit,
-            patience=self._patience,
-            answers=self.answers,
-            outdated=parameters.outdated,
+            retry_policy=self._retry_policy,
+            cache=self.cache,
+            refused_since=parameters.refused_since,
         )
         return Model(
             provider=provider,
@@ -257,20 +261,22 @@ class _Room:
             parameters=parameters,
             thinks=thinks(model, settings.reasoning_effort),
             shared=SharedCases() if parameters.marks == "case" else None,
-            line=line,
+            scheduler=scheduler,
         )
 
-    async def ask(self, line: Line, call: Call, about: tuple[str, ...]) -> Asked:
-        key = call.key()
-        if (flying := self._flying.get(key)) is not None and self._settings.cache:
-            asked = await asyncio.shield(flying)
-            self._purse().found(call, about=about)
-            return Asked(reply=asked.reply, requests=0)
-        mine: asyncio.Future[Asked] = asyncio.get_running_loop().create_future()
-        mine.add_done_callback(_heard)
-        self._flying.setdefault(key, mine)
+    async def ask(
+        self, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
+    ) -> AskResult:
+        key = request.key()
+        if (in_flight := self._in_flight.get(key)) is not None and self._settings.cache:
+            result = await asyncio.shield(in_flight)
+            self._budget().record_cached(request, about=about)
+            return AskResult(response=result.response, requests=0)
+        mine: asyncio.Future[AskResult] = asyncio.get_running_loop().create_future()
+        mine.add_done_callback(_retrieve_exception)
+        self._in_flight.setdefault(key, mine)
         try:
-            asked = await self._found_or_asked(key, line, call, about)
+            result = await self._cached_or_asked(key, scheduler, request, about)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
                 mine.cancel()
@@ -278,63 +284,65 @@ class _Room:
                 mine.set_exception(error)
             raise
         else:
-            mine.set_result(asked)
-            return asked
+            mine.set_result(result)
+            return result
         finally:
-            if self._flying.get(key) is mine:
-                del self._flying[key]
+            if self._in_flight.get(key) is mine:
+                del self._in_flight[key]
 
-    async def _found_or_asked(self, key: str, line: Line, call: Call, about: tuple[str, ...]) -> Asked:
-        kept = await self._kept(key)
-        if kept is not None:
-            self._purse().found(call, about=about)
-            return Asked(reply=kept, requests=0)
-        reply, requests = await line.ask(call, about=about)
-        return Asked(reply=reply, requests=requests)
+    async def _cached_or_asked(
+        self, key: str, scheduler: RequestScheduler, request: ModelRequest, about: tuple[str, ...]
+    ) -> AskResult:
+        cached = await self._look_up(key)
+        if cached is not None:
+            self._budget().record_cached(request, about=about)
+            return AskResult(response=cached, requests=0)
+        response, requests = await scheduler.ask(request, about=about)
+        return AskResult(response=response, requests=requests)
 
-    def _purse(self) -> Purse:
-        assert self.purse is not None  # noqa: S101 - made when the first model is opened
-        return self.purse
+    def _budget(self) -> Budget:
+        assert self.budget is not None  # noqa: S101 - made when the first model is opened
+        return self.budget
 
-    async def _kept(self, key: str) -> Reply | None:
+    async def _look_up(self, key: str) -> ModelResponse | None:
         """What is kept under a key; the keys of one round of the loop are looked up together."""
         loop = asyncio.get_running_loop()
-        if key not in self._wanted:
-            if not self._wanted:
+        if key not in self._lookups:
+            if not self._lookups:
                 loop.call_soon(lambda: loop.create_task(self._fetch()))
-            self._wanted[key] = loop.create_future()
-        return await asyncio.shield(self._wanted[key])
+            self._lookups[key] = loop.create_future()
+        return await asyncio.shield(self._lookups[key])
 
     async def _fetch(self) -> None:
-        wanted, self._wanted = self._wanted, {}
+        lookups, self._lookups = self._lookups, {}
         try:
-            found = await asyncio.to_thread(self.answers.fetch, list(wanted))
+            found = await asyncio.to_thread(self.cache.fetch, list(lookups))
         except Exception as error:
-            for waiting in wanted.values():
+            for waiting in lookups.values():
                 waiting.set_exception(error)
             return
-        for key, waiting in wanted.items():
+        for key, waiting in lookups.items():
             if not waiting.done():
                 waiting.set_result(found.get(key))
 
 
-def _check_carried(
-    opened: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
+def _check_sendable(
+    model: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
 ) -> None:
     """Refuse settings that a provider's SDK would drop without a word.
 
     Raises:
-        ModelOff: If there are any.
+        ModelUnavailable: If there are any.
     """
-    dropped: frozenset[str] = getattr(opened, "unsupported_settings", frozenset())
+    dropped: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     given = any(value is not None for value in settings.parameters.values())
     for field, used in (("extra_body", server.body or given), ("extra_headers", server.headers)):
         if used and field in dropped:
             keys = "judge.servers.headers" if field == "extra_headers" else "judge.parameters or servers.body"
-            raise ModelOff(f"{name}: its provider's client sends no fields of one's own ({keys})")
+            raise ModelUnavailable(f"{name}: its provider's client sends no fields of one's own ({keys})")
 
 
-def _heard(future: "asyncio.Future[Asked]") -> None:
+def _retrieve_exception(future: "asyncio.Future[AskResult]") -> None:
     """An error that nobody else waited for is no surprise: whoever asked has it."""
     if not future.cancelled():
         future.exception()

@@ -26,7 +26,7 @@ KEYS = {
 """Environment variables of a provider, one of which must be set: a server of one's own may need no key."""
 
 
-class ModelOff(Exception):
+class ModelUnavailable(Exception):
     """A model cannot be used; the text says why, in one line."""
 
 
@@ -46,7 +46,7 @@ def open_model(
         server: Where it is asked, if not where the environment says.
 
     Raises:
-        ModelOff: If the extra, the key or the name is missing or wrong.
+        ModelUnavailable: If the extra, the key or the name is missing or wrong.
     """
     provider = name.partition(":")[0]
     keys = KEYS.get(provider, ())
@@ -54,12 +54,12 @@ def open_model(
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
     except ImportError:
-        raise ModelOff(str(MissingExtra("judge", "a judge"))) from None
+        raise ModelUnavailable(str(MissingExtra("judge", "a judge"))) from None
     base_url = expanded(server.base_url) if server is not None and server.base_url is not None else None
     if keys and base_url is None and not any(os.environ.get(key) for key in keys):
-        raise ModelOff(f"{keys[0]} is not set, which {name} needs")
+        raise ModelUnavailable(f"{keys[0]} is not set, which {name} needs")
     if keys and not _can_be_sent(os.environ.get(keys[0], "")):
-        raise ModelOff(f"{keys[0]} holds a line break or another character that no key can have")
+        raise ModelUnavailable(f"{keys[0]} holds a line break or another character that no key can have")
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
@@ -68,13 +68,13 @@ def open_model(
             return _with_address(infer_model(name), name)
         provided = partial(_provided, over=over, base_url=base_url)
         return _with_address(infer_model(name, provided), name)
-    except ModelOff:
+    except ModelUnavailable:
         raise
     except (UserError, ImportError, ValueError) as error:
         why = str(error).partition("\n")[0]
-        raise ModelOff(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
+        raise ModelUnavailable(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
-        raise ModelOff(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
+        raise ModelUnavailable(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
 
 
 def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str | None) -> "Provider[Any]":
@@ -87,7 +87,7 @@ def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str |
         known = signature(kind.__init__).parameters
         place = next((each for each in ("base_url", "azure_endpoint") if each in known), None)
         if place is None:
-            raise ModelOff(f"{called} has no base URL that judge.servers could set")
+            raise ModelUnavailable(f"{called} has no base URL that judge.servers could set")
         options[place] = base_url
         if called == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
             options["api_key"] = "api-key-not-set"  # as PydanticAI has it for OpenAI's client
@@ -110,7 +110,7 @@ def _with_address(model: "Model", name: str) -> "Model":
         known = False
     if not known:
         told = mask(str(model.base_url))
-        raise ModelOff(f'{name}: the base URL is "{told}", expected http://… or https://…')
+        raise ModelUnavailable(f'{name}: the base URL is "{told}", expected http://… or https://…')
     return model
 
 
@@ -149,15 +149,15 @@ def expanded(text: str) -> str:
     """A text of a suite with environment variables in place of ``${NAME}``.
 
     Raises:
-        ModelOff: If one is not set.
+        ModelUnavailable: If one is not set.
     """
 
     def value(found: "re.Match[str]") -> str:
         given = os.environ.get(found[1])
         if not given:
-            raise ModelOff(f"{found[1]} is not set, which judge.servers names")
+            raise ModelUnavailable(f"{found[1]} is not set, which judge.servers names")
         if not _can_be_sent(given):
-            raise ModelOff(f"{found[1]} holds a line break or another character that cannot be sent")
+            raise ModelUnavailable(f"{found[1]} holds a line break or another character that cannot be sent")
         return given
 
     return VARIABLE.sub(value, text)
@@ -167,15 +167,15 @@ def where(name: str, server: ServerSettings | None = None) -> str:
     """The address that a model is asked at.
 
     Raises:
-        ModelOff: If it cannot be used.
+        ModelUnavailable: If it cannot be used.
     """
     return mask(str(open_model(name, server=server).base_url))
 
 
-def why_off(name: str) -> str | None:
+def why_unavailable(name: str) -> str | None:
     """Why a model cannot be used, or None when it seems that it can; nobody is asked."""
     try:
         open_model(name)
-    except ModelOff as off:
-        return str(off)
+    except ModelUnavailable as unavailable:
+        return str(unavailable)
     return None

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from trivium.metrics.judge.client.cache import Answers
-from trivium.metrics.judge.client.request import KEY_VERSION, Call, ParameterRefused, Reply
+from trivium.metrics.judge.client.cache import ResponseCache
+from trivium.metrics.judge.client.request import KEY_VERSION, ModelRequest, ModelResponse, ParameterRefused
 from trivium.suites.settings import JudgeSettings, ServerSettings
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Parameters:
         native: Whether the model takes a JSON schema for its answer; otherwise a tool.
         completion_limit: Whether the most tokens of an answer are usually sent as ``max_completion_tokens``.
         marks_cache: Whether its provider caches what a request marks, and nothing else.
-        answers: Where what was refused is kept.
+        cache: Where what was refused is kept.
 
     Attributes:
         marks: What of a request is marked, as calls have it. A place in the cache costs more to fill and less
@@ -53,12 +53,12 @@ class Parameters:
         native: bool,
         completion_limit: bool,
         marks_cache: bool,
-        answers: Answers,
+        cache: ResponseCache,
     ) -> None:
         self._name = name
         self._native = native
         self._completion_limit = completion_limit
-        self._answers = answers
+        self._cache = cache
         self._key = blake2b(
             msgspec.json.encode(["refused parameters", KEY_VERSION, *place]), digest_size=32
         ).hexdigest()
@@ -95,25 +95,25 @@ class Parameters:
                     return
         yield
 
-    def applied(self, call: Call) -> Call:
+    def applied(self, request: ModelRequest) -> ModelRequest:
         """A call as it is sent."""
         out = {*self._unset, *self.refused}
-        output = call.output if self._native else "tool"
+        output = request.output if self._native else "tool"
         if output == "native" and "response_format" in out:
             output = "tool"
         if output == "tool" and "tools" in out:
             output = "prompted"
-        instructions = call.instructions
+        instructions = request.instructions
         if output == "prompted":
-            instructions += IN_WORDS + msgspec.json.encode(call.schema).decode()
+            instructions += IN_WORDS + msgspec.json.encode(request.schema).decode()
         body = {**self._body, **self._server_body}
         return msgspec.structs.replace(
-            call,
+            request,
             instructions=instructions,
             output=output,
-            temperature=None if "temperature" in out else call.temperature,
-            seed=None if "seed" in out else call.seed,
-            top_logprobs=0 if "logprobs" in out else call.top_logprobs,
+            temperature=None if "temperature" in out else request.temperature,
+            seed=None if "seed" in out else request.seed,
+            top_logprobs=0 if "logprobs" in out else request.top_logprobs,
             limit=self._limit(),
             reasoning_effort=None if "reasoning_effort" in out else self._effort,
             body={key: value for key, value in body.items() if key not in out},
@@ -121,18 +121,18 @@ class Parameters:
             marks="" if "cache_control" in out else self.marks,
         )
 
-    def refuse(self, refused: ParameterRefused, call: Call) -> bool:
+    def refuse(self, refused: ParameterRefused, request: ModelRequest) -> bool:
         """Leave a parameter out from now on, or put another in its place.
 
         Args:
             refused: What the server said.
-            call: As it was sent.
+            request: As it was sent.
 
         Returns:
             Whether the call may be asked again; not where the parameter cannot be left out.
         """
         parameter = refused.parameter
-        if self.outdated(call) is not None:
+        if self.refused_since(request) is not None:
             return True  # which another request found out
         if parameter == "max_tokens":
             if self._limits and self._bounded:
@@ -150,23 +150,25 @@ class Parameters:
         )
         return True
 
-    def outdated(self, call: Call) -> str | None:
+    def refused_since(self, request: ModelRequest) -> str | None:
         """A parameter of a call that was refused since it was made, or None."""
         if not self.refused:
             return None
-        if call.limit != self._limit():
+        if request.limit != self._limit():
             return "max_tokens"
-        return next((name for name in call.parameters if name in self.refused and name != "max_tokens"), None)
+        return next(
+            (name for name in request.parameters if name in self.refused and name != "max_tokens"), None
+        )
 
     def answered(self) -> None:
         """A request was answered: the server takes what is sent now."""
         if self._adapting:
             self._adapting = False
-            self._answers.drop([self._key])
-            self._answers.keep(self._key, _kept(self.refused))
+            self._cache.drop([self._key])
+            self._cache.put(self._key, _as_response(self.refused))
 
     def _limit(self) -> str:
-        """See :attr:`Call.limit`."""
+        """See :attr:`ModelRequest.limit`."""
         if "max_tokens" in self._unset or self._limits > 1:
             return "none"
         if not self._limits:
@@ -174,15 +176,15 @@ class Parameters:
         return "max_tokens" if self._completion_limit else "max_completion_tokens"
 
     async def _load(self) -> None:
-        found = await asyncio.to_thread(self._answers.fetch, [self._key])
+        found = await asyncio.to_thread(self._cache.fetch, [self._key])
         if self._key in found and not self.refused:
             self.refused = tuple(msgspec.json.decode(found[self._key].text, type=list[str]))
             self._limits = self.refused.count("max_tokens")
 
 
-def _kept(refused: tuple[str, ...]) -> Reply:
+def _as_response(refused: tuple[str, ...]) -> ModelResponse:
     """What was refused, as answers are kept."""
-    return Reply(
+    return ModelResponse(
         text=msgspec.json.encode(refused).decode(),
         finish=None,
         model="",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trivium.metrics.judge.client.request import Call, Kind, Trouble
+from trivium.metrics.judge.client.request import Kind, ModelRequest, RequestError
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
@@ -75,11 +75,11 @@ _NO_SUCH_MODEL = re.compile(
 _WORDS_CHARS = 250
 
 
-def error_of(call: Call, error: "ModelAPIError") -> Trouble:
+def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
     """What an error of PydanticAI's says, in the provider's own words.
 
     Args:
-        call: What was asked.
+        request: What was asked.
         error: The error.
     """
     from pydantic_ai import exceptions
@@ -88,11 +88,11 @@ def error_of(call: Call, error: "ModelAPIError") -> Trouble:
     body = getattr(error, "body", None)
     words = words_of(body) or ("" if status is not None else str(error))
     quota = isinstance(error, exceptions.ModelQuotaExceededError)
-    refused = None if quota else refused_parameter(call.parameters, status, body, words)
+    refused = None if quota else refused_parameter(request.parameters, status, body, words)
     if refused is not None:
-        return Trouble(_message(call.model, status, words), kind="final", refused=refused)
-    return Trouble(
-        _message(call.model, status, words),
+        return RequestError(_message(request.model, status, words), kind="permanent", refused=refused)
+    return RequestError(
+        _message(request.model, status, words),
         kind=_kind(error, status, quota=quota),
         retry_after=getattr(error, "retry_after", None),
         billed=_may_be_billed(error, status),
@@ -101,7 +101,7 @@ def error_of(call: Call, error: "ModelAPIError") -> Trouble:
     )
 
 
-def error_within(call: Call, body: bytes) -> Trouble | None:
+def error_within(request: ModelRequest, body: bytes) -> RequestError | None:
     """The error that the body of a 200 holds in place of an answer, as gateways send it; None without one."""
     try:
         decoded = msgspec.json.decode(body)
@@ -114,15 +114,19 @@ def error_within(call: Call, body: bytes) -> Trouble | None:
     status = next((found for key in ("code", "type") if (found := _status_of(given.get(key)))), None)
     words = words_of(error)
     same_for_all = status is not None and _same_for_all(status, words)
-    kind: Kind = "failing"
+    kind: Kind = "provider_error"
     if status in _BUSY:
-        kind = "limited"
+        kind = "rate_limited"
     elif status is not None and status < 500 and status not in PASSING:
-        kind = "final"
-    refused = refused_parameter(call.parameters, status, error, words)
+        kind = "permanent"
+    refused = refused_parameter(request.parameters, status, error, words)
     if refused is not None:
-        return Trouble(_message(call.model, status, words), kind="final", billed=True, refused=refused)
-    return Trouble(_message(call.model, status, words), kind=kind, billed=True, same_for_all=same_for_all)
+        return RequestError(
+            _message(request.model, status, words), kind="permanent", billed=True, refused=refused
+        )
+    return RequestError(
+        _message(request.model, status, words), kind=kind, billed=True, same_for_all=same_for_all
+    )
 
 
 def refused_parameter(sent: Collection[str], status: int | None, body: Any, words: str) -> str | None:
@@ -202,15 +206,15 @@ def _kind(error: "ModelAPIError", status: int | None, *, quota: bool) -> Kind:
     from pydantic_ai import exceptions
 
     if isinstance(error, exceptions.ModelConnectionError | exceptions.ModelRequestTimeout):
-        return "lost"
+        return "connection"
     if quota:
-        return "final"
+        return "permanent"
     if isinstance(error, exceptions.ModelRateLimitError) or status in _BUSY:
-        return "limited"
+        return "rate_limited"
     # Without a status a 200 brought no answer, such as the page of a gateway.
     passing = (exceptions.ModelUnavailableError, exceptions.ModelServerError)
     failing = isinstance(error, passing) or status is None or status in PASSING or status >= 500
-    return "failing" if failing else "final"
+    return "provider_error" if failing else "permanent"
 
 
 def _may_be_billed(error: "ModelAPIError", status: int | None) -> bool:

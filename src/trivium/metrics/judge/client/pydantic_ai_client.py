@@ -6,10 +6,18 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.metrics.judge.client.provider_errors import error_of
-from trivium.metrics.judge.client.request import MOST_TOKENS, Alternative, Call, Reply, Token, Trouble
+from trivium.metrics.judge.client.request import (
+    MOST_TOKENS,
+    Alternative,
+    ModelRequest,
+    ModelResponse,
+    RequestError,
+    Token,
+)
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.messages import ModelResponse as SdkResponse
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.openai import OpenAIChatModelSettings
     from pydantic_ai.settings import ModelSettings
@@ -20,40 +28,42 @@ REQUEST_TIMEOUT = 24 * 3600.0
 """Seconds that the provider's own client may wait: the time limit that counts is kept above it."""
 
 
-Left = Callable[[], None]
+OnSent = Callable[[], None]
 
 
-Heard = Callable[[Mapping[str, str]], None]
+OnHeaders = Callable[[Mapping[str, str]], None]
 
 
-def unheard() -> None:
+def ignore_sent() -> None:
     """Nobody wants to know when a request goes out."""
 
 
-def passed_over(_headers: Mapping[str, str]) -> None:
+def ignore_headers(_headers: Mapping[str, str]) -> None:
     """Nobody wants to know the headers of an answer."""
 
 
 class Client(Protocol):
     """Sends one request and says what came of it."""
 
-    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
+    async def send(
+        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
+    ) -> ModelResponse:
         """The reply.
 
         Args:
-            call: What is asked.
-            left: Called when the request goes out, as far as can be told.
-            heard: Called with the headers of the answer, names in small letters, where they can be had.
+            request: What is asked.
+            on_sent: Called when the request goes out, as far as can be told.
+            on_headers: Called with the headers of the answer, names in small letters, where they can be had.
 
         Raises:
-            Trouble: If none came.
+            RequestError: If none came.
         """
 
     async def close(self) -> None:
         """End the connections."""
 
 
-class UsualClient:
+class PydanticAIClient:
     """Asks through PydanticAI and the provider's own SDK, whose retries are off.
 
     Args:
@@ -67,29 +77,31 @@ class UsualClient:
         self._stack = AsyncExitStack()
         self._entered = False
 
-    async def send(self, call: Call, left: Left = unheard, heard: Heard = passed_over) -> Reply:
+    async def send(
+        self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
+    ) -> ModelResponse:
         """See :meth:`Client.send`."""
         if not self._entered:
             await self._stack.enter_async_context(self._model)  # which counts: once more does no harm
             self._entered = True
-        left()
-        return await respond(self._model, call, self._headers)
+        on_sent()
+        return await respond(self._model, request, self._headers)
 
     async def close(self) -> None:
         """See :meth:`Client.close`."""
         await self._stack.aclose()
 
 
-async def respond(model: "Model", call: Call, headers: Mapping[str, str]) -> Reply:
+async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, str]) -> ModelResponse:
     """What a model replies to a call, its cost still unknown.
 
     Args:
         model: Opened.
-        call: What is asked.
+        request: What is asked.
         headers: Added to the request.
 
     Raises:
-        Trouble: If it does not.
+        RequestError: If it does not.
     """
     from pydantic_ai.direct import model_request
     from pydantic_ai.exceptions import ModelAPIError, UserError
@@ -97,25 +109,25 @@ async def respond(model: "Model", call: Call, headers: Mapping[str, str]) -> Rep
     try:
         response = await model_request(
             model,
-            _messages(call),
-            model_settings=_settings(model, call, headers),
-            model_request_parameters=_parameters(call),
+            _messages(request),
+            model_settings=_settings(model, request, headers),
+            model_request_parameters=_parameters(request),
         )
         return _reply(response)
     except ModelAPIError as error:
-        raise error_of(call, error) from None
+        raise error_of(request, error) from None
     except UserError as error:  # raised before anything is sent
-        raise Trouble(f"{call.model}: {error}", kind="final") from None
+        raise RequestError(f"{request.model}: {error}", kind="permanent") from None
     except Exception as error:  # what a 200 without an answer in it may do to a reader, nobody can list
-        log.debug("%s: no answer could be read: %s", call.model, error, exc_info=error)
-        why = f"{call.model}: the reply holds no answer that can be read"
-        raise Trouble(why, kind="failing", billed=True) from None
+        log.debug("%s: no answer could be read: %s", request.model, error, exc_info=error)
+        why = f"{request.model}: the reply holds no answer that can be read"
+        raise RequestError(why, kind="provider_error", billed=True) from None
 
 
-def _reply(response: "ModelResponse") -> Reply:
+def _reply(response: "SdkResponse") -> ModelResponse:
     calls = response.tool_calls
     usage = response.usage
-    return Reply(
+    return ModelResponse(
         text=calls[0].args_as_json_str() if calls else response.text or "",
         finish=response.finish_reason,
         model=response.model_name or "",
@@ -160,20 +172,22 @@ def marks_cache(model: "Model") -> bool:
     return "anthropic" in type(model).__module__
 
 
-def _messages(call: Call) -> "list[ModelMessage]":
-    from pydantic_ai.messages import CachePoint, ModelRequest, ModelResponse, TextPart, UserPromptPart
+def _messages(request: ModelRequest) -> "list[ModelMessage]":
+    from pydantic_ai.messages import CachePoint, TextPart, UserPromptPart
+    from pydantic_ai.messages import ModelRequest as SdkRequest
+    from pydantic_ai.messages import ModelResponse as SdkResponse
 
     messages: list[ModelMessage] = []
-    for index, turn in enumerate(call.turns):
+    for index, turn in enumerate(request.turns):
         if index % 2:
             # A malformed answer goes back as plain text: a broken tool call cannot be sent.
-            messages.append(ModelResponse(parts=[TextPart(turn or "(no answer)")], model_name=call.model))
+            messages.append(SdkResponse(parts=[TextPart(turn or "(no answer)")], model_name=request.model))
         else:
-            instructions = None if index else call.instructions
-            said: str | list[str | CachePoint] = turn if index else call.case + turn
-            if call.marks == "case" and not index and call.case:
-                said = [call.case, CachePoint(), turn]
-            messages.append(ModelRequest(parts=[UserPromptPart(said)], instructions=instructions))
+            instructions = None if index else request.instructions
+            said: str | list[str | CachePoint] = turn if index else request.case + turn
+            if request.marks == "case" and not index and request.case:
+                said = [request.case, CachePoint(), turn]
+            messages.append(SdkRequest(parts=[UserPromptPart(said)], instructions=instructions))
     return messages
 
 
@@ -194,64 +208,66 @@ def thinks(model: "Model", effort: str | None = None) -> bool:
     return bool(by_default or must)
 
 
-def _settings(model: "Model", call: Call, headers: Mapping[str, str]) -> "ModelSettings":
+def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str]) -> "ModelSettings":
     from pydantic_ai.models.openai import OpenAIChatModelSettings
 
     settings = OpenAIChatModelSettings(
         timeout=REQUEST_TIMEOUT,
         max_retries=0,  # retries are ours: a second policy below would multiply them
     )
-    body = dict(call.body)
-    if call.limit == "":
-        settings["max_tokens"] = call.max_tokens
-    elif call.limit != "none":
-        body.setdefault(call.limit, call.max_tokens)
+    body = dict(request.body)
+    if request.limit == "":
+        settings["max_tokens"] = request.max_tokens
+    elif request.limit != "none":
+        body.setdefault(request.limit, request.max_tokens)
     if body:
         settings["extra_body"] = body
     if headers:
         settings["extra_headers"] = dict(headers)
-    if call.seed is not None:
-        settings["seed"] = call.seed
-    if (effort := call.reasoning_effort) is not None:
+    if request.seed is not None:
+        settings["seed"] = request.seed
+    if (effort := request.reasoning_effort) is not None:
         given: dict[str, Any] = {"thinking": False if effort == "none" else effort}
         if "openai" in type(model).__module__:
             given = {"openai_reasoning_effort": effort}  # as it is, whatever the model is called
         settings.update(given)  # type: ignore[typeddict-item]
-    if call.marks:
+    if request.marks:
         marks: dict[str, Any] = {"anthropic_cache_instructions": True}
-        if call.output == "tool":
+        if request.output == "tool":
             marks["anthropic_cache_tool_definitions"] = True
         settings.update(marks)  # type: ignore[typeddict-item]
-    return _with_sampling(settings, model, call)
+    return _with_sampling(settings, model, request)
 
 
-def _with_sampling(settings: "OpenAIChatModelSettings", model: "Model", call: Call) -> "ModelSettings":
+def _with_sampling(
+    settings: "OpenAIChatModelSettings", model: "Model", request: ModelRequest
+) -> "ModelSettings":
     """The settings and those of sampling, for a model that takes them."""
     profile: Any = model.profile
-    reasons = profile.get("openai_supports_reasoning") and thinks(model, call.reasoning_effort)
+    reasons = profile.get("openai_supports_reasoning") and thinks(model, request.reasoning_effort)
     if reasons or profile.get("anthropic_disallows_sampling_settings"):
         return settings  # PydanticAI would leave the others out too, with a warning for each
-    if call.temperature is not None:
-        settings["temperature"] = call.temperature
-    if call.top_logprobs:
+    if request.temperature is not None:
+        settings["temperature"] = request.temperature
+    if request.top_logprobs:
         settings["openai_logprobs"] = True
-        settings["openai_top_logprobs"] = call.top_logprobs
+        settings["openai_top_logprobs"] = request.top_logprobs
     return settings
 
 
-def _parameters(call: Call) -> "ModelRequestParameters":
+def _parameters(request: ModelRequest) -> "ModelRequestParameters":
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
 
-    if call.output == "native":
-        output = OutputObjectDefinition(json_schema=call.schema, name="judgement", strict=True)
+    if request.output == "native":
+        output = OutputObjectDefinition(json_schema=request.schema, name="judgement", strict=True)
         return ModelRequestParameters(output_mode="native", output_object=output)
-    if call.output == "prompted":
+    if request.output == "prompted":
         return ModelRequestParameters(output_mode="text")
     tool = ToolDefinition(
         name="judgement",
-        parameters_json_schema=call.schema,
+        parameters_json_schema=request.schema,
         description="Give your judgement.",
         kind="output",
     )

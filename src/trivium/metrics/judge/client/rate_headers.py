@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from trivium.metrics.judge.client.concurrency import Sent
+from trivium.metrics.judge.client.concurrency import SentRequest
 
 Unit = Literal["requests", "tokens"]
 
@@ -113,13 +113,13 @@ class Quota:
         self._reset_at = -math.inf
         self._sent = 0
         self._known_at = -1
-        self._numbers: dict[Sent, int] = {}
-        self._test: Sent | None = None
+        self._numbers: dict[SentRequest, int] = {}
+        self._test: SentRequest | None = None
         self._since_test = 0
         self._held_since: float | None = None
         self._steps = False
 
-    def heard(self, told: Remaining, sent: Sent, now: float, *, cost: float = 1.0) -> None:
+    def heard(self, told: Remaining, sent: SentRequest, now: float, *, cost: float = 1.0) -> None:
         """What an answer says is left.
 
         Args:
@@ -151,7 +151,7 @@ class Quota:
             self.trusted, self._since_test = False, 0  # the test has no end: nothing speaks for the headers
         return max(0.0, min(wait, left))
 
-    def sent(self, sent: Sent, now: float) -> None:
+    def sent(self, sent: SentRequest, now: float) -> None:
         """A request is let go."""
         if self.trusted is not False and self._test is None and self._wait(now) > 0:
             self._test, self._since_test = sent, 0
@@ -163,7 +163,7 @@ class Quota:
         self._left -= 1
         self._held_since = None
 
-    def ended(self, sent: Sent, *, refused: bool) -> None:
+    def ended(self, sent: SentRequest, *, refused: bool) -> None:
         """It is known whether a request was let through."""
         self._numbers.pop(sent, None)
         if sent is self._test:

@@ -62,7 +62,7 @@ SLIGHT = 1e-4
 """Weight below which a limit is left out when the next time is chosen."""
 
 
-class Beliefs:
+class RateModel:
     """A weight for every limit of a grid: none, buckets, sliding and fixed windows, requests at once.
 
     Every limit says of every request how likely it is to be refused, and keeps its own account of the places

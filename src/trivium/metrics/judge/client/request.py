@@ -14,7 +14,7 @@ MOST_TOKENS = 10_000_000
 """Of one request, several times what any model takes; a provider that counts more miscounts."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request: everything that could change its answer, and nothing else.
 
     No secret is in it and no time limit: neither changes what a model says.
@@ -111,7 +111,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     bytes: Any = None
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What came back.
 
     Attributes:
@@ -140,15 +140,16 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 REASON_CHARS = 300
 
-Kind = Literal["limited", "failing", "lost", "late", "final"]
+Kind = Literal["rate_limited", "provider_error", "connection", "timeout", "permanent"]
 
 
-class Trouble(Exception):
+class RequestError(Exception):
     """A request came to nothing; the text says why, in one line without secrets.
 
     Attributes:
-        kind: ``limited``: one request too many for now. ``failing``: an error of the provider's. ``lost``:
-            the connection. ``late``: no answer within its time. ``final``: another try would not help.
+        kind: ``rate_limited``: the provider refused one request too many. ``provider_error``: the provider
+            failed. ``connection``: the connection failed. ``timeout``: no answer came in time.
+            ``permanent``: a retry would not help.
         retry_after: Seconds that the provider asks to be left alone, or None.
         billed: Whether it may be billed all the same.
         sent: Whether there was a request at all.
@@ -179,9 +180,9 @@ class Trouble(Exception):
         self.maybe_one_text = maybe_one_text
         self.refused = refused
 
-    def again(self) -> "Trouble":
+    def again(self) -> "RequestError":
         """The same trouble with another request."""
-        return Trouble(
+        return RequestError(
             str(self),
             kind=self.kind,
             retry_after=self.retry_after,
@@ -201,7 +202,7 @@ class ParameterRefused(GivenUp):
     """A model's server does not take a parameter of the request.
 
     Attributes:
-        parameter: Which, by the name that :attr:`Call.parameters` has for it.
+        parameter: Which, by the name that :attr:`ModelRequest.parameters` has for it.
     """
 
     def __init__(self, why: str, parameter: str) -> None:

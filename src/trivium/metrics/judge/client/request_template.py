@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from trivium.metrics.judge.client.pydantic_ai_client import respond
-from trivium.metrics.judge.client.request import Call, Reply, Trouble
+from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, RequestError
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,7 +24,7 @@ LEFT_TO_THE_CLIENT = frozenset(
 )
 
 
-class Shape(msgspec.Struct, frozen=True):
+class RequestTemplate(msgspec.Struct, frozen=True):
     """A request with places for its texts: the instructions are 0, the case 1, the turns 2 and on.
 
     Attributes:
@@ -47,7 +47,7 @@ class Shape(msgspec.Struct, frozen=True):
         """Host and path, without what could be a secret."""
         return address_of(self.url)
 
-    def body(self, call: Call) -> bytes:
+    def body(self, call: ModelRequest) -> bytes:
         """The body that sends a call.
 
         Raises:
@@ -66,46 +66,50 @@ def address_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-class Shaping:
+class RequestTemplates:
     """Has PydanticAI write requests and read answers without a network in between.
 
     Whatever a model needs to be asked differently for (no temperature while it reasons, another name for
     the token limit, a stricter schema) is so decided in one place, which is not here.
 
     Args:
-        model: Opened over ``tap``.
-        tap: What it has in place of a connection.
+        model: Opened over ``transport``.
+        transport: What it has in place of a connection.
         headers: Added to each request.
     """
 
-    def __init__(self, model: "Model", tap: "Tap", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, model: "Model", transport: "CapturingTransport", headers: Mapping[str, str] | None = None
+    ) -> None:
         self._model = model
         self._headers = headers or {}
-        self._tap = tap
+        self._transport = transport
         self._one_at_a_time = asyncio.Lock()
-        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self._templates: dict[tuple[Any, ...], RequestTemplate] = {}
 
-    async def shape(self, call: Call) -> Shape:
+    async def template(self, call: ModelRequest) -> RequestTemplate:
         """The shape of a call's request; those of calls that differ in their texts are the same.
 
         Raises:
-            Trouble: If PydanticAI refuses to send it.
+            RequestError: If PydanticAI refuses to send it.
         """
         schema = msgspec.json.encode([call.schema, call.body])
         settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
         others = (call.output, call.limit, call.reasoning_effort, call.marks)
         key = (schema, settings, others, len(call.turns))
-        if key not in self._shapes:
+        if key not in self._templates:
             async with self._one_at_a_time:
-                if key not in self._shapes:  # others may have waited for the same
-                    self._shapes[key] = await self._learnt(call)
-        return self._shapes[key]
+                if key not in self._templates:  # others may have waited for the same
+                    self._templates[key] = await self._capture_template(call)
+        return self._templates[key]
 
-    async def read(self, call: Call, *, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def read(
+        self, call: ModelRequest, *, status: int, headers: Mapping[str, str], body: bytes
+    ) -> ModelResponse:
         """What an answer means.
 
         Raises:
-            Trouble: If it is none.
+            RequestError: If it is none.
         """
         import httpx2
 
@@ -115,69 +119,71 @@ class Shaping:
             if name.lower() not in _OF_THE_WIRE
         ]
         async with self._one_at_a_time:
-            self._tap.answer = httpx2.Response(status, headers=kept, content=body)
+            self._transport.answer = httpx2.Response(status, headers=kept, content=body)
             try:
                 return await respond(self._model, call, self._headers)
             finally:
-                self._tap.answer = None
+                self._transport.answer = None
 
     async def close(self) -> None:
         """Close the client that never had a connection."""
-        await self._tap.client.aclose()
+        await self._transport.client.aclose()
 
-    async def _learnt(self, call: Call) -> Shape:
+    async def _capture_template(self, call: ModelRequest) -> RequestTemplate:
         marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 2)]
         marked = msgspec.structs.replace(call, instructions=marks[0], case=marks[1], turns=tuple(marks[2:]))
-        request = await self._captured(marked)
+        request = await self._capture(marked)
         parts = _MARKED.split(request.content)
         headers = {
             name: value
             for name, value in request.headers.items()
             if name.lower() not in LEFT_TO_THE_CLIENT and "idempotency" not in name.lower()
         }
-        return Shape(str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2]))
+        return RequestTemplate(
+            str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2])
+        )
 
-    async def _captured(self, call: Call) -> "httpx2.Request":
-        self._tap.taken.clear()
+    async def _capture(self, call: ModelRequest) -> "httpx2.Request":
+        self._transport.captured.clear()
         try:
             await respond(self._model, call, self._headers)
-        except Trouble:
-            if not self._tap.taken:
+        except RequestError:
+            if not self._transport.captured:
                 raise
-        return self._tap.taken.pop()
+        return self._transport.captured.pop()
 
 
-class Tap:
+class CapturingTransport:
     """Stands where the connection would be: takes the request away, or hands out an answer.
 
     Attributes:
         client: For the provider's SDK.
-        taken: Requests that were taken away.
+        captured: Requests that were taken away.
         answer: What is handed out, or None.
     """
 
     def __init__(self) -> None:
         import httpx2
 
-        tap = self
+        transport = self
 
         class Transport(httpx2.AsyncBaseTransport):
             async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-                if tap.answer is not None:
-                    return tap.answer
+                if transport.answer is not None:
+                    return transport.answer
                 await request.aread()
-                tap.taken.append(request)
+                transport.captured.append(request)
                 raise httpx2.ConnectError("not sent", request=request)
 
         self.client = httpx2.AsyncClient(transport=Transport())
-        self.taken: list[httpx2.Request] = []
+        self.captured: list[httpx2.Request] = []
         self.answer: httpx2.Response | None = None
 
 
 _OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
 
 
-def _texts(call: Call) -> list[str]:
+def _texts(call: ModelRequest) -> list[str]:
     first, *others = call.turns
     return [call.instructions, call.case, first, *(turn or "(no answer)" for turn in others)]
 

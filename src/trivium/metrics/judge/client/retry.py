@@ -5,7 +5,7 @@ import math
 import msgspec
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long a provider is tried that fails.
 
     Attributes:
@@ -34,15 +34,15 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     never_unusable: int = 1
     unusable: int = 10
 
-    def unlucky(self, share: float) -> int:
+    def luck_limit(self, share: float) -> int:
         """Of how many requests in a row it is no bad luck that they fail, where a share of all does."""
         return math.ceil(math.log(self.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
 
 
-PATIENCE = Patience()
+DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
-class Tries:
+class RetryState:
     """What became of the requests of one prompt so far.
 
     Attributes:
@@ -62,16 +62,16 @@ class Tries:
     def __bool__(self) -> bool:
         return bool(self.failed or self.refused)
 
-    def count(self, *, limited: bool, now: float, answered: float | None) -> None:
+    def count(self, *, rate_limited: bool, now: float, answered: float | None) -> None:
         """Another came to nothing.
 
         Args:
-            limited: Whether it was refused.
+            rate_limited: Whether it was refused.
             now: Seconds.
             answered: When the last request of any prompt was answered, or None.
         """
         self.since = min(self.since, now)
-        if not limited:
+        if not rate_limited:
             self.failed += 1
             return
         self.refused += 1

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import msgspec
 
 from trivium.metrics.judge.budget.budget import Spent
-from trivium.metrics.judge.client.executor import Asked, Bench, Model
-from trivium.metrics.judge.client.request import Call, GivenUp, ParameterRefused, Reply
+from trivium.metrics.judge.client.executor import AskResult, JudgeExecutor, Model
+from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse, ParameterRefused
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     answer: Answers
     wrong: dict[str, str]
-    said: dict[str, Reply]
+    said: dict[str, ModelResponse]
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
@@ -73,7 +73,10 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask(
-    bench: Bench, model: Model, question: Question, understand: Callable[[str, Collection[str]], Answers]
+    executor: JudgeExecutor,
+    model: Model,
+    question: Question,
+    understand: Callable[[str, Collection[str]], Answers],
 ) -> Answered:
     """Ask a model, and once more for what of its answer cannot be used.
 
@@ -81,7 +84,7 @@ async def ask(
     asked for anew by a later run.
 
     Args:
-        bench: Where it is asked.
+        executor: Where it is asked.
         model: Who.
         question: What.
         understand: Makes the answer about some dimensions of a text, or raises MalformedAnswer; the model is
@@ -92,42 +95,42 @@ async def ask(
         Spent: If the budget does not allow it.
     """
     began, requests = time.monotonic(), 0
-    calls: list[Call] = []
-    replies: list[Reply] = []
+    calls: list[ModelRequest] = []
+    responses: list[ModelResponse] = []
     answer: Answers = {}
-    said: dict[str, Reply] = {}
+    said: dict[str, ModelResponse] = {}
     missing: dict[str, str] = {}
     left = question.about
     turns: tuple[str, ...] = (question.ask,)
     before, after = TWICE, ""
     for again in (False, True):
         try:
-            call = _call(model, question, turns, left)
-            async with model.shared.turn(call) if model.shared else nullcontext():
-                call, asked = await _asked(bench, model, call, question.about)
-            calls.append(call)
+            request = _call(model, question, turns, left)
+            async with model.shared.turn(request) if model.shared else nullcontext():
+                request, asked = await _asked(executor, model, request, question.about)
+            calls.append(request)
         except (GivenUp, Spent) as nothing:
             if not answer:
                 raise
             # What the first answer has right is not lost with the second.
             before, after = "answered once, not as asked (", f"), and no more: {nothing}"
             break
-        reply, requests = asked.reply, requests + asked.requests
-        replies.append(reply)
-        wrong, usable = _understood(reply, left, understand)
+        response, requests = asked.response, requests + asked.requests
+        responses.append(response)
+        wrong, usable = _understood(response, left, understand)
         answer |= usable
-        said |= dict.fromkeys(usable, reply)
+        said |= dict.fromkeys(usable, response)
         if wrong is None:
             missing = {}
             break
         cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
-        cut = cut if reply.finish == "length" else ""
+        cut = cut if response.finish == "length" else ""
         if isinstance(wrong, PartlyMalformed):
             missing = {name: why + cut for name, why in wrong.wrong.items()}
-        if again or reply.finish == "content_filter":
+        if again or response.finish == "content_filter":
             if answer:
                 break
-            bench.drop(calls)
+            executor.drop(calls)
             why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
             raise GivenUp(f"{model.model} {why}")
         log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
@@ -136,23 +139,25 @@ async def ask(
         told = f"That answer cannot be used: {wrong.wanted}. Give {part}, as JSON."
         if cut:
             told += " It was cut off at its end: be brief."
-        turns = (question.ask, reply.text[:MOST_SENT_BACK], told)
+        turns = (question.ask, response.text[:MOST_SENT_BACK], told)
     if missing:
-        bench.drop(calls[1:])
-    costs = [each.cost_usd for each in replies if each.cost_usd is not None]
+        executor.drop(calls[1:])
+    costs = [each.cost_usd for each in responses if each.cost_usd is not None]
     return Answered(
         answer=answer,
         wrong={name: f"{before}{why}{after}" for name, why in missing.items()},
         said=said,
-        input_tokens=sum(each.input_tokens for each in replies),
-        output_tokens=sum(each.output_tokens for each in replies),
-        cost_usd=sum(costs) if len(costs) == len(replies) else None,
+        input_tokens=sum(each.input_tokens for each in responses),
+        output_tokens=sum(each.output_tokens for each in responses),
+        cost_usd=sum(costs) if len(costs) == len(responses) else None,
         seconds=time.monotonic() - began,
         requests=requests,
     )
 
 
-async def _asked(bench: Bench, model: Model, call: Call, about: tuple[str, ...]) -> tuple[Call, Asked]:
+async def _asked(
+    executor: JudgeExecutor, model: Model, request: ModelRequest, about: tuple[str, ...]
+) -> tuple[ModelRequest, AskResult]:
     """A call as it was sent in the end, and the reply; parameters that are refused by name are left out.
 
     Raises:
@@ -163,32 +168,32 @@ async def _asked(bench: Bench, model: Model, call: Call, about: tuple[str, ...])
     await parameters.load()
     while True:
         async with parameters.turn():
-            sent = parameters.applied(call)
+            sent = parameters.applied(request)
             try:
-                asked = await bench.ask(model.line, sent, about=about)
+                asked = await executor.ask(model.scheduler, sent, about=about)
             except ParameterRefused as refused:
                 if parameters.refuse(refused, sent):
                     continue
-                model.line.turn_off(f"{refused}; {refused.parameter} cannot be left out")
+                model.scheduler.turn_off(f"{refused}; {refused.parameter} cannot be left out")
                 raise
             parameters.answered()
             return sent, asked
 
 
 def _understood(
-    reply: Reply, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
+    response: ModelResponse, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
 ) -> tuple[MalformedAnswer | None, Answers]:
     """What is wrong with a reply, if anything is, and what of it can be used."""
     try:
-        return None, understand(reply.text, names)
+        return None, understand(response.text, names)
     except PartlyMalformed as partly:
         return partly, partly.usable
     except MalformedAnswer as wholly:
         return wholly, {}
 
 
-def _call(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> Call:
-    return Call(
+def _call(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> ModelRequest:
+    return ModelRequest(
         provider=model.provider,
         address=model.address,
         model=model.model,
