@@ -120,7 +120,7 @@ from trivium.store.store import Store
 with Store(sys.argv[1]) as store:
     answers = StoredResponseCache(store, store.run(sys.argv[2]), shared=True)
     for i in range(200):
-        answers.keep(f"{sys.argv[2]}-{i}", REPLY)
+        answers.put(f"{sys.argv[2]}-{i}", REPLY)
     answers.close()
 """
 

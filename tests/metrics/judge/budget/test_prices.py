@@ -30,8 +30,8 @@ def test_a_reply_costs_what_genai_prices_says(name, read, written, share):
 
 @given(name=st.sampled_from(sorted(LISTED)), bounds=st.tuples(TOKENS, TOKENS), data=st.data())
 def test_no_reply_within_the_bounds_costs_more_than_the_most(name, bounds, data):
-    read, written = (data.commit(st.integers(0, bound)) for bound in bounds)
-    cached = data.commit(st.integers(0, read))
+    read, written = (data.draw(st.integers(0, bound)) for bound in bounds)
+    cached = data.draw(st.integers(0, read))
     price = PRICES.price(name)
     most = price.most(input_tokens=bounds[0], output_tokens=bounds[1])
     assert price.of(reply(read, written, cached=cached)) <= most * (1 + 1e-12)

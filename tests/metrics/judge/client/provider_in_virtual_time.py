@@ -153,16 +153,16 @@ class Provider:
             return {}
         limit = weather.burst if weather.window is None else weather.rate * weather.window
         if weather.window is None:
-            on_sent, reset = int(self.tokens), (limit - self.tokens) / weather.rate
+            left, reset = int(self.tokens), (limit - self.tokens) / weather.rate
         else:
             begun = (now + self.phase * weather.window) % weather.window if weather.fixed else 0.0
-            on_sent = int(limit) - len(self.passed)
+            left = int(limit) - len(self.passed)
             reset = (
                 weather.window - begun
                 if weather.fixed or not self.passed
                 else self.passed[-1] + weather.window - now
             )
-        told = max(0, int(on_sent * weather.headers))
+        told = max(0, int(left * weather.headers))
         return {
             "x-ratelimit-limit-requests": f"{int(limit)}",
             "x-ratelimit-remaining-requests": f"{told}",
@@ -198,7 +198,7 @@ def spend_a_day(
     seed: int = 0,
     late: float = 0.0005,
 ) -> Day:
-    """Ask until everything is answered or given up; timers are ``timeout`` seconds late on average."""
+    """Ask until everything is answered or given up; timers are ``late`` seconds late on average."""
     provider = Provider(weather, seed + 1)
 
     async def ask_all():

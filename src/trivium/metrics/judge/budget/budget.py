@@ -1,9 +1,9 @@
-"""Reserve / settle cost per request, token bounds.
+"""Budget: reserves the maximum cost before a request and settles the actual cost after it.
 
-An answer says how many tokens its whole request had, so what all cases share (instructions, schema, what the
-provider adds) has no more than the fewest of them. Of the rest, every byte counts as a token, for byte-level
-tokenizers never make more. So the bound holds for texts of any kind, and is tight for short ones from the
-first answer on.
+The maximum needs an upper bound on tokens. A response reports the input tokens of its whole request, so the
+part that all cases share (instructions, schema, what the provider adds) has at most the smallest count seen.
+For the rest every byte counts as a token, because byte-level tokenizers never make more. The bound therefore
+holds for any text, and is tight for short texts from the first response on.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.settings import JudgeSettings
 
 ADVANCE = 0.02
-"""Share of the budget that is put down as spent beforehand, so that not every request waits for a disk."""
+"""Share of the budget that is committed to the ledger in advance, so that few requests wait for the disk."""
 
 
 class Spent(Exception):
@@ -28,15 +28,15 @@ class Spent(Exception):
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set aside for one request in flight.
+    """The cost and tokens reserved for one request in flight.
 
     Attributes:
         request: The request.
-        entry: Whose spending it is.
-        price: Of the model, or None where nobody knows.
-        usd: The most it can cost; 0 where no price is known.
-        read: The most tokens it can read.
-        written: The most tokens it can write.
+        entry: Ledger entry that is charged.
+        price: Price of the model, or None if unknown.
+        usd: Most it can cost; 0 without a known price.
+        read: Most input tokens.
+        written: Most output tokens.
     """
 
     request: ModelRequest
@@ -48,60 +48,60 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """The most tokens it can use."""
+        """Most tokens the request can use."""
         return self.read + self.written
 
     @property
     def unknown(self) -> Spending:
-        """The request while nobody knows what is billed for it: in flight, or with an unknown end."""
+        """Spending to record while it is not known what is billed: in flight, or ended unknown."""
         return Spending(requests=1, unknown=1, unknown_usd=self.usd, unknown_tokens=self.tokens)
 
 
 class Budget(Protocol):
-    """Says of every request whether it may be sent, and takes note of what it took."""
+    """Decides whether a request may be sent, and records what it cost."""
 
     async def reserve(self, request: ModelRequest, *, about: tuple[str, ...]) -> Reservation:
-        """Set aside what a request can cost at most; waits while those in flight might leave enough.
+        """Reserve the most that a request can cost; waits while requests in flight may leave enough.
 
-        Called before every request, retries included; what is held must be paid.
+        Called before every request, retries included. Every reservation must be settled.
 
         Args:
             request: The request.
-            about: The dimensions that it judges, which share what it costs.
+            about: The dimensions it judges, which share its cost.
 
         Raises:
-            Spent: If the budget cannot allow it.
+            Spent: If the budget does not suffice.
         """
 
     def settle(
         self, reservation: Reservation, response: ModelResponse | None, *, billed: bool, sent: bool = True
     ) -> float | None:
-        """Take note of how a request ended.
+        """Record the actual cost of a request and release its reservation.
 
         Args:
-            reservation: What was set aside for it.
-            response: What came back, if anything did.
-            billed: Without a reply, whether the provider may have billed it all the same (a timeout, a
-                connection lost after sending): then the most it can cost is charged, as for a reply of
-                which the provider does not say what it took.
-            sent: Whether there was a request at all.
+            reservation: As :meth:`reserve` returned it.
+            response: The response, or None.
+            billed: Without a response, whether the provider may have billed the request all the same (a
+                timeout, a connection lost after sending). Then the reserved maximum is charged, as it is for
+                a response without token counts.
+            sent: Whether a request was sent at all.
 
         Returns:
-            USD that the reply cost, or None where no price is known or nothing came.
+            Cost of the response in USD, or None without a known price or without a response.
         """
 
     def record_cached(self, request: ModelRequest, *, about: tuple[str, ...]) -> None:
-        """Take note of a reply that had been kept: it costs nothing."""
+        """Count a response that came from the cache and costs nothing."""
 
 
 class RunBudget:
-    """The purse of one run, for one event loop.
+    """The budget of one run, for one event loop.
 
     Args:
-        prices: Of the suite's models.
-        budget_usd: Most that the run may spend, or None.
+        prices: Prices of the suite's models.
+        budget_usd: Most USD that the run may spend, or None.
         budget_tokens: Most tokens that it may use, or None.
-        ledger: Where its spending is put down; what they hold already is spent.
+        ledger: Records its spending. What it holds already counts as spent.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class RunBudget:
         self._bounded = budget_usd is not None or budget_tokens is not None
         self._ledger = ledger or MemoryLedger()
         before = sum(self._ledger.entries().values(), Spending())
-        # What a killed process had drawn and not accounted for may have been spent.
+        # A killed process may have spent what it had committed without recording it.
         committed_usd, committed_tokens = self._ledger.committed()
         self._usd = max(before.most_usd, committed_usd)
         self._tokens = max(before.most_tokens, committed_tokens)
@@ -151,7 +151,7 @@ class RunBudget:
         except BaseException:
             self._release(reservation)
             raise
-        # A process that is killed leaves it at that: sent, with an end that nobody knows.
+        # If the process is killed now, this stays: sent, billing unknown.
         self._ledger.record(reservation.entry, reservation.unknown)
         return reservation
 
@@ -161,7 +161,7 @@ class RunBudget:
         """See :meth:`Budget.settle`."""
         cost: float | None = None
         if response is not None and not _usage_reported(response):
-            # Without a count nobody knows what it took: an endless budget is none.
+            # Without token counts charge the maximum, or the budget would never be used up.
             more = reservation.unknown + Spending(answered=1)
         elif response is not None:
             cost = None if reservation.price is None else reservation.price.of(response)
@@ -192,19 +192,19 @@ class RunBudget:
         self._ledger.record((self._prices.name(request), about), Spending(from_cache=1))
 
     def close(self) -> None:
-        """Give back what was drawn and not spent; nothing may be in flight."""
+        """Release what was committed and not spent. Nothing may be in flight."""
         if self._bounded:
             self._ledger.commit(usd=self._usd, tokens=self._tokens)
 
     def _most(self, request: ModelRequest, entry: Entry, price: Price | None) -> Reservation:
-        """A call with the most that it can take."""
+        """Compute the reservation of a request."""
         read = self._bound.most(request)
         written = int(request.max_tokens * self._written_ratio) + 1
         usd = 0.0 if price is None else price.most(input_tokens=read, output_tokens=written)
         return Reservation(request=request, entry=entry, price=price, usd=usd, read=read, written=written)
 
     def _shortfall(self, usd: float, tokens: int) -> str | None:
-        """What the budget lacks for a request, in words."""
+        """Say why the budget does not allow a request, or None if it does."""
         if self._budget_usd is not None and self._usd + self._held_usd + usd > self._budget_usd:
             return (
                 f"the budget of ${self._budget_usd:g} is used up: ${self._usd:.6f} is spent, and a request "
@@ -235,7 +235,7 @@ class RunBudget:
                 settled.set_result(None)
 
     async def _commit(self) -> None:
-        """Put down what may be spent before it is; one does so for all that wait."""
+        """Commit what may be spent before it is spent; one task does so for all that wait."""
         while self._needs_commit():
             if self._committing is not None:
                 await asyncio.wait([self._committing])
@@ -258,21 +258,21 @@ class RunBudget:
 
 
 def _usage_reported(response: ModelResponse) -> bool:
-    """Whether the provider said how many tokens it counted: no answer is made of nothing read or written."""
+    """Whether the provider reported token counts: an answer needs input tokens, and a text output tokens."""
     return response.input_tokens > 0 and (response.output_tokens > 0 or not response.text)
 
 
 def _ahead(needed: float, budget: float | None) -> float:
-    """What is needed and an advance, within the budget."""
+    """The amount needed plus an advance, within the budget."""
     return needed if budget is None else min(needed + ADVANCE * budget, max(needed, budget))
 
 
 def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> RunBudget:
-    """The purse that a suite's settings make.
+    """Create the budget of a suite's settings.
 
     Args:
         judge: The settings.
-        ledger: Where spending is put down; None remembers it.
+        ledger: Records the spending; None for one in memory.
     """
     return RunBudget(
         Prices(models_of(judge), judge.prices),
@@ -283,22 +283,22 @@ def run_budget(judge: JudgeSettings, *, ledger: Ledger | None = None) -> RunBudg
 
 
 FRAMING = 600
-"""Tokens that providers add to what is sent: roles, and the words that introduce a tool or a schema."""
+"""Tokens that providers add to a request: roles, and the text that introduces a tool or a schema."""
 
 TURN = 16
-"""Tokens that they add to each message."""
+"""Tokens that providers add to each message."""
 
 SAFETY = 1.25
-"""On what an answer told, for a router may have another model answer, whose tokenizer is another."""
+"""Factor on reported counts: a router may use another model, with another tokenizer."""
 
 FEWEST = 1 / 8
-"""Tokens a byte of instructions; a provider that tells fewer leaves some out of its count."""
+"""Fewest tokens a byte of instructions; a provider that reports fewer does not count all of them."""
 
 
 class ReadBound:
-    """The most tokens that calls can read, tighter with every answer.
+    """Upper bound on input tokens, which tightens with every response.
 
-    Tokens are taken to be the same for the same text. A provider that counts more than the bound raises it.
+    The same text is assumed to have the same tokens. A provider that counts more than the bound raises it.
     """
 
     def __init__(self) -> None:
@@ -306,7 +306,7 @@ class ReadBound:
         self._ratio = 1.0
 
     def most(self, request: ModelRequest) -> int:
-        """The most tokens that a call can read."""
+        """Most input tokens of a request."""
         own = _own_bytes(request)
         known = self._shared.get(_shared_key(request))
         shared = _shared_bytes(request)
@@ -316,12 +316,12 @@ class ReadBound:
         return int((shared + own) * self._ratio) + 1
 
     def learn(self, request: ModelRequest, input_tokens: int, *, most: int) -> None:
-        """Take note of what an answer tells.
+        """Update the bound from a response.
 
         Args:
-            request: That was answered.
-            input_tokens: That it read.
-            most: What it was expected to read at most.
+            request: The request that was answered.
+            input_tokens: Its input tokens as reported.
+            most: The bound it had.
         """
         key = _shared_key(request)
         self._shared[key] = min(input_tokens, self._shared.get(key, input_tokens))
@@ -329,7 +329,7 @@ class ReadBound:
 
 
 def _shared_key(request: ModelRequest) -> bytes:
-    """Digest of what many calls share."""
+    """Digest of the part that many requests share."""
     shared = [
         request.provider,
         request.address,
@@ -343,12 +343,12 @@ def _shared_key(request: ModelRequest) -> bytes:
 
 
 def _shared_bytes(request: ModelRequest) -> int:
-    """UTF-8 bytes of what many calls share; a schema counts twice, for providers' strict forms are longer."""
+    """UTF-8 bytes of the shared part; the schema counts twice, because providers' strict forms are longer."""
     return len(request.instructions.encode()) + 2 * len(msgspec.json.encode(request.schema)) + FRAMING
 
 
 def _own_bytes(request: ModelRequest) -> int:
-    """UTF-8 bytes of what a call alone has."""
+    """UTF-8 bytes of the part that a request shares with no other."""
     texts = (request.case, *request.turns)
     return sum(len(text.encode()) for text in texts) + TURN * (len(texts) + 1)
 
@@ -369,13 +369,13 @@ MOST_WITH_THOUGHTS = 20_000
 
 
 def answer_tokens(dimensions: Sequence[Dimension], *, thinks: bool) -> int:
-    """Most tokens of an answer that judges some dimensions.
+    """Most output tokens of an answer that judges some dimensions.
 
-    A tight bound lets a small budget go further, for every request in flight is held at its bound; one that
-    cuts answers short would pay twice for each.
+    A tight bound lets a small budget go further, because every request in flight reserves its bound. A bound
+    that cuts answers off would cost a second request for each.
 
     Args:
-        dimensions: Judged in one request.
+        dimensions: The dimensions judged in one request.
         thinks: Whether the model reasons before it answers.
     """
     needed = _FRAME + sum(

@@ -1,4 +1,4 @@
-"""Ledger: what a run spent, by model and by what was judged."""
+"""Spending of a run by model and judged dimensions, and the ledger protocol that records it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,20 +10,20 @@ Entry = tuple[str, tuple[str, ...]]
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What some requests took.
+    """Counts, tokens and cost of some requests.
 
     Attributes:
-        requests: That were sent, those included that came to nothing.
-        answered: Requests that brought a reply, usable or not.
-        from_cache: Replies that had been kept and were not asked for.
-        input_tokens: Read, over the replies that were asked for.
-        output_tokens: Written, likewise.
-        cost_usd: Of the replies whose price is known.
-        unpriced: Replies whose price is not known.
-        unknown: Requests of which nobody can say what is billed (a timeout, a lost connection, a reply that
-            does not say what it took), and those in flight, which a killed process leaves so.
-        unknown_usd: The most that those may cost.
-        unknown_tokens: The most that those may have used.
+        requests: Requests sent, failed ones included.
+        answered: Requests with a response, usable or not.
+        from_cache: Responses taken from the cache.
+        input_tokens: Input tokens, cached responses excluded.
+        output_tokens: Output tokens, likewise.
+        cost_usd: Cost of the responses whose price is known.
+        unpriced: Responses without a known price.
+        unknown: Requests with unknown billing: a timeout, a lost connection, a response without token counts,
+            and requests in flight, which a killed process leaves in this state.
+        unknown_usd: Most that those may cost.
+        unknown_tokens: Most tokens that those may have used.
     """
 
     requests: int = 0
@@ -47,36 +47,36 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most_usd(self) -> float:
-        """The most that it can have cost, as far as prices are known."""
+        """Most that the requests can have cost, as far as prices are known."""
         return self.cost_usd + self.unknown_usd
 
     @property
     def most_tokens(self) -> int:
-        """The most tokens that it can have used."""
+        """Most tokens that the requests can have used."""
         return self.input_tokens + self.output_tokens + self.unknown_tokens
 
 
 class Ledger(Protocol):
-    """Where the spending of a run is put down for good."""
+    """Durable record of the spending of a run."""
 
     def record(self, entry: Entry, more: Spending) -> None:
         """Add to an entry; returns at once."""
 
     def commit(self, *, usd: float, tokens: int) -> None:
-        """Put down that the run may have spent this much in all; returns once a kill cannot undo it."""
+        """Record that the run may have spent this much in all; returns once that is durable."""
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything noted so far, of the run as a whole."""
+        """Everything recorded so far for the run."""
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens that the run may have spent, as they were last put down."""
+        """USD and tokens as last committed: what the run may have spent."""
 
     def close(self) -> None:
-        """Return when everything is put down."""
+        """Block until everything is durable."""
 
 
 class MemoryLedger:
-    """Books for as long as the process lives."""
+    """A ledger in memory."""
 
     def __init__(self) -> None:
         self._entries: dict[Entry, Spending] = {}
@@ -87,16 +87,16 @@ class MemoryLedger:
         self._entries[entry] = self._entries.get(entry, Spending()) + more
 
     def commit(self, *, usd: float, tokens: int) -> None:
-        """Remember how much may have been spent."""
+        """Store how much may have been spent."""
         self._committed = (usd, tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything noted so far."""
+        """Everything recorded so far."""
         return dict(self._entries)
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens."""
+        """USD and tokens as last committed."""
         return self._committed
 
     def close(self) -> None:
-        """Nothing is left to be done."""
+        """Do nothing: there is nothing to write."""

@@ -1,4 +1,4 @@
-"""Window: how many requests may be in flight, found from what more of them do to the answers' time."""
+"""Adaptive concurrency: finds how many requests may be in flight from how they change latency."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -11,10 +11,10 @@ FIRST = 50
 """Requests in flight before anything has been answered."""
 
 GAIN_SHARE = 0.3
-"""Of the throughput that a wider window promises, the part that must come of it."""
+"""Share of the throughput gain that a wider window promises which must be measured to keep it."""
 
 NEAR_TIMEOUT = 0.5
-"""Share of the time limit that answers may take before the window is narrowed."""
+"""Median latency, as a share of the timeout, above which the window is narrowed."""
 
 LONGEST_REST = 32
 
@@ -22,31 +22,31 @@ Outcome = Literal["open", "admitted", "rejected"]
 
 
 class SentRequest:
-    """A request under way: when it was let go, with how many others, and whether it was turned away."""
+    """A request that the limiter let go: when, with how many others in flight, and how it ended."""
 
     __slots__ = ("counted", "due", "in_flight", "outcome", "refusal_odds", "retry_at", "time", "went_out")
 
     def __init__(self, time: float, in_flight: int) -> None:
         self.time = self.due = time
         self.went_out: float | None = None
-        """When it went out."""
+        """When it was written to its connection."""
         self.in_flight = in_flight
         self.outcome: Outcome = "open"
         self.counted = False
         self.refusal_odds: Vector | None = None
-        """How likely each limit was held to refuse it, until that is weighed."""
+        """Probability of refusal under each hypothesis of the rate model, until the outcome is applied."""
         self.retry_at: float | None = None
-        """Time until which a refusal asks to be left alone."""
+        """When the Retry-After of its refusal ends."""
 
 
 class ConcurrencyWindow:
-    """Requests in flight: doubled while answers take no longer for it, up to the most that is allowed.
+    """Limit on requests in flight: doubled while latency does not rise, up to the most that is allowed.
 
-    A wider window that does not let more through is taken back and tried again later, later each time.
+    A wider window that does not raise throughput is taken back and tried again later, later each time.
 
     Args:
-        most: Requests in flight that are allowed.
-        timeout: Seconds that a request may take.
+        most: Most requests in flight.
+        timeout: Seconds that one request may take.
     """
 
     def __init__(self, most: int, timeout: float) -> None:
@@ -63,18 +63,18 @@ class ConcurrencyWindow:
         self._next_rest = 1
 
     def filled(self) -> None:
-        """A request had to wait for another to come back."""
+        """Note that a request had to wait for a free slot."""
         self._full = True
 
     def answered(self, sent: float, now: float) -> None:
-        """A request came back with an answer."""
+        """Record the latency of an answered request."""
         if sent >= self._since:
             self._times.append(now - sent)
             if len(self._times) >= max(5, self.size // 2):
                 self._conclude(now)
 
     def timed_out(self, sent: float, now: float) -> None:
-        """A request was not answered within its time."""
+        """Record a timeout."""
         if sent >= self._since:
             self._late += 1
             if self._late >= 3 and self._late > 0.2 * (len(self._times) + self._late):

@@ -1,4 +1,8 @@
-"""Bench: where the judges of one suite sit together: one event loop, its models, connections and limits."""
+"""Runs all judge requests of a suite on one event-loop thread with shared connections, limits and cache.
+
+A request whose response is cached costs nothing; one that is already in flight is awaited, not sent twice;
+the others go to the scheduler of their model.
+"""
 
 import asyncio
 import threading
@@ -27,16 +31,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST = 256, 4
-"""Judgements that are under way at most, or this many for each request that may be in flight; the others have
-not begun, so that their prompts take no memory and the first requests do not wait until all are written."""
+"""Judgements under way at once: the first, or the second times the requests allowed in flight if more.
+The others have not begun, so their prompts take no memory and the first requests go out at once."""
 
 
 class AskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply, and what it took.
+    """A response, and the number of requests it took.
 
     Attributes:
-        response: What came back, now or before.
-        requests: That were sent for it; 0 when it had been kept.
+        response: The response, new or cached.
+        requests: Requests sent for it; 0 if it was cached or in flight already.
     """
 
     response: ModelResponse
@@ -44,17 +48,17 @@ class AskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """An opened model.
+    """A model that is ready for requests.
 
     Attributes:
-        provider: How it is spoken to.
+        provider: Protocol: ``openai-chat``, ``anthropic``, …
         address: Base URL.
-        model: The provider's name of it.
-        parameters: What its requests carry.
+        model: The provider's name for it.
+        parameters: The parameters its requests carry.
         thinks: Whether it reasons before it answers.
-        shared: Lets the first request about a case fill the provider's cache before the others use it; None
-            where that brings nothing.
-        scheduler: To it.
+        shared: Holds back further requests about a case until the first has filled the provider's prompt
+            cache; None where that saves nothing.
+        scheduler: Sends its requests.
     """
 
     provider: str
@@ -67,7 +71,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SharedCases:
-    """Of several requests about one case, one goes first: its answer means that the case is cached."""
+    """Lets one request about a case go first; the others then find it in the provider's prompt cache."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], asyncio.Future[None]] = {}
@@ -89,9 +93,9 @@ class SharedCases:
 
 
 class JudgeExecutor:
-    """Runs judges on a thread of their own, whatever the caller's thread runs, until it is closed.
+    """Runs judgements on an event-loop thread of its own.
 
-    Started at first use. Dropped without being closed, it is closed by the garbage collector.
+    The thread starts at first use and ends with :meth:`close`, or when the executor is garbage-collected.
 
     Args:
         settings: The suite's.
@@ -104,16 +108,16 @@ class JudgeExecutor:
         self._finalizer = weakref.finalize(self, self._worker.stop)
 
     def configure(self, *, cache: ResponseCache | None = None, budget: Budget | None = None) -> None:
-        """Give it a run's answers and purse, before its first use; whoever gave them closes them."""
+        """Set the cache and budget of a run, before first use. The caller closes them."""
         self._worker.cache = cache or self._worker.cache
         self._worker.budget = budget or self._worker.budget
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
-        """Run a coroutine on the bench; cancelled when the bench is closed."""
+        """Run a coroutine on the executor's thread; it is cancelled when the executor is closed."""
         return self._worker.submit(make)
 
     async def model(self, name: str) -> Model:
-        """An open model; only on the bench.
+        """Return a model, opened at first use. Call it on the executor's thread only.
 
         Raises:
             ModelUnavailable: If it cannot be used.
@@ -123,7 +127,9 @@ class JudgeExecutor:
     async def ask(
         self, scheduler: RequestScheduler, request: ModelRequest, *, about: tuple[str, ...]
     ) -> AskResult:
-        """The reply to a call: kept, under way already, or asked for; only on the bench.
+        """Answer a request: from the cache, from an equal one in flight, or by sending it.
+
+        Call it on the executor's thread only.
 
         Raises:
             GivenUp: If there is none.
@@ -132,16 +138,16 @@ class JudgeExecutor:
         return await self._worker.ask(scheduler, request, about)
 
     def drop(self, calls: Iterable[ModelRequest]) -> None:
-        """Forget the replies of an exchange that ended without a usable answer."""
+        """Remove the responses of an exchange without a usable answer from the cache."""
         self._worker.cache.drop([request.key() for request in calls])
 
     def close(self) -> None:
-        """Cancel what is under way and end every connection. Nothing can be asked any more."""
+        """Cancel what is under way and close every connection. No request may follow."""
         self._worker.stop()
 
 
 class _Worker:
-    """What the thread of a bench holds; it knows nothing of the bench, which may go first."""
+    """State of the executor's thread. It holds no reference to the executor, which may be collected first."""
 
     def __init__(self, settings: JudgeSettings, retry_policy: RetryPolicy) -> None:
         self._settings = settings
@@ -184,7 +190,9 @@ class _Worker:
             return
         if not already:
             loop.call_soon_threadsafe(loop.stop)
-        if thread is not threading.current_thread():  # where the garbage collector may find a dropped bench
+        if (
+            thread is not threading.current_thread()
+        ):  # the garbage collector may run this on the thread itself
             thread.join()
 
     def _run_loop(self) -> None:
@@ -305,7 +313,7 @@ class _Worker:
         return self.budget
 
     async def _look_up(self, key: str) -> ModelResponse | None:
-        """What is kept under a key; the keys of one round of the loop are looked up together."""
+        """Look a key up in the cache; the keys of one event-loop iteration are looked up together."""
         loop = asyncio.get_running_loop()
         if key not in self._lookups:
             if not self._lookups:
@@ -329,7 +337,7 @@ class _Worker:
 def _check_sendable(
     model: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
 ) -> None:
-    """Refuse settings that a provider's SDK would drop without a word.
+    """Refuse settings that a provider's SDK would silently drop.
 
     Raises:
         ModelUnavailable: If there are any.
@@ -343,6 +351,6 @@ def _check_sendable(
 
 
 def _retrieve_exception(future: "asyncio.Future[AskResult]") -> None:
-    """An error that nobody else waited for is no surprise: whoever asked has it."""
+    """Mark the error of a shared future as seen; the request that caused it raises it anyway."""
     if not future.cancelled():
         future.exception()

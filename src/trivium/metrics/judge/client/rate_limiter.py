@@ -1,4 +1,8 @@
-"""When the next request may go; in-flight cap."""
+"""Rate limiter: decides when the next request to a model may be sent.
+
+It combines three parts: the adaptive window of requests in flight, the pacer, which uses the Bayesian rate
+model once a request has been refused, and the quotas that rate-limit headers report.
+"""
 
 import math
 from collections import deque
@@ -9,17 +13,17 @@ from trivium.metrics.judge.client.rate_headers import Quota, Unit, remaining
 from trivium.metrics.judge.client.rate_model import RateModel
 
 SPREAD_SAMPLES = 7
-"""Differences of which one of the smaller counts: busy moments make others large."""
+"""Recent differences whose lower quartile is used: busy moments inflate the larger ones."""
 
 MARGIN = 0.005
-"""Seconds on top of what a refusal usually takes."""
+"""Seconds added to the time that a refusal usually takes."""
 
 
 class OutcomeTracker:
-    """Requests until it is known what became of them.
+    """Orders outcomes by the time of sending.
 
-    Refusals are heard of before answers, so that to take each as it comes would make refusals seem frequent.
-    A request that was not refused in the time that refusals take counts as let through.
+    Refusals return faster than answers, so taking outcomes as they arrive would overstate refusals. A
+    request that was not refused within the time that refusals take counts as admitted.
     """
 
     def __init__(self) -> None:
@@ -31,23 +35,22 @@ class OutcomeTracker:
 
     @property
     def usual_refusal(self) -> float:
-        """Seconds that a refusal usually takes to be heard of; 0 while none was."""
+        """Seconds until a refusal usually returns; 0 before the first."""
         return self._took or 0.0
 
     @property
     def refusal_window(self) -> float:
-        """Seconds within which a refusal is heard of; 0 while none was."""
+        """Seconds within which a refusal returns; 0 before the first."""
         return 0.0 if self._took is None else self._took + 4 * self._spread + MARGIN
 
     def sent(self, sent: SentRequest) -> None:
-        """A request leaves."""
+        """Track a request that is sent."""
         self._waiting.append(sent)
 
     def observe_refusal(self, took: float) -> float:
-        """A refusal took so many seconds; by how many those of late differ.
+        """Record how long a refusal took; return the spread of recent ones in seconds.
 
-        Two that follow one another differ by chance alone, while all those of the first moments, when much is
-        done at once, are slow.
+        The spread is taken from consecutive refusals, because all refusals of the first busy moments are slow.
         """
         if self._took is None:
             self._took, self._spread = took, took / 8
@@ -59,14 +62,14 @@ class OutcomeTracker:
         return sorted(self._spread_samples)[len(self._spread_samples) // 4] if self._spread_samples else 0.0
 
     def until_known(self, now: float) -> float:
-        """Seconds until it is known of the first that is not yet judged."""
+        """Seconds until the outcome of the oldest undecided request is known."""
         if not self._waiting:
             return 0.0
         went_out = self._waiting[0].went_out
         return self.refusal_window if went_out is None else max(0.0, went_out + self.refusal_window - now)
 
     def due(self, now: float) -> Iterator[SentRequest]:
-        """Those of which it is known by now, once each."""
+        """Yield, once each, the requests whose outcome is known by now, in the order of sending."""
         waiting = self._waiting
         refusal_window = None if self._took is None else self.refusal_window
         while waiting:
@@ -84,10 +87,10 @@ MAX_IN_FLIGHT = 100
 
 
 class RateLimiter:
-    """Window and pace of one model at one address, for every request to it.
+    """Limits concurrency and rate of all requests to one model at one address.
 
     Args:
-        most: Requests in flight that are allowed; None for MOST_IN_FLIGHT.
+        most: Most requests in flight; None for MAX_IN_FLIGHT.
         timeout: Seconds that a request may take.
     """
 
@@ -99,7 +102,7 @@ class RateLimiter:
         self.in_flight = 0
 
     def ready(self, now: float) -> float | None:
-        """Seconds until a request may be sent; None when one must come back first."""
+        """Seconds until a request may be sent; None if one in flight must end first."""
         if self.in_flight >= self.window.size:
             self.window.filled()
             return None
@@ -109,7 +112,7 @@ class RateLimiter:
         return None if wait == math.inf else wait
 
     def sent(self, now: float) -> SentRequest:
-        """A request is let go; it must be told of by one of the others when it is over."""
+        """Let a request go. One of the methods below must report its end."""
         sent = self.pacer.sent(now, self.in_flight)
         self.in_flight += 1
         for quota in self.quotas.values():
@@ -119,13 +122,13 @@ class RateLimiter:
     def observe_headers(
         self, headers: Mapping[str, str], sent: SentRequest, now: float, *, tokens: int
     ) -> None:
-        """The headers of its answer; before it is told of by one of the others.
+        """Read the rate-limit headers of a response; called before the method that reports its end.
 
         Args:
-            headers: By names in small letters.
+            headers: By lower-case name.
             sent: The request.
             now: Seconds.
-            tokens: That it took; 0 where that is not known.
+            tokens: Tokens the request used; 0 if unknown.
         """
         for unit, reported in remaining(headers).items():
             if unit == "tokens":
@@ -136,27 +139,27 @@ class RateLimiter:
             self.quotas.setdefault(unit, Quota()).heard(reported, sent, now, cost=cost)
 
     def went_out(self, sent: SentRequest, now: float) -> None:
-        """It goes out, which may take a while: to be written, to be connected."""
+        """Note when a request was written, which may be later than it was let go: connecting takes time."""
         self.pacer.went_out(sent, now)
 
     def answered(self, sent: SentRequest, now: float) -> None:
-        """It was answered."""
+        """Report an answer."""
         self._ended(sent, refused=False)
         self.pacer.admitted(sent, now)
         self.window.answered(sent.time, now)
 
     def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
-        """It was turned away, as one too many."""
+        """Report a refusal by a rate limit."""
         self._ended(sent, refused=True)
         self.pacer.rejected(sent, now, retry_after=retry_after)
 
     def failed(self, sent: SentRequest, now: float) -> None:
-        """It was let through and came to nothing, or was given up."""
+        """Report a request that was admitted and failed, or was cancelled."""
         self._ended(sent, refused=False)
         self.pacer.admitted(sent, now)
 
     def timed_out(self, sent: SentRequest, now: float) -> None:
-        """It was let through, as far as can be told, and not answered within its time."""
+        """Report a timeout; the request counts as admitted."""
         self._ended(sent, refused=False)
         self.pacer.admitted(sent, now)
         self.window.timed_out(sent.time, now)
@@ -168,63 +171,63 @@ class RateLimiter:
 
 
 FIRST_GAP, FREE_GAP = 0.002, 0.001
-"""Seconds between requests until the first answer, and later: a refusal is heard of before many have left."""
+"""Seconds between requests before the first answer and after it, so that a refusal is seen before many left."""
 
 RISK = 0.35
-"""Chance of a refusal by the limit that is taken."""
+"""Accepted probability that the rate limit refuses a request."""
 
 DOUBTS = 0.2
-"""Such a chance, even a moment later, above which nothing is sent until it is known of the last such."""
+"""If this probability would be exceeded even a moment later, wait for the outcome of the last such request."""
 
 PROBE_SHARE = 0.3
-"""Pause between probes of a provider that refuses all, as a share of the time that it has done so."""
+"""Pause between probes of a provider that refuses everything, as a share of the time it has done so."""
 
 SHORTEST_PROBE, LONGEST_PROBE = 0.004, 2.0
 
 CLOSED_AFTER = 20
-"""Refusals in a row, in the order of sending, after which nothing is let through, whatever is believed."""
+"""Refusals in a row, in the order of sending, after which only probes are sent, whatever the model says."""
 
 PROBE_PRICE = 2.0
-"""What a refused probe costs, in times between requests that are let through."""
+"""Cost of a refused probe, in mean intervals between admitted requests."""
 
 UNKNOWN_WAIT = 10.0
-"""Wait, in such times, where it is not known how long until a request comes back."""
+"""Assumed wait, in such intervals, when the model does not know when a slot becomes free."""
 
 AVERAGED = 100
-"""Requests let through by which the time between them is told."""
+"""Admitted requests over which the mean interval is taken."""
 
 REPLAYED = 300
-"""Requests before the first refusal from which beliefs begin."""
+"""Requests before the first refusal that are replayed into a new rate model."""
 
 STEADIER = 0.97
-"""Of the seconds that requests take more or less than usual, what is left with each that is let through: only
-refusals tell them, which may be few, and those of the first moments are slow."""
+"""Decay of the estimated jitter with each admitted request. Only refusals measure jitter; they may be few,
+and those of the first moments are slow."""
 
 AGAIN = 0.25
-"""Of the time since the last request, the part after which what to do is asked again."""
+"""Share of the time since the last request after which the decision is made again."""
 
 LEADS = 20
-"""Requests of late by which it is told how long they take to go out once it is time, one in four less."""
+"""Recent requests whose lower quartile estimates the delay between the due time and the actual sending."""
 
 LATE = 0.005
-"""Seconds from when it was time after which something else held a request back."""
+"""A request later than this (seconds) was held back by something other than the pacer."""
 
 LEAVING = 0.03
-"""Seconds that are waited for one to go out before it is decided about the next."""
+"""Most seconds to wait for a request to be written before deciding about the next."""
 
 TICK = 0.0001
 """Seconds; shorter waits are rounded up to it."""
 
 
 class Pacer:
-    """Sends while nothing is refused; from the first refusal on by what the limit is believed to be.
+    """Spaces requests in time; from the first refusal on it consults the rate model.
 
-    A request is sent when the chance is small that a limit refuses it, however likely it is to be refused at
-    random: of that nothing follows. Where the limit may have changed, one request at a time finds it out;
-    so it does, at ever longer intervals, where nothing is let through.
+    A request is sent when the estimated probability of a rate-limit refusal is below RISK. Random refusals
+    are ignored. If the limit may have changed, one request at a time tests it; if everything is refused, probes
+    follow at increasing intervals.
 
     Attributes:
-        rate_model: What the limit is believed to be, from the first refusal on.
+        rate_model: Estimate of the limit, from the first refusal on.
         refused_in_row: Requests refused since the last one that was admitted, in the order of sending.
     """
 
@@ -249,7 +252,7 @@ class Pacer:
         self._jitter = 0.0
 
     def ready(self, now: float, in_flight: int) -> float:
-        """Seconds until the next request may be sent; infinite when one must come back first."""
+        """Seconds until the next request may be sent; infinite if one in flight must end first."""
         self._apply_outcomes(now)
         wait = max(self._last + (FREE_GAP if self._answered else FIRST_GAP), self._open_at) - now
         if wait <= 0 and self.rate_model is not None:
@@ -262,7 +265,7 @@ class Pacer:
         return max(wait, TICK) if wait > 0 else 0.0
 
     def sent(self, now: float, in_flight: int) -> SentRequest:
-        """A request is let go."""
+        """Let a request go."""
         sent = self._leaving = SentRequest(now + self._lead, in_flight)
         sent.due = self._due if now - self._due < LATE else now
         self._outcomes.sent(sent)
@@ -279,7 +282,7 @@ class Pacer:
         return sent
 
     def went_out(self, sent: SentRequest, now: float) -> None:
-        """It goes out."""
+        """Note when a request was written."""
         sent.went_out = self._last = now
         self._lead_times.append(now - sent.due)
         self._lead = sorted(self._lead_times)[len(self._lead_times) // 4]
@@ -293,13 +296,13 @@ class Pacer:
             self._leaving = None
 
     def admitted(self, sent: SentRequest, now: float) -> None:
-        """A request was let through, whatever came of it then."""
+        """Report a request that was not refused, whether it was answered or failed."""
         self._answered = True
         sent.outcome = "admitted"
         self._apply_outcomes(now)
 
     def rejected(self, sent: SentRequest, now: float, *, retry_after: float | None) -> None:
-        """A request was turned away."""
+        """Report a refusal."""
         self._jitter = self._outcomes.observe_refusal(now - (sent.went_out or sent.time))
         if self.rate_model is None:
             self.rate_model = self._begun(
@@ -309,11 +312,11 @@ class Pacer:
         self._apply_outcomes(now)
 
     def pause_until(self, until: float) -> None:
-        """Nothing is sent before a time."""
+        """Send nothing before a time."""
         self._open_at = max(self._open_at, until)
 
     def _begun(self, recent: Iterable[SentRequest]) -> RateModel:
-        """Beliefs after what has been sent so far."""
+        """Create the rate model and replay the requests sent so far."""
         rate_model = RateModel()
         now = -math.inf
         for sent in recent:
@@ -338,17 +341,17 @@ class Pacer:
             saved = at - probe_at if at < math.inf else UNKNOWN_WAIT * gap
             if (1 - risk) * saved > PROBE_PRICE * gap * risk:
                 at = probe_at
-        # What is believed of a later time is asked again before it.
+        # The estimate changes while waiting: decide again before the time has come.
         return min(at - now, max(0.5 * self._gap(), AGAIN * (now - self._last)))
 
     def _probe_at(self) -> float:
-        """When a provider that lets nothing through is asked again."""
+        """When to probe a provider that admits nothing."""
         shut = self._last - (self._admitted[-1] if self._admitted else self._first)
         pause = max(SHORTEST_PROBE, PROBE_SHARE / (1 - PROBE_SHARE) * shut)
         return self._last + min(LONGEST_PROBE, pause)
 
     def _gap(self) -> float:
-        """Seconds between requests that are let through."""
+        """Mean interval between admitted requests, seconds."""
         passed = self._admitted
         return max(FREE_GAP, (passed[-1] - passed[0]) / (len(passed) - 1)) if len(passed) > 1 else FIRST_GAP
 
@@ -356,7 +359,7 @@ class Pacer:
         return 0.003 + 0.1 * self._gap()
 
     def _retry_after_holds(self, now: float) -> bool:
-        """Whether the provider has asked to be left alone for now, and has been right about it so far."""
+        """Whether a Retry-After is in force and such values have proved right so far."""
         return now < self._retry_after_until and self._retry_after_right >= self._retry_after_wrong
 
     def _apply_outcomes(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Patience: how long one prompt is tried, and what became of its requests so far (spec: metrics, T2.6)."""
+"""Retry policy and per-request retry state (spec: metrics, T2.6)."""
 
 import math
 
@@ -6,21 +6,23 @@ import msgspec
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a provider is tried that fails.
+    """How often and how long failing requests are retried.
 
     Attributes:
-        tries: Requests that may fail before a judgement is given up, more where failures are frequent:
-            as many as leave a chance of ``bad_luck`` that it was nothing but that, ``most_tries`` at most.
-        bad_luck: That chance; also of refusals of one prompt, beyond which it is the prompt that is refused.
-        most_tries: See ``tries``; a prompt that alone is refused is tried at least as often.
+        tries: Requests that may fail before a judgement is given up. Where failures are frequent, more are
+            allowed: so many that they fail by bad luck alone with a probability below ``bad_luck``, but at
+            most ``most_tries``.
+        bad_luck: See ``tries``. Also the probability below which repeated refusals of one prompt are blamed
+            on the prompt.
+        most_tries: See ``tries``. A prompt that is refused while others are admitted gets at least these.
         first_pause: Seconds before the second try, doubled for each that follows, with jitter.
-        own_pause: Seconds that they grow to.
-        longest_pause: Seconds after which a prompt that alone is refused is given up.
-        outage: Seconds that a provider is waited for which answered before and now fails whoever asks.
-        never: Seconds that one is waited for which never answered.
-        never_unusable, unusable: Errors that every request would meet, none answered between, after which a
-            model is asked no more: before it ever answered, and later. (A status 403 may be a firewall's,
-            about one text alone, and two more of them are waited for.)
+        own_pause: Longest such pause, seconds.
+        longest_pause: Seconds after which a prompt that is refused while others are admitted is given up.
+        outage: Seconds to wait for a provider that answered before and now fails every request.
+        never: Seconds to wait for a provider that has never answered.
+        never_unusable, unusable: Errors that concern every request (key, account, model), without an answer
+            in between, after which a model is turned off: before it ever answered, and later. A status 403 may
+            come from a firewall and concern one text alone, so two more of those are allowed.
     """
 
     tries: int = 5
@@ -35,7 +37,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     unusable: int = 10
 
     def luck_limit(self, share: float) -> int:
-        """Of how many requests in a row it is no bad luck that they fail, where a share of all does."""
+        """Failures in a row that bad luck no longer explains, given the share of all requests that fail."""
         return math.ceil(math.log(self.bad_luck) / math.log(min(max(share, 0.02), 0.9)))
 
 
@@ -43,13 +45,13 @@ DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
 class RetryState:
-    """What became of the requests of one prompt so far.
+    """Failures of the requests for one prompt so far.
 
     Attributes:
-        failed: That failed.
-        refused: That were refused.
-        passed_by: That were refused after others had been answered since the refusal before.
-        since: When the first came to nothing.
+        failed: Requests that failed.
+        refused: Requests that were rate limited.
+        passed_by: Of those, how many came although others had been answered since the last refusal.
+        since: When the first request failed or was refused.
     """
 
     __slots__ = ("_last", "failed", "passed_by", "refused", "since")
@@ -63,10 +65,10 @@ class RetryState:
         return bool(self.failed or self.refused)
 
     def count(self, *, rate_limited: bool, now: float, answered: float | None) -> None:
-        """Another came to nothing.
+        """Count a request that failed or was refused.
 
         Args:
-            rate_limited: Whether it was refused.
+            rate_limited: Whether it was refused by a rate limit.
             now: Seconds.
             answered: When the last request of any prompt was answered, or None.
         """

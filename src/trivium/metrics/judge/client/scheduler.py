@@ -1,4 +1,10 @@
-"""Line: the requests to one model, in turn, tried until they are answered (spec: metrics, T2.6)."""
+"""Schedules, retries and hedges the requests to one model (spec: metrics, T2.6).
+
+A request waits in one of three queues. It is sent when the rate limiter allows it, the budget has reserved
+its maximum cost and the response cache is not too far behind. A failed request is retried after a delay. A
+request that takes much longer than usual is sent a second time (hedging). When every request fails, the
+scheduler declares an outage, probes with one request at a time, and gives up after a while.
+"""
 
 import asyncio
 import logging
@@ -28,37 +34,35 @@ from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 log = logging.getLogger(__name__)
 
 Priority = Literal["often", "again", "new"]
-"""Of those that wait: what is asked again goes first, and last while nothing is answered; what was refused
-often goes last as soon as a few are refused in a row."""
-
+"""Queue priority: retries before new requests; reversed during an outage. Requests that were refused often go
+last as soon as a few requests are refused in a row."""
 
 HEDGE_AFTER = 2.0
-"""A request is overdue when it has taken this many times what nineteen in twenty take, and …"""
+"""A request is overdue when it has taken this many times the 95th percentile of recent latencies, and …"""
 
 HEDGE_SECONDS, HEDGE_SHARE = 1.0, 1 / 3
-"""… at least this long, or this share of its time limit where that is less."""
+"""… at least this long, or this share of its timeout if that is shorter."""
 
 MAX_HEDGED_SHARE = 0.1
-"""Share of the requests in flight above which being overdue is slowness, and nothing is asked twice."""
+"""If more than this share of the requests in flight is overdue, the provider is slow and none is hedged."""
 
 HEDGE_CHECK_SECONDS = 0.1
 MIN_FOR_FAILURE_SHARE = 20
-"""First requests by which the share of failures is told."""
+"""First attempts needed before the share of failures among them is used."""
 
 CACHE_WAIT_SECONDS = 0.005
-"""Between looks at whether a slow disk has kept up: a kill costs what is not kept yet, which is bounded."""
+"""Between checks whether the cache has caught up. The backlog is bounded because a killed process loses it."""
 
 OUTAGE_FAILURES = 3
-"""Judgements that fail one after another, none answered between, which make an outage: or as many as are in
-flight where that is more, for failures are heard of before answers. Also refusals in a row."""
-
+"""Judgements that must fail without an answer in between to count as an outage, or the number in flight
+if larger, because failures return faster than answers. Also used for refusals in a row."""
 
 LOGGED_WAIT_SECONDS = 10.0
-"""A wait that a provider asks for of at least this long is logged, with its end."""
+"""A Retry-After of at least this long is logged, with the time at which it ends."""
 
 
 class InFlight:
-    """One request, or the two of which the first to be answered counts."""
+    """A request under way, with its hedge if it has one; the first answer counts."""
 
     def __init__(
         self, request: ModelRequest, about: tuple[str, ...], outcome: "asyncio.Future[ModelResponse]"
@@ -72,18 +76,18 @@ class InFlight:
 
 
 class RequestScheduler:
-    """Every request to one model at one address.
+    """Sends every request to one model at one address.
 
     Args:
-        client: How it is spoken to.
-        budget: Asked before every request, and told what it took.
-        most: Requests in flight that are allowed, or None to have it found.
-        timeout: Seconds that a request may take.
-        name: The model's, as the suite has it.
-        time_limit: Seconds from now after which nothing is asked any more, nor waited for; None for no limit.
-        retry_policy: How long a failing provider is tried.
+        client: Sends one request.
+        budget: Reserves the cost of every request before it is sent and settles it afterwards.
+        most: Most requests in flight, or None to adapt it.
+        timeout: Seconds that one request may take, hedge included.
+        name: The model's name in the suite.
+        time_limit: Seconds from now after which no request is sent or waited for; None for no limit.
+        retry_policy: How often and how long failures are retried.
         refused_since: Returns the parameter of a queued request that the server has refused since, or None.
-        cache: Where every reply is kept; while that is behind, no further request goes out.
+        cache: Stores every response; while too many are not yet written, no further request is sent.
     """
 
     def __init__(
@@ -134,17 +138,17 @@ class RequestScheduler:
         self._off_reason = ""
 
     async def ask(self, request: ModelRequest, *, about: tuple[str, ...]) -> tuple[ModelResponse, int]:
-        """The reply, and the requests that it took.
+        """Return the response and the number of requests it took, retries and hedges included.
 
         Raises:
-            GivenUp: If there is none, after all that patience allows.
+            GivenUp: If there is no response after all retries.
             Spent: If the budget does not allow another request.
         """
         mark = object()
         state, requests = RetryState(), 0
         priority: Priority = "new"
         if not self._asking:
-            self._refusing_since = None  # which was long ago, for all that is known
+            self._refusing_since = None  # nothing was under way: the last refusal may be long ago
         self._asking += 1
         try:
             while True:
@@ -180,7 +184,7 @@ class RequestScheduler:
             self._failing.discard(mark)
 
     async def close(self) -> None:
-        """End the connections; nothing may be asked any more."""
+        """Close the connections. No request may follow."""
         for handle in (self._timer, self._watch):
             if handle is not None:
                 handle.cancel()
@@ -208,12 +212,12 @@ class RequestScheduler:
         if attempt.cancelled():
             return
         error = attempt.exception()
-        # While its fellow is under way, a failure is not yet the outcome.
+        # While the other attempt is under way, a failure is not yet the outcome.
         if error is not None and not in_flight.attempts and not in_flight.outcome.done():
             in_flight.outcome.set_exception(error)
 
     async def _attempt(self, in_flight: InFlight, priority: Priority) -> None:
-        """One request, from its turn to its end."""
+        """Send one request: wait for its turn, reserve, send, settle, cache."""
         loop, request = self._loop, in_flight.request
         sent = await self._acquire(priority)
         if (closed := self._closed_reason()) is not None:
@@ -244,7 +248,7 @@ class RequestScheduler:
             except RequestError as failure:
                 billed, went = failure.billed, failure.sent
                 if failure.same_for_all:
-                    self._record_unusable(failure)  # before the next is let go
+                    self._record_unusable(failure)  # before the next request is dispatched
                 in_flight.requests -= not went
                 refused = failure if failure.kind == "rate_limited" else None
                 raise
@@ -261,7 +265,7 @@ class RequestScheduler:
             in_flight.outcome.set_result(response)
 
     def _went_out(self, sent: SentRequest) -> None:
-        """A request has gone out."""
+        """Note that a request has been written to its connection."""
         self.limiter.went_out(sent, self._loop.time())
         self._dispatch()
 
@@ -284,7 +288,7 @@ class RequestScheduler:
         self._dispatch()
 
     async def _acquire(self, priority: Priority) -> SentRequest:
-        """Wait until a request may be sent."""
+        """Wait in a queue until a request may be sent."""
         turn: asyncio.Future[SentRequest] = self._loop.create_future()
         self._waiting[priority].append(turn)
         self._dispatch()
@@ -296,14 +300,14 @@ class RequestScheduler:
             raise
 
     def _dispatch(self) -> None:
-        """Let those go whose turn it is."""
+        """Release queued requests for as long as the limiter allows."""
         while (queue := self._next_queue()) is not None:
             if queue[0].done():
                 queue.popleft()
                 continue
             now = self._loop.time()
             if self._in_outage() and self.limiter.in_flight:
-                return  # one at a time finds out whether the provider is back
+                return  # during an outage one request at a time probes the provider
             pending = self._cache.pending() >= self._max_pending
             wait = CACHE_WAIT_SECONDS if pending else self.limiter.ready(now)
             if wait is None:
@@ -320,7 +324,7 @@ class RequestScheduler:
 
     def _next_queue(self) -> deque[asyncio.Future[SentRequest]] | None:
         often, again, new = self._waiting.values()
-        # Whether a provider is back is not found out from prompts that may be failing by themselves.
+        # Probe an outage with new prompts: those that failed before may fail by themselves.
         if self._in_outage():
             return new or again or often or None
         if self.limiter.pacer.refused_in_row >= OUTAGE_FAILURES:
@@ -328,7 +332,7 @@ class RequestScheduler:
         return often or again or new or None
 
     def _hedge_overdue(self) -> None:
-        """Ask a second time for what is long overdue: a hanging connection costs a moment, not a minute."""
+        """Send overdue requests a second time, so that a hanging connection costs a moment, not a minute."""
         self._watch = None
         if not self._in_flight:
             return
@@ -349,7 +353,7 @@ class RequestScheduler:
                     self._launch(in_flight, "again")
 
     def _record_failure(self, failure: RequestError, mark: object, *, first: bool) -> None:
-        """Keep count of what fails, to tell bad luck, a bad prompt and an outage apart."""
+        """Count a failure, to tell bad luck, a bad prompt and an outage apart."""
         if first:
             self._first_attempts += 1
             self._failed_first_attempts += failure.kind in ("provider_error", "connection", "timeout")
@@ -364,11 +368,11 @@ class RequestScheduler:
         return len(self._failing) >= max(OUTAGE_FAILURES, self.limiter.in_flight)
 
     def _last_success(self) -> float:
-        """When the provider was last known to be well."""
+        """Time of the last answer, or of the first request if there was none."""
         return self._last_answer or self._began or self._loop.time()
 
     def _closed_reason(self) -> str | None:
-        """Why nothing may be asked now, or None."""
+        """Return why no request may be sent now, or None."""
         now = self._loop.time()
         if now < self._off_until:
             return self._off_reason
@@ -377,7 +381,7 @@ class RequestScheduler:
         return None
 
     def _record_unusable(self, failure: RequestError) -> None:
-        """Ask nothing any more of a model whose key, account or name is wrong."""
+        """Turn a model off whose key, account or name is wrong."""
         self._unusable += 1
         enough = self._retry_policy.unusable if self._answered else self._retry_policy.never_unusable
         if failure.maybe_one_text and not self._answered:
@@ -386,14 +390,14 @@ class RequestScheduler:
             self.turn_off(str(failure))
 
     def turn_off(self, why: str) -> None:
-        """Ask nothing any more."""
+        """Send no further request to this model."""
         if self._off_until != math.inf:
             self._off_until, self._off_reason = math.inf, why
             log.warning("the judge %s is off: %s", self._name, why)
             self._fail_waiting()
 
     def _record_wait(self, failure: RequestError) -> None:
-        """Keep until when the provider asks to be left alone, and log it where that is long."""
+        """Record the Retry-After of a failure, and log it if it is long."""
         asked, now = failure.retry_after or 0.0, self._loop.time()
         if not asked or now + asked > self._deadline:
             return
@@ -407,7 +411,7 @@ class RequestScheduler:
             log.warning(line, self._name, f"{asked:,.0f}", _clock(asked))
 
     def _beyond_time_limit(self, failure: RequestError) -> str:
-        """Words for a wait that goes beyond the time limit."""
+        """Describe a Retry-After that ends after the time limit; empty if it does not."""
         asked = failure.retry_after or 0.0
         if self._loop.time() + asked <= self._deadline:
             return ""
@@ -415,9 +419,9 @@ class RequestScheduler:
         return f"; it asks to wait {asked:,.0f} s (Retry-After), until {_clock(asked)}, beyond {limit}"
 
     def _outage_start(self, since: float) -> float:
-        """From when on a provider is waited for: not before the waits that it asked for are over.
+        """Return when an outage began: not before the waits that the provider asked for are over.
 
-        One that asks for wait after wait and answers nothing between them is not taken at its word for ever.
+        A provider that asks for wait after wait without an answer in between is believed only so often.
         """
         return max(since, self._wait_until) if self._waits <= self._retry_policy.tries else since
 
@@ -442,30 +446,30 @@ class RequestScheduler:
             retry_policy.most_tries, max(retry_policy.tries, retry_policy.luck_limit(share))
         ):
             return True
-        # Of everything, and for so long that what is in flight would have been answered.
+        # Everything is refused, for so long that requests in flight would have been answered.
         waited = now - self._outage_start(self._refusing_since or now)
         if self._refusing_since and waited > max(retry_policy.outage, self._timeout):
             self._give_up(failure, now)
             return True
-        # Of a prompt that is never let through, while others are.
+        # This prompt is always refused while others are admitted.
         often = state.refused >= retry_policy.most_tries and self._excess_refusals(state) >= 0
         return often and now - state.since > retry_policy.longest_pause
 
     def _excess_refusals(self, state: RetryState) -> int:
-        """Refusals of one prompt, while others are let through, beyond those that may be bad luck."""
+        """Refusals of one prompt, while others are admitted, beyond those that bad luck explains."""
         share = (self._refused_before + 1) / (self._refused_before + self._answered + 2)
         return state.passed_by - self._retry_policy.luck_limit(share)
 
     def _give_up(self, failure: RequestError, now: float) -> None:
-        """Ask nothing for a while, and nothing that waits now: a run ends by itself."""
+        """Turn the model off for a while and fail everything that waits, so that the run can end."""
         if now >= self._off_until:
-            self._off_until = max(now + 30, self._wait_until)  # those that sleep until then learn of it
+            self._off_until = max(now + 30, self._wait_until)  # requests that sleep until then fail, too
             self._off_reason = f"{failure}; the judge is unavailable"
             log.warning("judge unavailable, giving up for now: %s", failure)
             self._fail_waiting()
 
     def _fail_waiting(self) -> None:
-        """Those that wait learn that nobody answers."""
+        """Fail every queued request."""
         for queue in self._waiting.values():
             while queue:
                 turn = queue.popleft()
@@ -473,10 +477,10 @@ class RequestScheduler:
                     turn.set_exception(RequestError(self._off_reason, kind="permanent"))
 
     def _delay(self, failure: RequestError, state: RetryState) -> float:
-        """Seconds until the next try; when that is sent, the limiter says."""
+        """Seconds until a request is queued again; the limiter decides when it is sent."""
         if failure.kind == "rate_limited":
-            # When there is room the limiter says; one that is refused over and over lets others try, and one
-            # that alone is refused comes back ever later.
+            # The limiter knows when there is room. A prompt that is refused repeatedly lets others go first;
+            # one that is refused while others are admitted backs off exponentially.
             own = 0.0 if state.refused < 2 else min(0.1, 0.01 * 2.0 ** min(state.refused - 2, 4))
             beyond = self._excess_refusals(state)
             if beyond > 0:
@@ -485,12 +489,12 @@ class RequestScheduler:
             own = min(
                 self._retry_policy.own_pause, self._retry_policy.first_pause * 2.0 ** (state.failed - 1)
             )
-        own *= random.uniform(0.5, 1)  # noqa: S311 - so that many do not come back at once
+        own *= random.uniform(0.5, 1)  # noqa: S311 - jitter
         return max(own, failure.retry_after or 0.0)
 
 
 def _clock(seconds: float) -> str:
-    """The time of day in so many seconds, with the date where it is not today's; the local zone's."""
+    """Local time of day in so many seconds, with the date if it is not today."""
     now = datetime.now(UTC).astimezone()
     then = now + timedelta(seconds=min(seconds, 1e9))
     return f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M:%S}"
