@@ -50,7 +50,7 @@ class OutcomeTracker:
     def observe_refusal(self, took: float) -> float:
         """Record how long a refusal took; return the spread of recent ones in seconds.
 
-        The spread is taken from consecutive refusals, because all refusals of the first busy moments are slow.
+        The spread is taken from consecutive refusals, because those of the first busy moments are all slow.
         """
         if self._took is None:
             self._took, self._spread = took, took / 8
@@ -171,13 +171,13 @@ class RateLimiter:
 
 
 FIRST_GAP, FREE_GAP = 0.002, 0.001
-"""Seconds between requests before the first answer and after it, so that a refusal is seen before many left."""
+"""Seconds between requests before the first answer and after it: a refusal is seen before many have left."""
 
 RISK = 0.35
 """Accepted probability that the rate limit refuses a request."""
 
 DOUBTS = 0.2
-"""If this probability would be exceeded even a moment later, wait for the outcome of the last such request."""
+"""If this is exceeded even a moment later, the outcome of the last such request is waited for."""
 
 PROBE_SHARE = 0.3
 """Pause between probes of a provider that refuses everything, as a share of the time it has done so."""
@@ -223,8 +223,8 @@ class Pacer:
     """Spaces requests in time; from the first refusal on it consults the rate model.
 
     A request is sent when the estimated probability of a rate-limit refusal is below RISK. Random refusals
-    are ignored. If the limit may have changed, one request at a time tests it; if everything is refused, probes
-    follow at increasing intervals.
+    are ignored. If the limit may have changed, one request at a time tests it; if everything is refused,
+    probes follow at increasing intervals.
 
     Attributes:
         rate_model: Estimate of the limit, from the first refusal on.

@@ -40,7 +40,7 @@ class RequestTemplate(msgspec.Struct, frozen=True):
     places: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Shape({self.url!r})"
+        return f"RequestTemplate({self.url!r})"
 
     @property
     def address(self) -> str:

@@ -21,8 +21,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         outage: Seconds to wait for a provider that answered before and now fails every request.
         never: Seconds to wait for a provider that has never answered.
         never_unusable, unusable: Errors that concern every request (key, account, model), without an answer
-            in between, after which a model is turned off: before it ever answered, and later. A status 403 may
-            come from a firewall and concern one text alone, so two more of those are allowed.
+            in between, after which a model is turned off: before it ever answered, and later. A status 403
+            may come from a firewall and concern one text alone, so two more of those are allowed.
     """
 
     tries: int = 5

@@ -51,7 +51,7 @@ MIN_FOR_FAILURE_SHARE = 20
 """First attempts needed before the share of failures among them is used."""
 
 CACHE_WAIT_SECONDS = 0.005
-"""Between checks whether the cache has caught up. The backlog is bounded because a killed process loses it."""
+"""Between checks whether the cache has caught up. Its backlog is bounded: a killed process loses it."""
 
 OUTAGE_FAILURES = 3
 """Judgements that must fail without an answer in between to count as an outage, or the number in flight
