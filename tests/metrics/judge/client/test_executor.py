@@ -46,7 +46,7 @@ def test_equal_calls_are_asked_once(server):
     again = answers(executor, call(GPT)).result()
     executor.close()
     assert [each.requests for each in (*first, *again)] == [1, 0, 0, 0]
-    assert len({each.reply.text for each in (*first, *again)}) == 1
+    assert len({each.response.text for each in (*first, *again)}) == 1
     assert len(server.requests) == 1
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from trivium.metrics.judge.client.direct_client import MOST_BODY, open_direct_client
+from trivium.metrics.judge.client.direct_client import MAX_BODY_BYTES, open_direct_client
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse, RequestError
 
 NAME = "openai:gpt-4o-mini"
@@ -127,7 +127,7 @@ def test_an_answer_without_an_end_is_refused(monkeypatch, announced):
 
     with listening(Wire(endless)) as url, pytest.raises(RequestError, match="longer than 16,000,000 bytes"):
         asked(monkeypatch, url)
-    assert sent < 3 * MOST_BODY, "more was read than is kept"
+    assert sent < 3 * MAX_BODY_BYTES, "more was read than is kept"
 
 
 def test_an_answer_that_unpacks_to_far_more_is_refused_within_bounded_memory(monkeypatch):
@@ -144,7 +144,7 @@ def test_an_answer_that_unpacks_to_far_more_is_refused_within_bounded_memory(mon
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 8 * MOST_BODY
+    assert peak < 8 * MAX_BODY_BYTES
 
 
 @pytest.fixture(scope="module")
