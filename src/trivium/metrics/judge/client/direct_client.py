@@ -1,4 +1,9 @@
-"""Fast path: OpenAI-compatible and Anthropic over aiohttp."""
+"""Direct HTTP client: an optional fast path for OpenAI-compatible and Anthropic APIs over aiohttp.
+
+It sends bytes from a template that PydanticAI wrote and decodes ordinary responses itself; PydanticAI reads
+the others. Measured on loopback, a judgement takes 2.3 to 2.7 ms of CPU time here and 9.5 to 10.2 ms with
+PydanticAI. ``judge.client: pydantic-ai`` turns this client off.
+"""
 
 import asyncio
 import urllib.request
@@ -46,34 +51,34 @@ if TYPE_CHECKING:
 DIRECT_PROVIDERS = frozenset(
     {"openai", "openai-chat", "anthropic", "deepseek", "fireworks", "litellm", "ollama", "together", "vllm"}
 )
-"""Providers by their PydanticAI names that are reached with one fixed key and speak either format."""
+"""PydanticAI names of providers that use one fixed key and one of the two formats."""
 
 MAX_BODY_BYTES = 16_000_000
-"""Bytes of an answer; a longer one is none."""
+"""Largest response body; a longer one is an error."""
 
 SCREENED_AT_ONCE = 4096
 
 ERRORS_AT_ONCE, LONGEST_ERROR = 64, 4096
-"""Errors that are known by heart, and the bytes that one may have."""
+"""Number of decoded errors to remember, and the largest body of one."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 FOLLOWED = frozenset({307, 308})
-"""Redirects that keep method and body; they are followed on the same host."""
+"""Redirects that keep method and body. They are followed on the same host."""
 
 MAX_REDIRECTS = 5
 
 OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
-"""Headers that what an error means depends on."""
+"""Headers that change the meaning of an error."""
 
 
 def open_direct_client(
     name: str, server: ServerSettings | None = None, headers: Mapping[str, str] | None = None
 ) -> "DirectClient | None":
-    """A lean client for a model, or None where it has to be asked the usual way.
+    """Open a direct client for a model, or return None if the model needs PydanticAI's client.
 
     Args:
         name: Its PydanticAI name.
-        server: Where it is asked, if not where the environment says.
+        server: Its server, if not the one that the environment names.
         headers: Added to each request.
 
     Raises:
@@ -90,7 +95,7 @@ def open_direct_client(
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
     if urlsplit(str(model.base_url)).username is not None:
-        return None  # which goes in place of the key, as the SDK's client has it
+        return None  # the SDK's client sends user and password in place of the key
     read = message_response if prefix == "anthropic" else chat_response
 
     def fallback() -> PydanticAIClient:
@@ -100,7 +105,7 @@ def open_direct_client(
 
 
 def _supported_models(prefix: str) -> "tuple[type[Model], ...]":
-    """Classes of models whose requests can be shaped; the SDK of another provider takes seconds to import."""
+    """Model classes with templates. Only the provider's SDK is imported: another may take seconds."""
     if prefix == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
 
@@ -112,17 +117,17 @@ def _supported_models(prefix: str) -> "tuple[type[Model], ...]":
 
 
 class DirectClient:
-    """Sends what PydanticAI would send, reads usual answers itself and has PydanticAI read the others.
+    """Sends what PydanticAI would send, decodes ordinary responses and leaves the others to PydanticAI.
 
     Args:
-        model: Opened over a tap.
-        templates: How its requests are shaped.
-        fallback: Opens the way around, for texts that PydanticAI would change.
-        read: Reads a usual answer.
-        proxy: Between here and there, or None.
+        model: A model opened with a capturing transport.
+        templates: Templates of its requests.
+        fallback: Opens PydanticAI's client, for texts that PydanticAI would change.
+        read: Decodes an ordinary response; returns None for any other.
+        proxy: URL of the proxy, or None.
 
     Attributes:
-        model: It.
+        model: The model.
     """
 
     def __init__(
@@ -177,8 +182,8 @@ class DirectClient:
 
     async def close(self) -> None:
         """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.close`."""
-        # The session forgets connections that it began to end, and a server may be slow at its part in that:
-        # to say goodbye over TLS, to take in what was being sent.
+        # The session forgets connections that it began to close, and a server may be slow to finish its part:
+        # the TLS shutdown, or reading what was being sent.
         for transport in self._transports:
             transport.abort()
         if self._session is not None:
@@ -229,7 +234,7 @@ class DirectClient:
     async def _read_with_sdk(
         self, request: ModelRequest, status: int, headers: dict[str, str], answer: bytes
     ) -> ModelResponse:
-        """What PydanticAI makes of an answer; it takes milliseconds, so errors that repeat are read once."""
+        """Decode a response with PydanticAI. That takes milliseconds, so repeated errors are decoded once."""
         key = (request.model, status, answer, *map(headers.get, OF_AN_ERROR))
         if (known := self._errors.get(key)) is not None:
             raise known.again()
@@ -244,7 +249,7 @@ class DirectClient:
             raise
 
     def _altered_by_sdk(self, text: str) -> bool:
-        """Whether PydanticAI would send something else: it breaks up what a tokenizer takes for a command."""
+        """Whether PydanticAI would change a text: it breaks up special tokens."""
         if text not in self._screened:
             from pydantic_ai.messages import ModelRequest as SdkRequest
             from pydantic_ai.messages import UserPromptPart
@@ -258,7 +263,7 @@ class DirectClient:
 
 
 def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for an address, as the providers' SDKs would have it."""
+    """Return the proxy that the environment names for an address, as the providers' SDKs would."""
     parts = urlsplit(url)
     if parts.hostname is None or urllib.request.proxy_bypass(parts.hostname):
         return None
@@ -267,10 +272,10 @@ def proxy_of(url: str) -> str | None:
 
 
 def _redirect_target(request: ModelRequest, status: int, url: str, location: str) -> str:
-    """Where a redirect leads, on the same host; the key is carried to no other.
+    """Return the target of a redirect on the same host. The key is sent to no other host.
 
     Raises:
-        RequestError: If it leads elsewhere, or is of a kind that would lose the request.
+        RequestError: If it leads to another host, or would drop the method or body.
     """
     target = urljoin(url, location)
     here, there = urlsplit(url), urlsplit(target)
@@ -290,7 +295,7 @@ def _redirect_target(request: ModelRequest, status: int, url: str, location: str
 
 
 def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aiohttp.ClientSession":
-    """A session that notes the transports of its connections."""
+    """Create a session that records the transports of its connections."""
     import aiohttp
 
     class Connector(aiohttp.TCPConnector):
@@ -317,7 +322,7 @@ def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aio
 
 
 async def _on_body_sent(_session: object, request: SimpleNamespace, _sent: object) -> None:
-    """A request goes out: there is a connection, and the first of its body is written."""
+    """Report that a request is sent: connected, and the first part of its body written."""
     request.trace_request_ctx()
 
 
@@ -423,13 +428,13 @@ _MESSAGE_FINISH = {
 
 
 def chat_response(body: bytes) -> ModelResponse | None:
-    """A chat completion as OpenAI and its likes write it."""
+    """Decode a chat completion in OpenAI's format; None if it is not an ordinary one."""
     chat: _Chat[Any]
     try:
         chat = _LOGGED.decode(body)
     except _UNREADABLE:
         try:
-            chat = _CHAT.decode(body)  # log-probabilities that are none cost the answer nothing
+            chat = _CHAT.decode(body)  # malformed log-probabilities do not make the answer unusable
         except _UNREADABLE:
             return None
     if len(chat.choices) != 1:
@@ -437,7 +442,7 @@ def chat_response(body: bytes) -> ModelResponse | None:
     choice = chat.choices[0]
     message, finish = choice.message, _CHAT_FINISH.get(choice.finish_reason)
     text = message.tool_calls[0].function.arguments if message.tool_calls else message.content
-    # Thoughts between tags, refusals and empty answers are left to those who know them all.
+    # Thoughts between tags, refusals and empty answers are left to PydanticAI.
     if finish is None or message.refusal or not text or "<think" in text[:200]:
         return None
     usage = chat.usage or _ChatUsage(prompt_tokens=0, completion_tokens=0)
@@ -455,17 +460,17 @@ def chat_response(body: bytes) -> ModelResponse | None:
 
 
 def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[Token] | None:
-    """Log-probabilities of the tokens of a text."""
+    """Return the log-probabilities of the tokens of a text."""
     if found is None or not found.content:
         return None
     if text in "".join([each.token for each in found.content]):
         return [Token(each.token, each.logprob, each.top_logprobs) for each in found.content]
-    # Some token is a piece of a character, which its bytes tell.
+    # Some token is part of a character: its bytes are needed.
     return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
 
 
 def message_response(body: bytes) -> ModelResponse | None:
-    """A message as Anthropic writes it."""
+    """Decode a message in Anthropic's format; None if it is not an ordinary one."""
     try:
         message = _MESSAGE.decode(body)
     except _UNREADABLE:
@@ -476,7 +481,7 @@ def message_response(body: bytes) -> ModelResponse | None:
     block = message.content[0]
     called = bytes(block.input)
     if block.type == "tool_use" and called.startswith(b"{"):
-        text = called.decode(errors="replace")  # as it stands: what is said twice has to be seen
+        text = called.decode(errors="replace")  # the raw text: duplicate keys must stay visible
     elif block.type == "text" and block.text:
         text = block.text
     else:

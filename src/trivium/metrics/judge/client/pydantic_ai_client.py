@@ -1,4 +1,4 @@
-"""UsualClient: asks a model through PydanticAI, which is the way to every provider."""
+"""Sends requests through PydanticAI, which supports every provider."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -25,49 +25,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT = 24 * 3600.0
-"""Seconds that the provider's own client may wait: the time limit that counts is kept above it."""
+"""Timeout of the provider's client, seconds. The scheduler enforces the real one."""
 
 
 OnSent = Callable[[], None]
-
-
 OnHeaders = Callable[[Mapping[str, str]], None]
 
 
 def ignore_sent() -> None:
-    """Nobody wants to know when a request goes out."""
+    """Ignore that a request was sent."""
 
 
 def ignore_headers(_headers: Mapping[str, str]) -> None:
-    """Nobody wants to know the headers of an answer."""
+    """Ignore the headers of a response."""
 
 
 class Client(Protocol):
-    """Sends one request and says what came of it."""
+    """Sends one request to a model."""
 
     async def send(
         self, request: ModelRequest, on_sent: OnSent = ignore_sent, on_headers: OnHeaders = ignore_headers
     ) -> ModelResponse:
-        """The reply.
+        """Send a request and return the response.
 
         Args:
-            request: What is asked.
-            on_sent: Called when the request goes out, as far as can be told.
-            on_headers: Called with the headers of the answer, names in small letters, where they can be had.
+            request: The request.
+            on_sent: Called when the request is written, as far as the client knows.
+            on_headers: Called with the response headers by lower-case name, where they are available.
 
         Raises:
-            RequestError: If none came.
+            RequestError: If there is no response.
         """
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
 
 
 class PydanticAIClient:
-    """Asks through PydanticAI and the provider's own SDK, whose retries are off.
+    """Uses PydanticAI and the provider's SDK, with the SDK's retries turned off.
 
     Args:
-        model: Opened; its connections end with the client.
+        model: The model; its connections are closed with the client.
         headers: Added to each request.
     """
 
@@ -82,7 +80,7 @@ class PydanticAIClient:
     ) -> ModelResponse:
         """See :meth:`Client.send`."""
         if not self._entered:
-            await self._stack.enter_async_context(self._model)  # which counts: once more does no harm
+            await self._stack.enter_async_context(self._model)  # it counts entries: one more does no harm
             self._entered = True
         on_sent()
         return await respond(self._model, request, self._headers)
@@ -93,15 +91,15 @@ class PydanticAIClient:
 
 
 async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, str]) -> ModelResponse:
-    """What a model replies to a call, its cost still unknown.
+    """Send a request with PydanticAI and return the response, without its cost.
 
     Args:
-        model: Opened.
-        request: What is asked.
+        model: The model.
+        request: The request.
         headers: Added to the request.
 
     Raises:
-        RequestError: If it does not.
+        RequestError: If there is no response.
     """
     from pydantic_ai.direct import model_request
     from pydantic_ai.exceptions import ModelAPIError, UserError
@@ -118,7 +116,7 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
         raise error_of(request, error) from None
     except UserError as error:  # raised before anything is sent
         raise RequestError(f"{request.model}: {error}", kind="permanent") from None
-    except Exception as error:  # what a 200 without an answer in it may do to a reader, nobody can list
+    except Exception as error:  # a malformed 200 can make the SDK raise anything
         log.debug("%s: no answer could be read: %s", request.model, error, exc_info=error)
         why = f"{request.model}: the reply holds no answer that can be read"
         raise RequestError(why, kind="provider_error", billed=True) from None
@@ -141,12 +139,12 @@ def _reply(response: "SdkResponse") -> ModelResponse:
 
 
 def counted(tokens: int) -> int:
-    """Tokens that a provider says it counted; 0 where that cannot be."""
+    """Return a reported token count, or 0 if it is impossible."""
     return tokens if 0 <= tokens <= MOST_TOKENS else 0
 
 
 def thinned(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
-    """Log-probabilities without what nothing is made of; bytes stay where they are not the token's own."""
+    """Reduce log-probabilities to the fields in use; bytes stay where they differ from those of the text."""
     if not logprobs:
         return None
     return [_thin(each) for each in logprobs]
@@ -158,7 +156,7 @@ def _thin(given: dict[str, Any]) -> Token:
         token=text,
         logprob=_number(given.get("logprob")),
         top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
-        # A token that is a piece of a character is told by its bytes alone.
+        # A token that is part of a character is known only by its bytes.
         bytes=None if not own or list(text.encode(errors="replace")) == own else own,
     )
 
@@ -168,7 +166,7 @@ def _number(value: Any) -> float | None:
 
 
 def marks_cache(model: "Model") -> bool:
-    """Whether a provider caches only what a request marks; the others do by themselves, or not at all."""
+    """Whether the provider caches only marked parts of a prompt; others cache by themselves or not at all."""
     return "anthropic" in type(model).__module__
 
 
@@ -195,8 +193,8 @@ def thinks(model: "Model", effort: str | None = None) -> bool:
     """Whether a model reasons before it answers.
 
     Args:
-        model: Opened.
-        effort: How much it is told to, or None where it is told nothing.
+        model: The model.
+        effort: The reasoning effort that is requested, or None.
     """
     if effort is not None:
         return effort != "none"
@@ -229,7 +227,7 @@ def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str])
     if (effort := request.reasoning_effort) is not None:
         given: dict[str, Any] = {"thinking": False if effort == "none" else effort}
         if "openai" in type(model).__module__:
-            given = {"openai_reasoning_effort": effort}  # as it is, whatever the model is called
+            given = {"openai_reasoning_effort": effort}  # unchanged, whatever the model is called
         settings.update(given)  # type: ignore[typeddict-item]
     if request.marks:
         marks: dict[str, Any] = {"anthropic_cache_instructions": True}
@@ -242,7 +240,7 @@ def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str])
 def _with_sampling(
     settings: "OpenAIChatModelSettings", model: "Model", request: ModelRequest
 ) -> "ModelSettings":
-    """The settings and those of sampling, for a model that takes them."""
+    """Add sampling settings, if the model accepts them."""
     profile: Any = model.profile
     reasons = profile.get("openai_supports_reasoning") and thinks(model, request.reasoning_effort)
     if reasons or profile.get("anthropic_disallows_sampling_settings"):

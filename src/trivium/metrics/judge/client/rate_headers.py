@@ -1,4 +1,4 @@
-"""Rate-limit headers: what a provider says is left of its limits, used as far as it proves right."""
+"""Reads rate-limit headers and holds requests back by them as long as they prove right."""
 
 import math
 import re
@@ -30,22 +30,22 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+
 LONGEST_RESET = 31 * 86_400.0
 
 TESTED_EVERY = 20
-"""Requests after which one is sent although nothing is said to be left: the headers may be wrong by now."""
+"""Requests after which one is sent although none is reported to be left, to test the headers again."""
 
 DISTRUSTED_FOR = 200
-"""Requests for which headers are passed over that were wrong."""
+"""Requests for which headers that proved wrong are ignored."""
 
 LONGEST_HOLD = 10.0
-"""Seconds that headers alone hold requests back at most."""
+"""Most seconds that headers alone hold requests back."""
 
 
 class Remaining(msgspec.Struct, frozen=True):
-    """What is left of a limit.
+    """Reported state of a limit.
 
     Attributes:
-        limit: Requests or tokens that it allows.
-        left: Of them now.
-        reset: Seconds until all are there again.
+        limit: Requests or tokens it allows.
+        left: How many of them remain.
+        reset: Seconds until all are available again.
     """
 
     limit: float
@@ -54,23 +54,25 @@ class Remaining(msgspec.Struct, frozen=True):
 
 
 def remaining(headers: Mapping[str, str], *, now: datetime | None = None) -> dict[Unit, Remaining]:
-    """What the headers of an answer say, as far as it can be: of requests and of tokens.
+    """Parse the rate-limit headers of a response for requests and tokens; impossible values are ignored.
 
     Args:
-        headers: By names in small letters.
-        now: For resets that are given as a time; None for now.
+        headers: By lower-case name.
+        now: Reference for resets given as a time of day; None for now.
     """
     found: dict[Unit, Remaining] = {}
     for unit, families in _NAMES.items():
         for limit, left, reset in families:
             if left in headers and reset in headers:
-                told = _told(headers.get(limit), headers[left], headers[reset], now or datetime.now(UTC))
-                if told is not None:
-                    found[unit] = told
+                state = _parse_state(
+                    headers.get(limit), headers[left], headers[reset], now or datetime.now(UTC)
+                )
+                if state is not None:
+                    found[unit] = state
     return found
 
 
-def _told(limit: str | None, left: str, reset: str, now: datetime) -> Remaining | None:
+def _parse_state(limit: str | None, left: str, reset: str, now: datetime) -> Remaining | None:
     try:
         number = float(left)
         most = max(float(limit) if limit else number, number, 1.0)
@@ -95,14 +97,14 @@ def _seconds(text: str, now: datetime) -> float:
 
 
 class Quota:
-    """Holds requests back while a provider says that nothing is left for them.
+    """Holds requests back while the headers report that nothing is left.
 
-    What it says is information, not an order. The first time that it would hold a request back, that request
-    is sent as a test: if the provider refuses it, the headers are right and are followed, with another test
-    now and then; if not, they are passed over for a while.
+    The headers are tested before they are trusted. The first request that they would hold back is sent: if
+    the provider refuses it, the headers are followed, with another test now and then; if not, they are
+    ignored for a while.
 
     Attributes:
-        trusted: Whether they were right when it was tested last; None before a test.
+        trusted: Result of the last test; None before the first.
     """
 
     def __init__(self) -> None:
@@ -119,25 +121,27 @@ class Quota:
         self._held_since: float | None = None
         self._steps = False
 
-    def heard(self, told: Remaining, sent: SentRequest, now: float, *, cost: float = 1.0) -> None:
-        """What an answer says is left.
+    def observe(self, reported: Remaining, sent: SentRequest, now: float, *, cost: float = 1.0) -> None:
+        """Update from the headers of a response.
 
         Args:
-            told: What it says.
-            sent: The request that it answers.
+            reported: The reported state.
+            sent: The request that was answered.
             now: Seconds.
-            cost: Of a request, in the unit of the limit.
+            cost: Cost of a request in the unit of the limit.
         """
         number = self._numbers.get(sent, self._sent)
         if number < self._known_at:
-            return  # which a later request has told more of
+            return  # a later request has reported a newer state
         self._known_at = number
-        self._left = told.left / cost - (self._sent - number)
-        self._refill = (told.limit - told.left) / cost / told.reset if told.reset > 0 else math.inf
-        self._at, self._reset_at = now, now + told.reset
+        self._left = reported.left / cost - (self._sent - number)
+        self._refill = (
+            (reported.limit - reported.left) / cost / reported.reset if reported.reset > 0 else math.inf
+        )
+        self._at, self._reset_at = now, now + reported.reset
 
     def ready(self, now: float) -> float:
-        """Seconds for which a request should wait, as far as the headers are right."""
+        """Seconds that a request should wait, by headers that are trusted or being tested."""
         wait = self._wait(now)
         if wait <= 0 or self.trusted is False:
             self._held_since = None
@@ -148,11 +152,11 @@ class Quota:
             self._held_since = now
         left = self._held_since + LONGEST_HOLD - now
         if left <= 0 and self._test is not None:
-            self.trusted, self._since_test = False, 0  # the test has no end: nothing speaks for the headers
+            self.trusted, self._since_test = False, 0  # the test did not end: nothing supports the headers
         return max(0.0, min(wait, left))
 
     def sent(self, sent: SentRequest, now: float) -> None:
-        """A request is let go."""
+        """Count a request that is sent."""
         if self.trusted is not False and self._test is None and self._wait(now) > 0:
             self._test, self._since_test = sent, 0
         self._sent += 1
@@ -164,7 +168,7 @@ class Quota:
         self._held_since = None
 
     def ended(self, sent: SentRequest, *, refused: bool) -> None:
-        """It is known whether a request was let through."""
+        """Apply the outcome of a request."""
         self._numbers.pop(sent, None)
         if sent is self._test:
             self._test = None
@@ -175,10 +179,10 @@ class Quota:
             else:
                 self.trusted, self._since_test = False, 0
         elif refused and self._left < 1:
-            self._steps = True  # nothing comes back before the reset
+            self._steps = True  # nothing is refilled before the reset
 
     def _wait(self, now: float) -> float:
-        """Seconds until there is something left, by what was heard."""
+        """Seconds until something is left, by the last report."""
         if now >= self._reset_at:
             return 0.0
         refill = 0.0 if self._steps else self._refill

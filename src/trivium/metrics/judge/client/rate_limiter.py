@@ -136,7 +136,7 @@ class RateLimiter:
                     continue
                 self._tokens += 0.1 * (tokens - self._tokens) if self._tokens else tokens
             cost = 1.0 if unit == "requests" else self._tokens
-            self.quotas.setdefault(unit, Quota()).heard(reported, sent, now, cost=cost)
+            self.quotas.setdefault(unit, Quota()).observe(reported, sent, now, cost=cost)
 
     def went_out(self, sent: SentRequest, now: float) -> None:
         """Note when a request was written, which may be later than it was let go: connecting takes time."""

@@ -1,4 +1,4 @@
-"""Beliefs: what a provider's limit may be, and how likely each, after what it has let through and refused."""
+"""Bayesian rate-limit estimator: weights a grid of possible limits by which requests were refused."""
 
 import math
 from typing import TYPE_CHECKING
@@ -11,64 +11,64 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 RATES = np.geomspace(0.1, 1000, 236)
-"""Requests a second of buckets, each 4 % more than the one before."""
+"""Refill rates of token buckets, requests a second, in steps of 4 %."""
 
 BURSTS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 300.0)
-"""Requests that a bucket holds."""
+"""Capacities of token buckets, requests."""
 
 SPANS = (1.0, 10.0, 60.0)
-"""Seconds over which windows count."""
+"""Lengths of counting windows, seconds."""
 
 COUNTS = np.unique(np.geomspace(1, 3000, 200).round())
-"""Requests that a window lets through."""
+"""Requests that a window admits."""
 
 AT_ONCE = np.arange(1.0, 101)
-"""Requests that may be in flight."""
+"""Concurrency limits, requests in flight."""
 
 NONE, BUCKET, SLIDING, FIXED, CROWD = 0.8, 0.1, 0.03, 0.03, 0.04
-"""How likely each kind of limit is before anything is known."""
+"""Prior probability of each kind of limit."""
 
 SURPRISE = 0.025
-"""Chance that what a limit decides comes out the other way, because no provider is quite as described."""
+"""Probability that a limit decides otherwise than modelled: no provider fits the model exactly."""
 
 CHANGE, CHANGE_SECONDS, CHANGE_SURELY = 0.015, 2.5, 30.0
-"""Chance that by the next request the limit is another one: as much at most, by and by in so many seconds. To
-it comes a chance that grows on, by and by in the last, so that a slow belief does not last for long."""
+"""Transition prior: probability that the limit has changed by the next request. It rises to CHANGE within
+CHANGE_SECONDS, and further over CHANGE_SURELY seconds, so that a low estimated rate does not persist."""
 
 BACK, LASTING = 0.25, 300.0
-"""Chance that it is then one that was before, and requests over which it must have been one."""
+"""Transition prior: probability that the limit returns to an earlier one, and requests averaged for those."""
 
 FASTER, TWICE = 0.7, 18
-"""Chance that it is one of the same kind that fills faster, by up to so many steps of ``RATES``, which make
-twice as fast. What was taken for too slow is so climbed out of; what is too fast is refuted at once."""
+"""Transition prior: probability that the bucket rate has increased; TWICE grid steps double it. This recovers
+from an estimate that is too low; one that is too high is refuted at once."""
 
 YOUNG = 0.1
-"""Chance that the first of what was learnt is wrong; half of that for the second, a third for the third."""
+"""Extra probability of change after the first outcome; divided by n after the n-th."""
 
 CHANCE, SEEN = 0.05, 6.0
-"""Share that is refused at random before anything is known, and the requests that such knowledge is worth."""
+"""Prior share of random refusals, and its weight in requests."""
 
 REMEMBERED = 150.0
-"""Requests over which that share is counted."""
+"""Most requests over which that share is counted."""
 
 JITTER, COARSE = 0.0004, 0.01
-"""Seconds, and share of the time between requests, to which the time of a place's coming free is known."""
+"""Uncertainty of the time at which a slot becomes free: seconds, and share of a bucket's interval."""
 
 EDGE, EDGE_WHERE_SLOW = 1.85, 2.5
-"""Multiples of that which are waited on top: where a refusal is heard of at once, and where that takes as
-long as the next request does to come."""
+"""Safety margin in multiples of that uncertainty: if a refusal returns at once, and if it takes as long as
+the interval between requests."""
 
 SLIGHT = 1e-4
-"""Weight below which a limit is left out when the next time is chosen."""
+"""Limits with less weight are ignored when the next sending time is chosen."""
 
 
 class RateModel:
-    """A weight for every limit of a grid: none, buckets, sliding and fixed windows, requests at once.
+    """Posterior weights of many limits: none, token buckets, sliding and fixed windows, concurrency limits.
 
-    Every limit says of every request how likely it is to be refused, and keeps its own account of the places
-    taken. Besides, some requests are refused at random: of those that the limit would have let through, a
-    share that is counted for every limit by itself. So the weights follow by Bayes' rule. With every request
-    a small part of them returns to what was believed before, at first or for long: a limit may change.
+    Each hypothetical limit predicts the probability that a request is refused, and keeps its own account of
+    the slots taken. Besides, requests are refused at random with a rate that is estimated for each limit. The
+    weights follow by Bayes' rule. Because a limit may change, a small part of the weights returns with every
+    request to the prior, to earlier weights and to faster buckets.
     """
 
     def __init__(self) -> None:
@@ -104,20 +104,20 @@ class RateModel:
         self._time = self._learnt = 0.0
         self._learned = 0
         self._earlier: tuple[Vector, float, Vector, Vector] | None = None
-        """Tokens, time, opened and taken before the last request."""
+        """Tokens, time, opened and taken before the last request, to undo it."""
         self._opened: Vector = np.full(windows, -np.inf)
         self._taken: Vector = np.zeros(windows)
         self._passed: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
         self._last = int(COUNTS[-1])
 
     def blur(self, jitter: float) -> None:
-        """How many seconds requests take more or less than usual."""
+        """Set the jitter of sending times, seconds."""
         self._soft = self._coarse + max(JITTER, jitter)
 
     def free_by(self, now: float, in_flight: int, risk: float, *, costly: float) -> float:
-        """From when on limits that would refuse a request weigh no more than ``risk``.
+        """Return the earliest time at which limits that would refuse a request weigh at most ``risk``.
 
-        ``costly`` says how long a refusal takes to be heard of, in times between requests.
+        ``costly`` is how long a refusal takes to return, in intervals between requests.
         """
         edge = EDGE + (EDGE_WHERE_SLOW - EDGE) * min(1.0, costly)
         safe = self._free_at(in_flight) + edge * self._soft
@@ -129,11 +129,11 @@ class RateModel:
         return float(safe[order[int(np.searchsorted(np.cumsum(weights[order]), risk))]])
 
     def refusing(self, now: float, in_flight: int) -> float:
-        """Chance that the limit refuses a request that is sent at a time."""
+        """Probability that the limit refuses a request sent at a time."""
         return float(self.weights @ self._blocked(now, in_flight))
 
     def sent(self, now: float, in_flight: int) -> "Vector":
-        """A request goes out; how likely each limit is to refuse it."""
+        """Account for a request; return the probability of refusal under each limit."""
         blocked = self._blocked(now, in_flight)
         let = 1 - blocked
         self._earlier = self._tokens, self._time, self._opened.copy(), self._taken.copy()
@@ -148,13 +148,13 @@ class RateModel:
         return blocked
 
     def delayed(self, blocked: "Vector", sent: float, now: float, *, in_flight: int) -> "Vector":
-        """A request goes out later than had been thought."""
+        """Correct the account: a request was sent later than assumed."""
         self._forget(sent)
         self._undo(blocked, sent)
         return self.sent(now, in_flight)
 
     def learn(self, blocked: "Vector", sent: float, *, refused: bool) -> float:
-        """What became of a request; returns the chance that it was refused by the limit, not at random."""
+        """Update the weights with an outcome; return the probability that the limit caused the refusal."""
         chance = self._refused / self._seen
         at_random = (1 - blocked) * chance
         likely = np.clip(blocked + at_random, SURPRISE, 1 - SURPRISE * 0.1)
@@ -178,11 +178,11 @@ class RateModel:
 
     @property
     def chance(self) -> float:
-        """Share that is refused at random."""
+        """Estimated share of random refusals."""
         return float(self.weights @ (self._refused / self._seen))
 
     def _free_at(self, in_flight: int) -> "Vector":
-        """When each limit would let the next request through; infinite where one must come back first."""
+        """When each limit admits the next request; infinite if one in flight must end first."""
         free = np.full(len(self.weights), -np.inf)
         free[self._buckets] = self._time + (1 - self._tokens) / self._rate
         free[self._sliding] = self._passed[self._last - self._nth] + self._span
@@ -197,18 +197,18 @@ class RateModel:
         return blocked
 
     def _correct(self, blocked: "Vector", sent: float) -> None:
-        """A request was let through: limits that would have refused it count it all the same."""
+        """Account for an admitted request under limits that predicted its refusal."""
         self._tokens = np.maximum(np.minimum(0.0, self._tokens), self._tokens - blocked[self._buckets])
         wrong = blocked[self._fixed] > 0.5
         if wrong.any():
-            # It had opened anew without their knowledge.
+            # Their window must have been reset earlier than they assumed.
             full = wrong & (self._taken >= self._count)
             self._opened[full] = sent
             self._taken[full] = 0
             self._taken[wrong] += 1
 
     def _undo(self, blocked: "Vector", sent: float) -> None:
-        """A request has not been sent yet."""
+        """Undo the account of a request that has not been sent yet."""
         if self._earlier is not None and sent == self._time:
             self._tokens, self._time, self._opened, self._taken = self._earlier
             self._earlier = None
@@ -217,9 +217,9 @@ class RateModel:
             self._taken = np.maximum(0.0, self._taken - 1 + blocked[self._fixed])
 
     def _give_back(self, blocked: "Vector", sent: float, limits: "NDArray[np.bool_]") -> None:
-        """A request has taken no place with limits that refused it; what chance refuses had."""
+        """Return the slot of a refused request under limits that explain the refusal."""
         if self._earlier is None or sent != self._time:
-            return  # what was not taken then has run over since, or others have taken it
+            return  # the slot has overflowed since, or later requests took it
         tokens, before, _, _ = self._earlier
         full = tokens + (sent - before) * self._rate
         self._tokens = np.where(limits[self._buckets], full, self._tokens)
@@ -235,7 +235,7 @@ class RateModel:
         self._last += 1
 
     def _forget(self, sent: float) -> None:
-        """A request takes no place in a window that refused it."""
+        """Remove a refused request from the sliding windows."""
         index = self._last - 1
         while index >= 0 and self._passed[index] > sent:
             index -= 1
@@ -244,7 +244,7 @@ class RateModel:
             self._last -= 1
 
     def _faster(self) -> "Vector":
-        """What is believed of buckets, spread over those that fill faster; all else as it is."""
+        """Weights with those of each bucket spread over faster buckets."""
         faster = self.weights.copy()
         rows = faster[self._buckets].reshape(len(BURSTS), len(RATES))
         total = np.cumsum(rows, axis=1)
@@ -256,7 +256,7 @@ class RateModel:
         return faster
 
     def _leak(self, seconds: float) -> None:
-        """Some of what is believed returns to what was before; what is known of chance stays."""
+        """Apply the transition prior; the estimated share of random refusals stays."""
         self._learned += 1
         often = CHANGE + YOUNG / self._learned
         change = 1 - (1 - min(often, seconds / CHANGE_SECONDS)) * math.exp(-seconds / CHANGE_SURELY)

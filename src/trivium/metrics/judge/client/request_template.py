@@ -1,4 +1,4 @@
-"""Shape: what PydanticAI would send for a call, and what it makes of an answer, learnt from itself."""
+"""Builds request bytes from a template captured from PydanticAI's SDK, and decodes responses with it."""
 
 import asyncio
 import re
@@ -25,13 +25,13 @@ LEFT_TO_THE_CLIENT = frozenset(
 
 
 class RequestTemplate(msgspec.Struct, frozen=True):
-    """A request with places for its texts: the instructions are 0, the case 1, the turns 2 and on.
+    """A request body with placeholders for texts: 0 instructions, 1 case, 2 and on the turns.
 
     Attributes:
-        url: Where it goes.
-        headers: Its headers, the key among them: never to be shown.
-        pieces: Of the body, JSON, between the places.
-        places: Which text stands between each two pieces.
+        url: Address of the request.
+        headers: Its headers. They contain the API key: never show them.
+        pieces: Parts of the JSON body between the placeholders.
+        places: Index of the text between each two pieces.
     """
 
     url: str
@@ -48,10 +48,10 @@ class RequestTemplate(msgspec.Struct, frozen=True):
         return address_of(self.url)
 
     def body(self, call: ModelRequest) -> bytes:
-        """The body that sends a call.
+        """Return the body of a request.
 
         Raises:
-            UnicodeEncodeError: If a text holds half of a surrogate pair.
+            UnicodeEncodeError: If a text holds a lone surrogate.
         """
         texts = [_inside(each) for each in _texts(call)]
         body = [self.pieces[0]]
@@ -67,14 +67,14 @@ def address_of(url: str) -> str:
 
 
 class RequestTemplates:
-    """Has PydanticAI write requests and read answers without a network in between.
+    """Lets PydanticAI write requests and decode responses without a network.
 
-    Whatever a model needs to be asked differently for (no temperature while it reasons, another name for
-    the token limit, a stricter schema) is so decided in one place, which is not here.
+    What differs between models (no temperature for reasoning models, the name of the token limit, a stricter
+    schema) is therefore decided by PydanticAI alone.
 
     Args:
-        model: Opened over ``transport``.
-        transport: What it has in place of a connection.
+        model: A model opened with ``transport``.
+        transport: Replaces its connection.
         headers: Added to each request.
     """
 
@@ -88,7 +88,7 @@ class RequestTemplates:
         self._templates: dict[tuple[Any, ...], RequestTemplate] = {}
 
     async def template(self, call: ModelRequest) -> RequestTemplate:
-        """The shape of a call's request; those of calls that differ in their texts are the same.
+        """Return the template of a request; requests that differ only in their texts share one.
 
         Raises:
             RequestError: If PydanticAI refuses to send it.
@@ -106,10 +106,10 @@ class RequestTemplates:
     async def read(
         self, call: ModelRequest, *, status: int, headers: Mapping[str, str], body: bytes
     ) -> ModelResponse:
-        """What an answer means.
+        """Decode an HTTP response with PydanticAI.
 
         Raises:
-            RequestError: If it is none.
+            RequestError: If it holds no answer.
         """
         import httpx2
 
@@ -154,12 +154,12 @@ class RequestTemplates:
 
 
 class CapturingTransport:
-    """Stands where the connection would be: takes the request away, or hands out an answer.
+    """An HTTP transport without a network: captures requests, or returns a prepared response.
 
     Attributes:
-        client: For the provider's SDK.
-        captured: Requests that were taken away.
-        answer: What is handed out, or None.
+        client: HTTP client for the provider's SDK.
+        captured: Requests captured so far.
+        answer: The response to return, or None to capture.
     """
 
     def __init__(self) -> None:
@@ -189,10 +189,10 @@ def _texts(call: ModelRequest) -> list[str]:
 
 
 def _as_sent(header: str) -> bytes:
-    """A header, or its name, as it came, whatever bytes were in it."""
+    """A header or its name in its original bytes."""
     return header.encode(errors="surrogateescape")
 
 
 def _inside(text: str) -> bytes:
-    """A text as it stands between the quotes of a JSON string."""
+    """Escape a text for a JSON string, without the quotes."""
     return msgspec.json.encode(text)[1:-1]
