@@ -56,15 +56,12 @@ DIRECT_PROVIDERS = frozenset(
 MAX_BODY_BYTES = 16_000_000
 """Largest response body; a longer one is an error."""
 
-SCREENED_AT_ONCE = 4096
-
-ERRORS_AT_ONCE, LONGEST_ERROR = 64, 4096
-"""Number of decoded errors to remember, and the largest body of one."""
+SCREENED_AT_ONCE, ERRORS_AT_ONCE, LONGEST_ERROR = 4096, 64, 4096
+"""Screened texts and decoded errors to remember, and the largest body of such an error."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 FOLLOWED = frozenset({307, 308})
 """Redirects that keep method and body. They are followed on the same host."""
-
 MAX_REDIRECTS = 5
 
 OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
