@@ -1,55 +1,51 @@
-"""Writes docs/reference/: one page a room, from the docstrings of what it offers (``make docs``)."""
+"""Writes docs/reference/ from the docstrings of the public names, those in ``__all__`` (``make docs``)."""
 
-import ast
 import inspect
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
-import trivium
-
 OUT = Path(__file__).parent / "reference"
-ROOMS = ("suites", "traces", "agents", "metrics", "runs", "store", "trust", "reports")
+
+PUBLIC = {
+    "trivium": "trivium",
+    "trivium.trace": "trivium.traces.recording",
+    "trivium.trust": "trivium.trust",
+    "trivium.integrations.deepeval": "trivium.integrations.deepeval",
+    "trivium.integrations.inspect_ai": "trivium.integrations.inspect_ai",
+    "trivium.integrations.opik": "trivium.integrations.opik",
+    "trivium.integrations.pydantic_evals": "trivium.integrations.pydantic_evals",
+    "trivium.integrations.pytest": "trivium.integrations.pytest",
+}
+"""The modules that users import from, by the name they use; everything else is internal."""
 
 
 def main() -> None:
     """Write every page anew."""
     OUT.mkdir(exist_ok=True)
-    pages = {"trivium": _page("trivium", [trivium])}
-    for room in ROOMS:
-        package = import_module(f"trivium.{room}")
-        names = [found.name for found in walk_packages(package.__path__, f"{package.__name__}.")]
-        modules = [import_module(name) for name in names if ".migrations." not in name]
-        pages[room] = _page(f"trivium.{room}", [package, *modules])
-    for name, text in pages.items():
+    for old in OUT.glob("*.md"):
+        old.unlink()
+    written = pages()
+    for name, text in written.items():
         (OUT / f"{name}.md").write_text(text, encoding="utf-8")
-    print(f"wrote {len(pages)} pages to {OUT}")
+    print(f"wrote {len(written)} pages to {OUT}")
 
 
-def _page(title: str, modules: list[ModuleType]) -> str:
-    parts = [f"# {title}\n\nGenerated from the docstrings by `make docs`."]
-    for module in modules:
-        offered = [(name, thing) for name, thing in _offered(module) if inspect.getdoc(thing)]
-        if offered:
-            parts.append(f"## {module.__name__}\n\n{inspect.getdoc(module) or ''}")
-            parts += [_entry(name, thing) for name, thing in offered]
+def pages() -> dict[str, str]:
+    """The text of each page, by the name of its module."""
+    return {name: _page(name, import_module(module)) for name, module in PUBLIC.items()}
+
+
+def _page(title: str, module: ModuleType) -> str:
+    parts = [f"# {title}\n\nGenerated from the docstrings by `make docs`.", inspect.getdoc(module) or ""]
+    for name in sorted(module.__all__, key=str.lower):
+        thing = getattr(module, name)
+        if inspect.ismodule(thing):
+            parts.append(f"### `{name}`\n\nA module: see [{title}.{name}]({title}.{name}.md).")
+        elif not name.startswith("__"):
+            parts.append(_entry(name, thing))
     return "\n\n".join(parts) + "\n"
-
-
-def _offered(module: ModuleType) -> list[tuple[str, Any]]:
-    """The public classes and functions of a module, in the order of its source."""
-    if module is trivium:
-        own = [name for name in trivium.__all__ if name not in {"__version__", "trust"}]
-        return [(name, getattr(trivium, name)) for name in own]
-    tree = ast.parse(inspect.getsource(module))
-    defined = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    return [(name, getattr(module, name)) for name in defined if not name.startswith("_")]
 
 
 def _entry(name: str, thing: Any) -> str:

@@ -15,6 +15,8 @@ from trivium.errors import MissingExtra
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip
 from trivium.metrics.registry import metric
 
+__all__ = ["deepeval_metric"]
+
 os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
 
 

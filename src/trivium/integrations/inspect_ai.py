@@ -9,6 +9,8 @@ from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.suites.settings import Settings
 
+__all__ = ["trivium_scorer"]
+
 
 def trivium_scorer(metric: str, **settings: Any) -> Any:
     """A scorer that is called like the metric, for ``Task(scorer=…)``.

@@ -33,6 +33,8 @@ from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import Clock, Told, clock_of
 
+__all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
+
 os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
 os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
 

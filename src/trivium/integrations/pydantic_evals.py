@@ -10,6 +10,8 @@ from trivium.metrics.scoring import score
 from trivium.suites.settings import Settings
 from trivium.suites.sources.datasets import references_of
 
+__all__ = ["TriviumMetric"]
+
 try:
     from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 except ImportError:
