@@ -3,6 +3,8 @@
 The public names load when they are first used, so that ``import trivium`` costs next to nothing.
 """
 
+from trivium._version import __version__
+
 TYPE_CHECKING = False  # as in typing, which alone would double the time of this import
 if TYPE_CHECKING:
     from typing import Any
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span
     from trivium.traces.trace import Trace as Trace
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Attempt": "trivium.agents.attempt",

@@ -123,6 +123,17 @@ class StoreLost(StoreError):
     """The file of a store went away while it was written, with what was stored in it."""
 
 
+MOST_PROBLEMS = 20
+"""Mistakes that one message lists; further ones are counted."""
+
+
+def raise_problems(problems: Sequence[Problem], source: str) -> None:
+    """Raise one SuiteError that lists the problems; do nothing if there are none."""
+    if problems:
+        shown = problems[:MOST_PROBLEMS]
+        raise SuiteError(source, shown, left_out=len(problems) - len(shown))
+
+
 def suggest(found: str, known: Iterable[str]) -> str:
     """A half sentence that names the nearest known word, or nothing."""
     spelled = {word.lower(): word for word in known}

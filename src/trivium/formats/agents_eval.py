@@ -19,11 +19,11 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
-from trivium.errors import OutputsError, Problem, SuiteError, TraceError
+from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems
 from trivium.formats.agents_eval_messages import Interaction, interactions_of, messages_of
 from trivium.suites.case import Case
 from trivium.suites.files.documents import Malformed, read_mapping
-from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
@@ -87,9 +87,9 @@ def read_suite(folder: Path) -> Found:
             raw.append((str(path), _case(id_, _metadata(path))))
         except Malformed as malformed:
             problems.append(malformed.problem)
-    raise_any(problems, str(folder))
+    raise_problems(problems, str(folder))
     cases, problems = cases_of(raw)
-    raise_any(problems, str(folder))
+    raise_problems(problems, str(folder))
     return Found(folder.resolve().name, cases, {"metrics": list(METRICS)})
 
 

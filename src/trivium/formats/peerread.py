@@ -22,10 +22,10 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
-from trivium.errors import OutputsError, Problem, SuiteError
+from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, raise_problems
 from trivium.suites.case import Case
 from trivium.suites.files.documents import Malformed, read_mapping
-from trivium.suites.selection import MOST_PROBLEMS, cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe, unknown_key
@@ -160,7 +160,7 @@ def read_suite(path: Path) -> Found:
     if not skip_broken:
         _raise_broken(problems, folder)
     cases, wrong = cases_of(raw)
-    raise_any(wrong, str(folder))
+    raise_problems(wrong, str(folder))
     name = folder.resolve().name
     return Found(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
 
@@ -200,7 +200,7 @@ def _folder_of(path: Path) -> tuple[Path, bool]:
     said = options.get("skip_broken", "false")
     if said not in {"", "true", "false"}:
         wrong.append(Problem("skip_broken", f"found {describe(said)}, expected true or false"))
-    raise_any(wrong, str(path))
+    raise_problems(wrong, str(path))
     return Path(name), said != "false"
 
 

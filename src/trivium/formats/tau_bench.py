@@ -14,10 +14,10 @@ import msgspec
 
 from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
-from trivium.errors import OutputsError, Problem, SuiteError, TraceError, suggest
+from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
 from trivium.suites.case import Case
 from trivium.suites.files.documents import Malformed, parse_json, read_text
-from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
@@ -60,7 +60,7 @@ def numbered_trajectories(path: Path) -> list[dict[str, Any]]:
         raise SuiteError(str(path), malformed.problem) from malformed
     if not isinstance(raw, list):
         raise SuiteError(str(path), "expected a list of trajectories")
-    raise_any([problem for i, entry in enumerate(raw) for problem in _wrong(entry, f"[{i}]")], str(path))
+    raise_problems([problem for i, entry in enumerate(raw) for problem in _wrong(entry, f"[{i}]")], str(path))
     return raw
 
 
@@ -73,7 +73,7 @@ def read_suite(path: Path) -> Found:
         tasks.setdefault(task_id(entry), entry["info"]["task"])
         trials[task_id(entry)] = trials.get(task_id(entry), 0) + 1
     cases, problems = cases_of((f"task {id_}", _case(id_, task)) for id_, task in tasks.items())
-    raise_any(problems, str(path))
+    raise_problems(problems, str(path))
     settings = {
         "metrics": list(METRICS),
         "success": {"reward": 1.0},

@@ -12,7 +12,8 @@ from trivium.errors import InputError
 from trivium.metrics.evaluation import Evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
-from trivium.runs.run import Run
+from trivium.store.records import RunRecord
+from trivium.store.store import Store
 
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
@@ -111,16 +112,22 @@ Judged = dict[tuple[str, int, str], Opinion]
 
 
 def disagreements(
-    run: Run, *, labels: str | Path | None = None, against: Run | None = None, at_most: int = MOST
+    store: Store,
+    record: RunRecord,
+    *,
+    labels: str | Path | None = None,
+    against: tuple[Store, RunRecord] | None = None,
+    at_most: int = MOST,
 ) -> Disagreements:
     """Where a run's judges disagree: among each other, with people's labels, with another run's judges.
 
-    Judgements count, and nothing that stood in for one.
+    Only scores that a judge gave count, not those that a fallback gave in its place.
 
     Args:
-        run: The run.
+        store: Where the run is.
+        record: Its record there.
         labels: A file of people's labels, .jsonl or .csv.
-        against: Another run of the same cases.
+        against: Store and record of another run of the same cases.
         at_most: Disagreements that are kept; all are counted.
 
     Raises:
@@ -128,11 +135,11 @@ def disagreements(
         InputError: If the other run judged nothing that this one did.
     """
     people = None if labels is None else Labels(labels)
-    others = None if against is None else _judged(against)
+    others = None if against is None else _judged(*against)
     gathering = _Gathering(at_most)
     seen: set[tuple[str, int]] = set()
     judgements = matched = 0
-    for evaluation in run.evaluations():
+    for evaluation in _evaluations(store, record):
         seen.add((evaluation.case, evaluation.repeat))
         for name, score in evaluation.scores.items():
             if not _is_judged(score):
@@ -150,12 +157,12 @@ def disagreements(
         people.check_attempts(seen)
     if against is not None and not matched:
         raise InputError(
-            f"run {against.id}", f"judged nothing that run {run.id} judged: nothing can be compared"
+            f"run {against[1].id}", f"judged nothing that run {record.id} judged: nothing can be compared"
         )
     return gathering.told(
-        run=run.id,
-        suite=run.record.suite_name,
-        against=None if against is None else against.id,
+        run=record.id,
+        suite=record.suite_name,
+        against=None if against is None else against[1].id,
         labels=None if people is None else people.source,
         notes=tuple(_notes(judgements, gathering)),
     )
@@ -272,13 +279,17 @@ def _votes(score: Score) -> Iterator[Opinion]:
                 )
 
 
-def _judged(run: Run) -> Judged:
-    """What the judges of a run think, by attempt and dimension."""
+def _evaluations(store: Store, record: RunRecord) -> Iterator[Evaluation]:
+    return (stored.evaluation for stored in store.evaluations(record))
+
+
+def _judged(store: Store, record: RunRecord) -> Judged:
+    """The opinions of a run's judges, by attempt and dimension."""
     return {
         (evaluation.case, evaluation.repeat, name): Opinion(
-            by=f"{_judge(score)} in {run.id}", value=score.value, reason=score.reason
+            by=f"{_judge(score)} in {record.id}", value=score.value, reason=score.reason
         )
-        for evaluation in run.evaluations()
+        for evaluation in _evaluations(store, record)
         for name, score in evaluation.scores.items()
         if _is_judged(score)
     }

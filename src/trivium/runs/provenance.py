@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import trivium
+from trivium._version import __version__
 from trivium.metrics.metric import Metric
 from trivium.suites.settings import ServerSettings, Settings
 
@@ -35,7 +35,7 @@ def provenance(*, metrics: list[Metric], seed: int, asked: str) -> dict[str, Any
         asked: What was asked or read, as a person would name it.
     """
     return {
-        "trivium": trivium.__version__,
+        "trivium": __version__,
         "python": platform.python_version(),
         "packages": _versions(),
         "git": _git(Path.cwd()),

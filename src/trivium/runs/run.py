@@ -100,7 +100,8 @@ class Run(HtmlRepr):
         """
         from trivium.runs.disagreements import disagreements
 
-        return disagreements(self, labels=labels, against=against, at_most=at_most)
+        other = None if against is None else (against.store, against.record)
+        return disagreements(self.store, self.record, labels=labels, against=other, at_most=at_most)
 
     def with_judgements(self, path: str | Path, *, certificates: Sequence[str | Path] = ()) -> Self:
         """A new run: the attempts and scores of this one, and judgements of them recorded elsewhere.

@@ -2,18 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from trivium.errors import Problem, SuiteError, suggest
+from trivium.errors import Problem, SuiteError, raise_problems, suggest
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.sanitize import clean
 from trivium.suites.validation import convert, describe, unknown_key
-
-if TYPE_CHECKING:
-    from trivium.suites.suite import Suite
-
 
 Condition = Callable[[Case], bool]
 
@@ -110,10 +106,6 @@ def group_of(case: Case, key: str | None) -> str | None:
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
-MOST_PROBLEMS = 20
-"""Mistakes that are shown; the others are counted."""
-
-
 def checked_cases(raw: Iterable[Any], *, source: str) -> CaseTuple:
     """Cases made of Cases or mappings.
 
@@ -121,7 +113,7 @@ def checked_cases(raw: Iterable[Any], *, source: str) -> CaseTuple:
         SuiteError: With every mistake found.
     """
     cases, problems = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
-    raise_any(problems, source)
+    raise_problems(problems, source)
     return cases
 
 
@@ -152,26 +144,27 @@ def _case_of(raw: Any, where: str) -> tuple[Case | None, list[Problem]]:
     return convert(clean(raw)[0], Case, where)
 
 
-def raise_any(problems: list[Problem], source: str) -> None:
-    """Raise one error with all problems, if there are any; beyond the first 20 they are counted."""
-    if problems:
-        shown = problems[:MOST_PROBLEMS]
-        raise SuiteError(source, shown, left_out=len(problems) - len(shown))
+def check_groups(cases: Iterable[Case], key: str | None, source: str) -> None:
+    """Check that every case has a value at the key that cases are grouped by.
 
+    Args:
+        cases: The cases of a suite.
+        key: The setting ``group``.
+        source: What messages call the suite.
 
-def check_groups(suite: "Suite") -> None:
-    """Every case must have what ``settings.group`` names."""
-    key = suite.settings.group
+    Raises:
+        SuiteError: If cases have none.
+    """
     if key in (None, "id", "group"):
         return
     problems = [
         Problem(
             f'case "{case.id}"', f'has no "{key}", which the setting group names{_nearest(case, str(key))}'
         )
-        for case in suite
+        for case in cases
         if value_at(case, str(key)) is None
     ]
-    raise_any(problems, f'suite "{suite.name}"')
+    raise_problems(problems, source)
 
 
 def _nearest(case: Case, key: str) -> str:

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from trivium.errors import Problem, suggest
+from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import MASK, mask
 from trivium.suites.certificate import read_certificates
 from trivium.suites.files.documents import read_document
 from trivium.suites.rubrics.loader import chosen, wrong_step
-from trivium.suites.selection import raise_any
 from trivium.suites.settings import (
     DEFAULT_SIMILARITY,
     LEFT_OUT,
@@ -42,7 +41,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     """
     raw = read_document(Path(path))
     _, problems = settings_of(raw, folder=Path(path).parent)
-    raise_any(problems, str(path))
+    raise_problems(problems, str(path))
     keys, _ = modern(raw)
     return keys
 
@@ -50,7 +49,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 def changed(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
     """Settings with some of them changed; see ``Suite.with_settings``."""
     made, problems = settings_of(merged(msgspec.to_builtins(settings), changes))
-    raise_any(problems, source)
+    raise_problems(problems, source)
     return made
 
 

@@ -59,7 +59,7 @@ class Suite:
             object.__setattr__(self, "cases", checked_cases(self.cases, source=source))
         if not len(self.cases):
             raise SuiteError(source, "holds no case")
-        check_groups(self)
+        check_groups(self.cases, self.settings.group, source)
 
     @classmethod
     def load(
@@ -154,9 +154,10 @@ class Suite:
         overrides: dict[str, Any] = {key: value for key, value in given.items() if value is not UNSET}
         overrides |= {key: value for key, value in texts.items() if value is not None}
         if isinstance(source, str | PathLike):
-            from trivium.suites.files.suite_files import load
+            from trivium.suites.files.suite_files import load_parts
 
-            return load(cls, Path(source) if not isinstance(source, str) else source, overrides)
+            path = Path(source) if not isinstance(source, str) else source
+            return cls(**load_parts(path, overrides)._asdict())
         if isinstance(source, Suite):
             what = "is a suite already: with_settings gives one with other settings"
             raise SuiteError(f'suite "{source.name}"', what)
@@ -177,9 +178,9 @@ class Suite:
             folder: Where relative paths start.
             source: What messages call it.
         """
-        from trivium.suites.files.suite_files import from_dict
+        from trivium.suites.files.suite_files import parts_from_dict
 
-        return from_dict(cls, raw, folder=folder, source=source)
+        return cls(**parts_from_dict(raw, folder=folder, source=source)._asdict())
 
     @classmethod
     def from_dataset(
@@ -203,18 +204,21 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.sources.datasets import from_dataset
+        from trivium.suites.sources.datasets import read_dataset
 
-        return from_dataset(cls, dataset, columns=columns or {}, name=name, settings=settings)
+        found = read_dataset(dataset, columns=columns or {}, name=name)
+        cases: Any = found.cases
+        suite = cls(name=name or found.name, cases=cases)
+        return suite.with_settings(**{**found.settings, **settings})
 
     def save(self, path: str | Path) -> None:
         """Write the suite to a file; its ending says how.
 
         .yaml, .yml, .json and .toml hold everything; .jsonl, .csv and .parquet the cases alone.
         """
-        from trivium.suites.files.suite_files import save
+        from trivium.suites.files.suite_files import SuiteParts, save_parts
 
-        save(self, Path(path))
+        save_parts(SuiteParts(self.name, self.cases, self.settings, self.description), Path(path))
 
     def __len__(self) -> int:
         return len(self.cases)

@@ -12,13 +12,13 @@ import msgspec
 
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.record import attempt_of
-from trivium.errors import ItemsError, OutputsError, Problem, SuiteError, TraceError, suggest
+from trivium.errors import ItemsError, OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
 from trivium.formats.inspect_log.archive import Log, Sample
 from trivium.formats.inspect_log.traces import completion_of, trace_of_sample, usage_of
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Case
-from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
 
@@ -152,7 +152,7 @@ def read_suite(path: Path) -> Found:
     if not raw:
         raise SuiteError(str(path), "holds no sample: expected a log that was kept with its samples")
     cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
-    raise_any(problems, str(path))
+    raise_problems(problems, str(path))
     settings: dict[str, Any] = {"metrics": [*names, *(OF_TRACES if acted else ())], "repeats": repeats}
     headline = _headline(log, list(lowest))
     if headline is not None:

@@ -1,29 +1,27 @@
-"""Load and save suites (returns parts, never imports Suite)."""
+"""Loads and saves suites in every file format.
+
+Loading returns the parts of a suite, and ``Suite.load`` builds a suite from them: this module does not depend
+on ``Suite``.
+"""
 
 import csv
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
-from trivium.errors import MissingExtra, Problem, SuiteError
+from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
 from trivium.suites.case import NOTHING_EXPECTED, Case, Cases
 from trivium.suites.files.documents import check_is_file, read_document, toml
 from trivium.suites.files.tables import read_rows
-from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
 from trivium.suites.settings_loader import OLD_KEYS, SETTING_KEYS, merged, modern, read_config, settings_of
 from trivium.suites.sources import SOURCES, Found, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
-
-if TYPE_CHECKING:
-    from trivium.suites.suite import Suite
-
-
-S = TypeVar("S", bound="Suite")
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
 DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
@@ -33,31 +31,51 @@ _NAMES = "trivium.metrics.registry"
 """Knows the names of metrics; named, not imported, because metrics are built on suites."""
 
 
-def load(cls: type[S], source: str | Path, overrides: Mapping[str, Any]) -> S:
-    """See ``Suite.load``."""
+class SuiteParts(NamedTuple):
+    """What a suite file holds: the arguments of ``Suite``.
+
+    Attributes:
+        name: The suite's name.
+        cases: Its cases.
+        settings: Its settings.
+        description: What it is for, or None.
+        notes: What was left out when its cases were read.
+        source: The file, for messages.
+    """
+
+    name: str
+    cases: Sequence[Case]
+    settings: Settings
+    description: str | None = None
+    notes: tuple[str, ...] = ()
+    source: str = ""
+
+
+def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
+    """Read a file, or another format with its prefix; see ``Suite.load``."""
     overrides = dict(overrides)
     if (config := overrides.pop("config", None)) is not None:
         overrides = merged(read_config(config), overrides)
     prefix, rest = split_prefix(str(source))
     if prefix is not None:
-        return from_dict(cls, merged({prefix: rest}, overrides), source=str(source))
+        return parts_from_dict(merged({prefix: rest}, overrides), source=str(source))
     path = Path(source)
     prefixes = ", ".join(f"{name}:" for name in SOURCES)
     check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
     if path.suffix.lower() not in DOCUMENTS:
         keys = merged({"name": path.stem, "cases": str(path)}, overrides)
-        return from_dict(cls, keys, source=str(path))
+        return parts_from_dict(keys, source=str(path))
     raw = read_document(path)
     if isinstance(raw, list):
         raw = {"cases": raw}
     if not isinstance(raw, dict):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases")
     keys = merged({"name": path.stem, **raw}, overrides)
-    return from_dict(cls, keys, folder=path.parent, source=str(path))
+    return parts_from_dict(keys, folder=path.parent, source=str(path))
 
 
-def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> S:
-    """See ``Suite.from_dict``."""
+def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> SuiteParts:
+    """Read the keys of a suite file; see ``Suite.from_dict``."""
     keys = dict(raw)
     problems: list[Problem] = []
     name = _text(keys, "name", problems)
@@ -85,7 +103,7 @@ def from_dict(cls: type[S], raw: Mapping[str, Any], *, folder: Path = Path(), so
     if found is None or not len(found.cases):
         raise SuiteError(source, "holds no case")
     cases: Any = found.cases
-    return cls(
+    return SuiteParts(
         name=name or found.name or source,
         cases=cases,
         settings=settings,
@@ -133,7 +151,7 @@ def _text(keys: dict[str, Any], key: str, problems: list[Problem]) -> str | None
 def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -> None:
     """Raise the mistakes of the suite together with those of the files that it names."""
     if elsewhere is None:
-        raise_any(problems, source)
+        raise_problems(problems, source)
     elif not problems:
         raise elsewhere
     else:
@@ -180,7 +198,7 @@ def read_cases(path: Path) -> Cases:
         return CaseFile(path)
     if suffix in TABLES:
         cases, problems = cases_of(read_rows(path))
-        raise_any(problems, str(path))
+        raise_problems(problems, str(path))
         return cases
     if suffix not in DOCUMENTS:
         expected = ", ".join((".jsonl", *TABLES, *DOCUMENTS))
@@ -191,11 +209,11 @@ def read_cases(path: Path) -> Cases:
     if not isinstance(raw, list):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a list of cases")
     cases, problems = cases_of((f"[{index}]", one) for index, one in enumerate(raw))
-    raise_any(problems, str(path))
+    raise_problems(problems, str(path))
     return cases
 
 
-def save(suite: "Suite", path: Path) -> None:
+def save_parts(suite: SuiteParts, path: Path) -> None:
     """Write a suite; see ``Suite.save``. A file that is there is replaced, and only once all is written.
 
     Raises:
@@ -215,22 +233,22 @@ def save(suite: "Suite", path: Path) -> None:
         half.unlink(missing_ok=True)
 
 
-def _document(suite: "Suite") -> dict[str, Any]:
+def _document(suite: SuiteParts) -> dict[str, Any]:
     """The keys of a suite file."""
     said = {"name": suite.name, "description": suite.description}
     keys = {key: value for key, value in said.items() if value is not None}
     return {
         **keys,
         **msgspec.to_builtins(suite.settings),
-        "cases": [msgspec.to_builtins(case) for case in suite],
+        "cases": [msgspec.to_builtins(case) for case in suite.cases],
     }
 
 
-def _json(suite: "Suite", path: Path) -> None:
+def _json(suite: SuiteParts, path: Path) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(_document(suite)), indent=2) + b"\n")
 
 
-def _yaml(suite: "Suite", path: Path) -> None:
+def _yaml(suite: SuiteParts, path: Path) -> None:
     import yaml
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -246,23 +264,23 @@ def _yaml(suite: "Suite", path: Path) -> None:
         yaml.dump(_document(suite), file, Dumper, allow_unicode=True, sort_keys=False, width=110)
 
 
-def _toml(suite: "Suite", path: Path) -> None:
+def _toml(suite: SuiteParts, path: Path) -> None:
     path.write_text(toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n")
 
 
-def _jsonl(suite: "Suite", path: Path) -> None:
+def _jsonl(suite: SuiteParts, path: Path) -> None:
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
-        file.writelines(encoder.encode(case) + b"\n" for case in suite)
+        file.writelines(encoder.encode(case) + b"\n" for case in suite.cases)
 
 
-def _csv(suite: "Suite", path: Path) -> None:
+def _csv(suite: SuiteParts, path: Path) -> None:
     columns = ("id", "input", "input.json", "references", "source", "source.json", "expect", "tags",
                "complexity", "group", "metadata")  # fmt: skip
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, columns)
         table.writeheader()
-        for case in suite:
+        for case in suite.cases:
             row = _row(case)
             if not isinstance(case.input, str) or not case.input:
                 row["input.json"] = _encoded(row.pop("input"))
@@ -273,7 +291,7 @@ def _csv(suite: "Suite", path: Path) -> None:
             table.writerow(row)
 
 
-def _parquet(suite: "Suite", path: Path) -> None:
+def _parquet(suite: SuiteParts, path: Path) -> None:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -285,7 +303,7 @@ def _parquet(suite: "Suite", path: Path) -> None:
          "tags": texts, "complexity": text, "group": text, "metadata": text}
     )  # fmt: skip
     with pq.ParquetWriter(path, schema) as table:
-        for start in range(0, len(suite), 1024):
+        for start in range(0, len(suite.cases), 1024):
             rows = [_row(case) for case in suite.cases[start : start + 1024]]
             for row in rows:
                 if not isinstance(row["input"], str):
@@ -304,7 +322,7 @@ def _encoded(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-WRITERS: dict[str, Callable[["Suite", Path], None]] = {
+WRITERS: dict[str, Callable[[SuiteParts, Path], None]] = {
     ".yaml": _yaml,
     ".yml": _yaml,
     ".json": _json,

@@ -36,8 +36,8 @@ _DIMENSIONS = {
 }
 
 
-def load(kind: type[R], source: str | Path) -> R:
-    """See ``Rubric.load``."""
+def load_rubric(kind: type[R], source: str | Path) -> R:
+    """Read a rubric file, or a built-in rubric; see ``Rubric.load``."""
     name = str(source)
     if IS_NAME(name):
         if name not in BUILT_IN:

@@ -9,20 +9,16 @@ The evaluators that a data set names are not run here: Trivium's metrics score i
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from trivium.errors import MissingExtra, Problem, SuiteError, suggest
+from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, suggest
 from trivium.suites.case import USUAL, Cases
 from trivium.suites.files.documents import read_document
-from trivium.suites.selection import cases_of, raise_any
+from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
-
-if TYPE_CHECKING:
-    from trivium.suites.suite import Suite
-
 
 NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
 """What a column is only when it has exactly that name, and holds what belongs there."""
@@ -51,7 +47,7 @@ def columns_of(known: Sequence[str], said: Mapping[str, str], *, source: str) ->
         elif column not in known:
             what = f'there is no column "{column}".{suggest(column, known)} There are: {", ".join(known)}'
             problems.append(Problem(f"columns.{field}", what))
-    raise_any(problems, source)
+    raise_problems(problems, source)
     found = dict(said)
     for field, names in USUAL.items():
         free = (name for name in names if name in known and name not in found.values())
@@ -77,7 +73,7 @@ def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str
     cases, problems = cases_of(
         (f"row {number}:", _case(number, row, columns, taken)) for number, row in enumerate(rows)
     )
-    raise_any(problems, source)
+    raise_problems(problems, source)
     return cases
 
 
@@ -123,13 +119,8 @@ def _plain(value: Any) -> Any:
         return None
 
 
-S = TypeVar("S", bound="Suite")
-
-
-def from_dataset(
-    cls: type[S], dataset: Any, *, columns: Mapping[str, str], name: str | None, settings: Mapping[str, Any]
-) -> S:
-    """See ``Suite.from_dataset``."""
+def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) -> Found:
+    """Read the cases of a data set in memory; see ``Suite.from_dataset``."""
     if is_dataset(dataset):
         if columns:
             raise SuiteError("dataset", Problem("columns", "a data set of pydantic-evals has no columns"))
@@ -138,8 +129,7 @@ def from_dataset(
         found = _of_rows(dataset, columns, name)
     if not len(found.cases):
         raise SuiteError(found.name, "holds no case")
-    cases: Any = found.cases
-    return cls(name=name or found.name, cases=cases).with_settings(**{**found.settings, **settings})
+    return found
 
 
 def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Found:
