@@ -141,9 +141,9 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    from trivium.runs.event_loop import HARDLY, cycles_seldom_sought
+    from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING, reduced_garbage_collection
 
-    with cycles_seldom_sought(HARDLY):  # as the command does
+    with reduced_garbage_collection(THRESHOLDS_WHILE_SCORING):  # as the command does
         compare(arguments)
 
 

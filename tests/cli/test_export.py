@@ -14,8 +14,8 @@ from trivium.cli.main import run_command
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
-from trivium.store.export.otlp import told_of_run
-from trivium.store.export.tables import no_formula, without_guard
+from trivium.store.export.otlp import traces_of_run
+from trivium.store.export.tables import escape_formula, without_guard
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_written_is_told(capsys):
 def test_attempts_are_read_as_they_are_written():
     """Of many attempts few are at hand: the next is not read before the last one went."""
     with Store(".trivium/store.db") as store:
-        told = told_of_run(store, store.run())
+        told = traces_of_run(store, store.run())
         assert next(told).attributes["trivium.case.id"] == "a"
         told.close()
 
@@ -268,7 +268,7 @@ def _is_number(cell):
 
 def test_what_a_spreadsheet_does_not_run_is_written_as_it_is():
     for text in ("", "a=b", "'", "'quoted'", " =1", "1-2", "it's"):
-        assert no_formula(text) == without_guard(text) == text
+        assert escape_formula(text) == without_guard(text) == text
 
 
 def test_labels_of_a_table_name_cases_as_they_were():

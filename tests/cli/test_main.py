@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import _own_folder, outcome, write_suite
-from trivium.runs.event_loop import HARDLY, SELDOM
+from trivium.runs.event_loop import THRESHOLDS_WHILE_ASKING, THRESHOLDS_WHILE_SCORING
 
 __all__ = ["_own_folder"]
 
@@ -49,12 +49,12 @@ def recorded():
 
 @pytest.mark.parametrize("before", [(), ("--log-level", "error"), ("--log-level=error", "--log-file", "run")])
 def test_a_process_that_scores_seeks_no_work(before):
-    assert made_ready(*before, *recorded()) == (HARDLY, True, "4", True)
+    assert made_ready(*before, *recorded()) == (THRESHOLDS_WHILE_SCORING, True, "4", True)
 
 
 @pytest.mark.parametrize("arguments", [("schema",), ("--log-file", "score", "schema"), ("score", "--help")])
 def test_another_command_does_not_pay_for_it(arguments):
-    assert made_ready(*arguments) == (SELDOM, False, None, False)
+    assert made_ready(*arguments) == (THRESHOLDS_WHILE_ASKING, False, None, False)
 
 
 def test_a_command_that_is_called_in_process_changes_nothing_of_the_host(capsys, monkeypatch):

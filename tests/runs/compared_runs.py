@@ -38,7 +38,7 @@ def stored_run(
         Case(id=case, input=f"Question {case}?", source=source, group=(groups or {}).get(case))
         for case in outputs
     ]
-    store.keep_cases(suite, cases)
+    store.save_cases(suite, cases)
     attempts, evaluations = [], []
     for place, (case, own) in enumerate(outputs.items()):
         for repeat, output in enumerate(own):

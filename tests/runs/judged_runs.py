@@ -38,7 +38,7 @@ def judged_run(
         due=len(scores),
         attempts_from=None,
     )
-    store.keep_cases("digest", [Case(id=case, input="q") for case in scores])
+    store.save_cases("digest", [Case(id=case, input="q") for case in scores])
     said = outputs or {}
     store.save(
         record,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.runs.columns import Clusters, Flat
+from trivium.runs.columns import Clusters, NumberBuffer
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("d", np.float64), ("q", np.int64), ("I", np.uint32)])
 @pytest.mark.parametrize("parts", [[], [0], [1], [4095, 1, 1], [4096], [5000, 0, 3, 9000]])
 def test_numbers_come_out_as_they_came_in(kind, dtype, parts):
-    flat, whole = Flat(kind), list(range(sum(parts)))
+    flat, whole = NumberBuffer(kind), list(range(sum(parts)))
     rest = iter(whole)
     for count in parts:
         flat.extend([next(rest) for _ in range(count)])
@@ -23,7 +23,7 @@ def test_numbers_come_out_as_they_came_in(kind, dtype, parts):
 
 
 def test_what_was_looked_at_can_still_grow():
-    flat = Flat("d")
+    flat = NumberBuffer("d")
     flat.extend([1.0, 2.0])
     before = flat.all()
     flat.extend([3.0])
@@ -33,7 +33,7 @@ def test_what_was_looked_at_can_still_grow():
 
 def test_a_number_takes_its_eight_bytes():
     tracemalloc.start()
-    columns = [Flat("d") for _ in range(10)]
+    columns = [NumberBuffer("d") for _ in range(10)]
     for _ in range(1000):
         for column in columns:
             column.extend([0.5] * 32)

@@ -255,7 +255,7 @@ def test_a_store_that_fails_ends_the_run_with_what_was_stored(tmp_path):
         if statement.startswith("INSERT INTO attempts"):
             inserted.set()
 
-    store.keep_cases(suite.digest, suite)
+    store.save_cases(suite.digest, suite)
     event.listen(store.engine, "after_cursor_execute", note)
     event.listen(store.engine, "commit", lambda _: kept.set() if inserted.is_set() else None)
     event.listen(store.engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count=100"))

@@ -18,7 +18,7 @@ from trivium.agents.attempt import AgentFailure
 from trivium.agents.invoke import NoRoom, ask
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
-from trivium.store.connection import is_surely_gone, this_process
+from trivium.store.connection import has_certainly_ended, this_process
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -119,10 +119,10 @@ def test_where_a_signal_ends_a_process_none_is_sent_to_find_out_whether_it_lives
     ended = subprocess.Popen([sys.executable, "-c", ""])
     owner = this_process().replace(f":{os.getpid()}:", f":{ended.pid}:")
     ended.wait()
-    assert is_surely_gone(owner)
+    assert has_certainly_ended(owner)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(os, "name", "nt")
-        assert not is_surely_gone(owner)
+        assert not has_certainly_ended(owner)
 
 
 def _no_handles() -> OSError:

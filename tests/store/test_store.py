@@ -14,7 +14,7 @@ import pytest
 from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
-from trivium.store.connection import is_surely_gone, this_process
+from trivium.store.connection import has_certainly_ended, this_process
 from trivium.store.records import Outline
 from trivium.store.store import Store
 from trivium.suites.case import Case
@@ -163,7 +163,7 @@ def test_a_run_of_a_living_process_cannot_be_taken(url):
 def test_a_run_of_a_dead_process_is_taken_at_once(url):
     script = (
         "import sys, os; from trivium.store.store import Store; s = Store(sys.argv[1]);"
-        "s.keep_cases('d', []);"
+        "s.save_cases('d', []);"
         "s.new_run(id='r', suite_name='s', suite='d', kind='agent', settings={}, provenance={})"
     )
     subprocess.run([sys.executable, "-c", script, url], check=True)
@@ -173,9 +173,9 @@ def test_a_run_of_a_dead_process_is_taken_at_once(url):
 
 def test_a_process_number_used_again_by_another_process_is_no_owner():
     host, pid, started = this_process().rsplit(":", 2)
-    assert not is_surely_gone(this_process())
-    assert is_surely_gone(f"{host}:{pid}:{int(started or 0) + 1}")
-    assert not is_surely_gone(f"elsewhere:{pid}:{started}")
+    assert not has_certainly_ended(this_process())
+    assert has_certainly_ended(f"{host}:{pid}:{int(started or 0) + 1}")
+    assert not has_certainly_ended(f"elsewhere:{pid}:{started}")
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="only the kernel tells, under /proc")
@@ -184,10 +184,10 @@ def test_a_process_that_ended_is_gone_before_its_parent_has_heard_of_it():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         started = Path(f"/proc/{child.pid}/stat").read_text().split()[21]
         owner = f"{host}:{child.pid}:{started}"
-        assert not is_surely_gone(owner)
+        assert not has_certainly_ended(owner)
         child.stdin.close()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert is_surely_gone(owner)
+        assert has_certainly_ended(owner)
 
 
 def test_a_process_that_may_not_be_asked_is_not_taken_for_gone(monkeypatch):
@@ -196,7 +196,7 @@ def test_a_process_that_may_not_be_asked_is_not_taken_for_gone(monkeypatch):
 
     monkeypatch.setattr("os.kill", refuse)
     host, pid, _ = this_process().rsplit(":", 2)
-    assert not is_surely_gone(f"{host}:{pid}:0")
+    assert not has_certainly_ended(f"{host}:{pid}:0")
 
 
 class TestABadStore:

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.strategies import settings_of_suites
 from trivium.errors import SuiteError
 from trivium.suites.settings import DEFAULT_SIMILARITY, Settings, SuccessRule
-from trivium.suites.settings_loader import changed, read_config
+from trivium.suites.settings_loader import read_config, with_changes
 from trivium.suites.suite import Suite
 
 ONE = [{"id": "1", "input": "q"}]
@@ -168,7 +168,7 @@ def test_a_settings_file_has_no_cases(tmp_path):
 
 @given(settings_of_suites)
 def test_settings_that_change_in_nothing_stay_equal(settings):
-    assert changed(settings, {}, source="s") == settings
+    assert with_changes(settings, {}, source="s") == settings
 
 
 def test_overrides_go_before_the_file(tmp_path):

@@ -60,7 +60,7 @@ def _write(told: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> 
         file.writelines(graphs.graph_lines(told, graph))
     else:
         writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
-        writer(graphs.pooled(told, graph), file)
+        writer(graphs.pooled_graph(told, graph), file)
 
 
 def send(told: Iterable[Any], url: str) -> None:
@@ -134,7 +134,7 @@ def export(
         _write_table(run, what, labels, certificate, confidence, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
-    from trivium.store.export.otlp import told_of_run
+    from trivium.store.export.otlp import traces_of_run
     from trivium.store.store import Store
 
     if what != "scores" or stable:
@@ -147,9 +147,9 @@ def export(
 
             click.echo(push(Run(opened, record), project=project), err=True)
         elif to is not None:
-            send(told_of_run(opened, record), to)
+            send(traces_of_run(opened, record), to)
         else:
-            write(told_of_run(opened, record), format_=format_, graph=graph, output=output)
+            write(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
 
 
 def _write_table(

@@ -57,10 +57,10 @@ def _open_what_is_closed() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from trivium.runs.event_loop import SELDOM
+    from trivium.runs.event_loop import THRESHOLDS_WHILE_ASKING
 
     # For good: Python's own would have everything looked through once more before the process ends.
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*THRESHOLDS_WHILE_ASKING)
     if _command(arguments) == "score" and not {"-h", "--help"} & set(arguments):
         _seek_no_work()
     return run_command(arguments)
@@ -79,9 +79,9 @@ def _command(arguments: list[str]) -> str | None:
 
 def _seek_no_work() -> None:
     """Have nothing look for work that is not there: no agent is asked, no large matrix multiplied."""
-    from trivium.runs.event_loop import HARDLY
+    from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
-    gc.set_threshold(*HARDLY)
+    gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
     # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     import trivium.cli.run  # noqa: F401

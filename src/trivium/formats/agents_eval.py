@@ -22,7 +22,7 @@ from trivium.agents.recorded.record import attempt_of
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems
 from trivium.formats.agents_eval_messages import Interaction, interactions_of, messages_of
 from trivium.suites.case import Case
-from trivium.suites.files.documents import Malformed, read_mapping
+from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
@@ -85,7 +85,7 @@ def read_suite(folder: Path) -> Found:
     for id_, path in run_folders(folder).items():
         try:
             raw.append((str(path), _case(id_, _metadata(path))))
-        except Malformed as malformed:
+        except MalformedDocument as malformed:
             problems.append(malformed.problem)
     raise_problems(problems, str(folder))
     cases, problems = cases_of(raw)
@@ -158,7 +158,7 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
         unreadable = str(error)
     try:
         output = _review(folder / REVIEW_FILE)
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         failure = f"the review cannot be read: {malformed.problem}"
     return attempt_of(
         case=case,

@@ -24,7 +24,7 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
 from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, raise_problems
 from trivium.suites.case import Case
-from trivium.suites.files.documents import Malformed, read_mapping
+from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
@@ -153,7 +153,7 @@ def read_suite(path: Path) -> Found:
     for paper in papers:
         try:
             raw.append((str(paper.path), _case(paper)))
-        except Malformed as malformed:
+        except MalformedDocument as malformed:
             problems.append(malformed.problem)
         else:
             left_out.update(paper.entries.left_out)
@@ -245,7 +245,7 @@ def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
         try:
             raw = read_mapping(path)
             papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
-        except Malformed as malformed:
+        except MalformedDocument as malformed:
             problems.append(malformed.problem)
     return _told_apart(papers), problems
 
@@ -309,7 +309,7 @@ def _source(paper: _Paper, title: str) -> str:
         return _paragraphs(title, _text(paper.raw.get("abstract")))
     parsed = read_mapping(path).get("metadata")
     if not isinstance(parsed, dict):
-        raise Malformed(str(path), 'has no mapping "metadata"')
+        raise MalformedDocument(str(path), 'has no mapping "metadata"')
     sections = parsed.get("sections")
     parts = [_text(parsed.get("title")) or title]
     parts.append(_text(parsed.get("abstractText")) or _text(paper.raw.get("abstract")))

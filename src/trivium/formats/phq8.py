@@ -10,7 +10,7 @@ from trivium.runs.items.files import lenient_json
 from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Id
-from trivium.suites.files.documents import Malformed, read_text
+from trivium.suites.files.documents import MalformedDocument, read_text
 from trivium.suites.validation import convert
 
 SCALE = (0.0, 3.0)
@@ -66,7 +66,7 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
     text = read_text(path, error=ItemsError)
     try:
         raw = lenient_json(text)
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         raise ItemsError(str(path), malformed.problem) from malformed
     if not isinstance(raw, dict) or "experiments" not in raw:
         expected = "expected a run artifact with experiments[].results.results[], or items as .jsonl"

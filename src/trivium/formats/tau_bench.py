@@ -16,7 +16,7 @@ from trivium.agents.attempt import Attempt
 from trivium.agents.recorded.record import attempt_of
 from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_problems, suggest
 from trivium.suites.case import Case
-from trivium.suites.files.documents import Malformed, parse_json, read_text
+from trivium.suites.files.documents import MalformedDocument, parse_json, read_text
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
@@ -56,7 +56,7 @@ def numbered_trajectories(path: Path) -> list[dict[str, Any]]:
     """
     try:
         raw = parse_json(read_text(path))
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         raise SuiteError(str(path), malformed.problem) from malformed
     if not isinstance(raw, list):
         raise SuiteError(str(path), "expected a list of trajectories")

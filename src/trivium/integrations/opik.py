@@ -25,7 +25,7 @@ from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
 from trivium.reports.wording import counted
 from trivium.runs.run import Run
-from trivium.store.export.otlp import told_of_run
+from trivium.store.export.otlp import traces_of_run
 from trivium.suites.settings import Settings
 from trivium.suites.sources.datasets import references_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
@@ -164,7 +164,7 @@ def push(
     try:
         records = (
             each
-            for told in told_of_run(run.store, record)
+            for told in traces_of_run(run.store, record)
             for each in attempt_records(told, project=project, begun=record.created)
         )
         for kind, batch in _batches(records):

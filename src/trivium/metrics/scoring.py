@@ -30,7 +30,7 @@ from trivium.metrics.registry import metric as named_metric
 from trivium.metrics.text.task import with_default_success
 from trivium.suites.case import NOTHING_EXPECTED, Case, Complexity, Expect
 from trivium.suites.settings import JudgeSettings, MessageSettings, Settings, SuccessRule, ToolSettings
-from trivium.suites.settings_loader import changed
+from trivium.suites.settings_loader import with_changes
 from trivium.suites.validation import convert
 from trivium.traces.trace import Trace
 
@@ -219,7 +219,7 @@ def score(
         metadata=dict(metadata or {}),
     )
     changes = {key: value for key, value in given.items() if value is not None}
-    settings = with_default_success(changed(Settings(), changes, source=""), [case])
+    settings = with_default_success(with_changes(Settings(), changes, source=""), [case])
     metrics = build_metrics([metric], settings)
     try:
         (scores,) = score_attempts(metrics, [(case, attempt)])

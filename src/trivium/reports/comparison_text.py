@@ -11,7 +11,7 @@ from trivium.reports.escape import one_line
 from trivium.reports.wording import NOTHING, counted, number, seconds, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
-from trivium.runs.needed_cases import what_settles
+from trivium.runs.needed_cases import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -81,7 +81,7 @@ def _outlook(name: str, figure: MetricDelta) -> str:
     parts = []
     if figure.missing:
         parts.append(f"{counted(figure.missing, 'pair')} lack a side, and could change the answer")
-    settled_by = what_settles(figure)
+    settled_by = further_cases_needed(figure)
     if settled_by is not None:
         parts.append(settled_by)
     if figure.mde is not None:

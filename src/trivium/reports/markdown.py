@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.wording import dollars, requests, spent_sentence
-from trivium.runs.summary import HumanFigure, Spent, Summary
+from trivium.runs.summary import HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 20
 ANSWER_MARKS = {"pass": "✅", "fail": "❌", "inconclusive": "❔"}
@@ -106,7 +106,7 @@ def _beside_people(ceiling: Mapping[str, HumanFigure]) -> str:
     return "\n".join([note, "", head, "|:--|--:|:--|--:|:--|--:|", *rows])
 
 
-def _spent(spent: Spent) -> str:
+def _spent(spent: JudgeCosts) -> str:
     lines = [f"**Judges** {prose(spent_sentence(spent))}"]
     if len(spent.models) > 1:
         lines += [

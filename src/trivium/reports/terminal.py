@@ -12,7 +12,7 @@ from rich.text import Text
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.wording import dollars, requests, spent_sentence
-from trivium.runs.summary import Figure, HumanFigure, Spent, Summary
+from trivium.runs.summary import Figure, HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 5
 WIDE = 104
@@ -190,7 +190,7 @@ def _verdicts(summary: Summary) -> Iterator[RenderableType]:
     yield grid
 
 
-def _spent_by_model(spent: Spent) -> Iterator[RenderableType]:
+def _spent_by_model(spent: JudgeCosts) -> Iterator[RenderableType]:
     if len(spent.models) < 2:
         return
     grid = Table.grid(padding=(0, 2))

@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterator, Mapping
 
 from trivium.reports.escape import one_line
-from trivium.runs.needed_cases import what_settles
+from trivium.runs.needed_cases import further_cases_needed
 from trivium.runs.summary import (
     Acceptance,
     CompositeFigure,
     Figure,
     GateAnswer,
+    JudgeCosts,
+    ModelCosts,
     Rate,
-    Spent,
-    SpentOn,
     Summary,
 )
 
@@ -174,7 +174,7 @@ def gate_sentence(gate: GateAnswer) -> str:
         parts.append(missing + (f": {one_line(gate.why, at_most=300)}" if gate.why else ""))
         if gate.worst is not None and gate.best is not None:
             parts.append(f"at their worst {interval(gate.worst)}, at their best {interval(gate.best)}")
-    settled_by = what_settles(gate)
+    settled_by = further_cases_needed(gate)
     if settled_by is not None:
         parts.append(settled_by)
     return "; ".join(parts) if gate.missing else ", ".join(parts)
@@ -229,7 +229,7 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
 
 
-def spent_sentence(spent: Spent) -> str:
+def spent_sentence(spent: JudgeCosts) -> str:
     """What a run spent, in a line."""
     cost = dollars(spent.cost_usd) if spent.cost_usd is not None else "cost unknown"
     if spent.unpriced and spent.cost_usd is not None:
@@ -250,12 +250,12 @@ def spent_sentence(spent: Spent) -> str:
     return " · ".join(parts)
 
 
-def requests(spent: SpentOn) -> str:
+def requests(spent: ModelCosts) -> str:
     """``1 request``, ``1,200 requests``."""
     return counted(round(spent.requests), "request")
 
 
-def spent_rows(spent: Spent) -> Iterator[tuple[str, str, SpentOn]]:
+def spent_rows(spent: JudgeCosts) -> Iterator[tuple[str, str, ModelCosts]]:
     """(kind, name, what was spent) of every model and every dimension."""
     for name, found in spent.models.items():
         yield "model", one_line(name), found

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
 from trivium.metrics.metric import Score, is_missing
-from trivium.runs.columns import Clusters, Column, Flat
+from trivium.runs.columns import Clusters, Column, NumberBuffer
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
 from trivium.store.records import Outline, RunRecord, ScoreOutline
@@ -27,7 +27,7 @@ Judged = Evaluation | Outline
 T = TypeVar("T")
 
 
-class Gathered:
+class Aggregation:
     """Evaluations taken in case by case, in the order of the suite.
 
     Args:
@@ -44,7 +44,7 @@ class Gathered:
         self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
         self.recommendations: Counter[str] = Counter()
         self._covered = 0.0
-        self.tallies: Flat[int] = Flat("I")
+        self.tallies: NumberBuffer[int] = NumberBuffer("I")
         """(verdicts, passes) of every case, flat."""
         self.case_clusters = Clusters()
         self.cases = 0
@@ -207,23 +207,23 @@ class Gathered:
         return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
 
 
-def read_back(store: Store, run: RunRecord, settings: Settings) -> Gathered:
+def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregation:
     """What is stored of a run, gathered."""
-    gathered = Gathered(settings)
+    aggregation = Aggregation(settings)
     figures = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
     due = _due_of_a_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
-        gathered.cases += 1
+        aggregation.cases += 1
         current = list(evaluations.at(position))
         missing = max(0, due - len(current))
         # What several people wrote of one case are no repeats of one another.
         for together in [[one] for one in current] if run.kind == "human" and current else [current]:
-            gathered.take(cluster, together, missing=missing)
+            aggregation.take(cluster, together, missing=missing)
         for scores in figures.at(position):
-            gathered.take_figures(cluster, scores)
-    gathered.settle()
-    return gathered
+            aggregation.take_figures(cluster, scores)
+    aggregation.settle()
+    return aggregation
 
 
 def _due_of_a_case(store: Store, run: RunRecord, settings: Settings) -> int:
@@ -289,7 +289,7 @@ def _code(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
-class Following:
+class IncrementalAggregation:
     """Gathers what is scored as it would be read back, for as long as it comes in that order.
 
     That of a recording mostly does; that of an agent which is asked many things at once mostly does not.
@@ -302,7 +302,7 @@ class Following:
 
     def __init__(self, suite: Suite, settings: Settings, *, lost: bool) -> None:
         self._suite = suite
-        self._gathered = None if lost else Gathered(settings)
+        self._gathered = None if lost else Aggregation(settings)
         self._repeats = settings.repeats
         self._whole = 0
         """Cases of which every attempt is there that is due."""
@@ -335,7 +335,7 @@ class Following:
                 self._together = [evaluation]
         self._gathered.settle()
 
-    def gathered(self) -> Gathered | None:
+    def aggregation(self) -> Aggregation | None:
         """What was gathered when everything was scored, or None when it must be read back.
 
         Where attempts are missing it must be, for their cases were not met.
@@ -346,9 +346,9 @@ class Following:
             self._gathered.cases = len(self._suite)
         return self._gathered if self._whole == len(self._suite) else None
 
-    def _take(self, gathered: Gathered) -> None:
+    def _take(self, aggregation: Aggregation) -> None:
         if self._together:
-            gathered.take(self._cluster, self._together)
+            aggregation.take(self._cluster, self._together)
             self._whole += len(self._together) >= self._repeats
 
 

@@ -78,7 +78,7 @@ class Certificates:
         certificates: Sequence[JudgeCertificate] | None = None,
     ) -> None:
         self._by_dimension = {
-            each.dimension: _Applied(each, way_of_judging(each.dimension, settings, provenance))
+            each.dimension: _Applied(each, judging_conditions(each.dimension, settings, provenance))
             for each in (certificates_in(settings) if certificates is None else certificates)
         }
 
@@ -172,7 +172,7 @@ def is_due(score: Score) -> bool:
     return score.tier == "judge" and (score.status == "ok" or is_missing(score))
 
 
-def way_of_judging(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
     """How a run makes its judgements of a dimension, apart from model and prompt, which each names itself.
 
     Returns:
@@ -197,7 +197,7 @@ def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[
 
     Args:
         certificate: What was certified.
-        way: As :func:`way_of_judging` gives it.
+        way: As :func:`judging_conditions` gives it.
     """
     for name, now in way.items():
         before = getattr(certificate.judged_by, name)

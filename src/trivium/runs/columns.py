@@ -34,7 +34,7 @@ _BLOCK = 4096
 _KINDS = {"d": np.float64, "q": np.int64, "I": np.uint32}
 
 
-class Flat(Generic[Number]):
+class NumberBuffer(Generic[Number]):
     """Numbers in the order in which they came, in blocks that stay where they are.
 
     An array that grows is moved time and again, and many that grow beside one another leave holes behind.
@@ -69,7 +69,7 @@ class Flat(Generic[Number]):
         )
 
 
-class Clusters(Flat[int]):
+class Clusters(NumberBuffer[int]):
     """Codes of the clusters of cases."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Values:
     """One reduced value a case, in flat memory; nan where a case has none."""
 
     def __init__(self) -> None:
-        self._flat: Flat[float] = Flat("d")
+        self._flat: NumberBuffer[float] = NumberBuffer("d")
         self.count = 0
         """Values of attempts that entered."""
         self.sum = 0.0

@@ -21,19 +21,19 @@ from trivium.masking import mask
 from trivium.metrics.metric import Metric
 from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, default_metrics
 from trivium.metrics.text.task import with_default_success
-from trivium.runs.aggregation import Following
+from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, check_gates
 from trivium.runs.engine import ask_and_score
 from trivium.runs.event_loop import (
-    HARDLY,
-    SELDOM,
+    THRESHOLDS_WHILE_ASKING,
+    THRESHOLDS_WHILE_SCORING,
     aside,
-    cycles_seldom_sought,
     in_own_thread,
+    reduced_garbage_collection,
     run_in_own_thread,
 )
-from trivium.runs.judge_costs import judges_of
-from trivium.runs.pipeline import Pipeline, Progress, Quiet
+from trivium.runs.judge_costs import judges_attached
+from trivium.runs.pipeline import NoProgress, Pipeline, Progress
 from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.run import Run
 from trivium.runs.summarize import summarise
@@ -172,13 +172,13 @@ async def evaluate_async(
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
-    begin = _Beginning(opened, loaded, settings, built, kind, scored_before, recorded)
+    begin = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
     asked = _asked(adapter, outputs, scored_before)
     called = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, called) if resume is not None else begin.new(asked)
-    watch = progress or Quiet()
+    watch = progress or NoProgress()
     more = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
-    following = Following(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
+    following = IncrementalAggregation(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
     pipeline = Pipeline(
         store=opened,
         run=run,
@@ -191,8 +191,10 @@ async def evaluate_async(
     )
     try:
         watch.begin(run=run.id, total=run.due, already=begin.already)
-        with cycles_seldom_sought(HARDLY if adapter is None else SELDOM):
-            async with judges_of(run, opened, built):
+        with reduced_garbage_collection(
+            THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
+        ):
+            async with judges_attached(run, opened, built):
                 await _score_stored(opened, run, pipeline)
                 if adapter is not None:
                     await _ask(adapter, loaded, settings, opened, run, pipeline)
@@ -245,7 +247,7 @@ def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -
         raise SuiteError(source, problems)
 
 
-class _Beginning:
+class _RunStart:
     """How a run begins, or begins again."""
 
     def __init__(
@@ -271,7 +273,7 @@ class _Beginning:
         """A new run, its cases stored."""
         if self._source is not None and self._source.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases are not those of run {self._source.id}")
-        self._store.keep_cases(self._suite.digest, self._suite)
+        self._store.save_cases(self._suite.digest, self._suite)
         if self._source is not None:
             due = self._source.due
         elif self._kind == "human":  # not every case need have outputs by people
@@ -393,14 +395,14 @@ async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, 
     await pipeline.score_all(unread(), keep=True)
 
 
-def _finished(store: Store, run: RunRecord, settings: Settings, following: Following) -> Run:
-    gathered = following.gathered()
+def _finished(store: Store, run: RunRecord, settings: Settings, following: IncrementalAggregation) -> Run:
+    aggregation = following.aggregation()
     figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
     if figures and following.repeats:
         from trivium.runs.summarize import case_figures
 
         store.save_case_scores(run, case_figures(store, run, settings))
-        gathered = None
-    summary = summarise(store, run, gathered)
+        aggregation = None
+    summary = summarise(store, run, aggregation)
     store.finish(run, "done", summary=msgspec.to_builtins(summary))
     return Run(store, store.run(run.id))

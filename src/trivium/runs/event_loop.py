@@ -87,12 +87,12 @@ def _wait(over: Event) -> None:
         pass
 
 
-SELDOM = (20_000, 50, 100)
+THRESHOLDS_WHILE_ASKING = (20_000, 50, 100)
 """Thresholds of Python's garbage collector. Records, prompts and tasks by the thousand are no cycles: with
 Python's own 700 new objects, looking for some took a fifth of a large run's time, and held up judges for a
 quarter of a second at a time. What an agent leaves behind in cycles still goes soon."""
 
-HARDLY = (100_000, 50, 100)
+THRESHOLDS_WHILE_SCORING = (100_000, 50, 100)
 """Where no agent is asked nothing is left behind in cycles. 20,000 are fewer than are alive at once when a
 batch is scored: looking through them again and again took an eighth of a large run's time."""
 
@@ -102,13 +102,13 @@ _before: list[tuple[int, int, int]] = []
 
 
 @contextmanager
-def cycles_seldom_sought(often: tuple[int, int, int] = SELDOM) -> Iterator[None]:
+def reduced_garbage_collection(often: tuple[int, int, int] = THRESHOLDS_WHILE_ASKING) -> Iterator[None]:
     """Have Python look for cycles seldom; as before when the last of those who asked for it is done.
 
     What the host program has set higher, or turned off, stays.
 
     Args:
-        often: ``SELDOM`` or ``HARDLY``.
+        often: ``THRESHOLDS_WHILE_ASKING`` or ``THRESHOLDS_WHILE_SCORING``.
     """
     with _lock:
         now = gc.get_threshold()
@@ -120,5 +120,5 @@ def cycles_seldom_sought(often: tuple[int, int, int] = SELDOM) -> Iterator[None]
     finally:
         with _lock:
             before = _before.pop()
-            if not _before and gc.get_threshold() in (SELDOM, HARDLY):
+            if not _before and gc.get_threshold() in (THRESHOLDS_WHILE_ASKING, THRESHOLDS_WHILE_SCORING):
                 gc.set_threshold(*before)

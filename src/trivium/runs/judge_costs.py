@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.metrics.metric import Metric
 from trivium.runs.event_loop import aside
-from trivium.runs.summary import Spent, SpentOn
+from trivium.runs.summary import JudgeCosts, ModelCosts
 from trivium.store.judge_ledger import committed_of, entries_of
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -14,7 +14,7 @@ from trivium.suites.settings import JudgeSettings, Settings
 
 
 @asynccontextmanager
-async def judges_of(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
+async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
     """Let the judges among some metrics spend and keep in the name of a run; closes the metrics.
 
     Args:
@@ -61,7 +61,7 @@ _LEAST_USD = 1e-9
 """Under this, what was drawn and what was spent differ by rounding alone."""
 
 
-def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
+def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> JudgeCosts | None:
     """What a run spent so far, that of processes included which were killed; None where nobody was asked.
 
     Args:
@@ -79,7 +79,7 @@ def spent_of(store: Store, run: RunRecord, settings: Settings) -> Spent | None:
 
 def spent_in(
     entries: Mapping[Entry, Spending], judge: JudgeSettings, *, committed: tuple[float, int] = (0.0, 0)
-) -> Spent:
+) -> JudgeCosts:
     """Sum the entries of a ledger.
 
     Args:
@@ -98,8 +98,8 @@ def spent_in(
     lost_tokens = max(0, committed[1] - total.most_tokens) if judge.budget_tokens is not None else 0
     total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
     whole = _on([(total, 1)])
-    return Spent(
-        **{name: getattr(whole, name) for name in SpentOn.__struct_fields__},
+    return JudgeCosts(
+        **{name: getattr(whole, name) for name in ModelCosts.__struct_fields__},
         budget_usd=judge.budget_usd,
         budget_tokens=judge.budget_tokens,
         models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
@@ -107,7 +107,7 @@ def spent_in(
     )
 
 
-def _on(found: Iterable[tuple[Spending, int]]) -> SpentOn:
+def _on(found: Iterable[tuple[Spending, int]]) -> ModelCosts:
     """Some entries together, each divided by how many dimensions share it."""
     sums = dict.fromkeys(Spending.__struct_fields__, 0.0)
     for spending, shared_by in found:
@@ -116,8 +116,8 @@ def _on(found: Iterable[tuple[Spending, int]]) -> SpentOn:
     if sums["unknown_usd"] < _LEAST_USD:
         sums["unknown_usd"] = 0.0
     unpriced_alone = sums["unpriced"] and sums["unpriced"] == sums["answered"]
-    return SpentOn(
-        **{name: _plain(sums[name]) for name in SpentOn.__struct_fields__ if name != "cost_usd"},
+    return ModelCosts(
+        **{name: _plain(sums[name]) for name in ModelCosts.__struct_fields__ if name != "cost_usd"},
         cost_usd=None if unpriced_alone else sums["cost_usd"],
     )
 

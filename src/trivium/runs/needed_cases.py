@@ -25,7 +25,7 @@ class Undecided(Protocol):
         """How many groups these are."""
 
 
-def what_settles(found: Undecided) -> str | None:
+def further_cases_needed(found: Undecided) -> str | None:
     """How many further cases would settle it; None where it is settled, or no number can be told."""
     if found.answer != "inconclusive" or found.ci95 is None or found.needs_cases == 0:
         return None

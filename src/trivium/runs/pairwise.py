@@ -79,7 +79,7 @@ def judge_pairs(
         raise ComparisonError("judge.rubric", "judges the process alone: there is no output to compare by it")
     if problems := price_problems(asked):
         raise ComparisonError("", problems)
-    meeting = _Meeting(base, head, settings)
+    matched = _MatchedAttempts(base, head, settings)
     executor = JudgeExecutor(asked)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
     answers = StoredResponseCache(store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
@@ -87,12 +87,12 @@ def judge_pairs(
     executor.configure(cache=answers, budget=run_budget(asked, ledger=ledger))
     try:
         pair_judge = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, executor=executor)
-        pairs = _judge_all(pair_judge, meeting)
+        pairs = _judge_all(pair_judge, matched)
         answers.over()
     finally:
         executor.close()
         answers.close()
-    meeting.check(pairs)
+    matched.check(pairs)
     return PairComparison(
         base=base.id,
         head=head.id,
@@ -108,17 +108,17 @@ def judge_pairs(
         pairs=tuple(pairs),
         identical=sum(pair.how == "identical" for pair in pairs),
         failed=sum(pair.how == "failed" for pair in pairs),
-        left_out=meeting.left_out,
+        left_out=matched.left_out,
         errors=sum(map(_failed, pairs)),
         spent=spent_in(ledger.entries(), asked),
         notes=tuple(_notes(base, head, pairs)),
     )
 
 
-def _judge_all(judge: Judge, meeting: "_Meeting") -> list[JudgedPair]:
+def _judge_all(judge: Judge, matched: "_Meeting") -> list[JudgedPair]:
     """Every pair, batch by batch."""
     pairs: list[JudgedPair] = []
-    met = iter(meeting)
+    met = iter(matched)
     while batch := list(islice(met, AT_ONCE)):
         asked = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
         found = iter(judge.judge(asked))
@@ -140,7 +140,7 @@ def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:
         raise ComparisonError("judge", str(wrong)) from None
 
 
-class _Meeting:
+class _MatchedAttempts:
     """The attempts that two runs have in common, in the order of head's suite."""
 
     def __init__(self, base: Run, head: Run, settings: Settings) -> None:

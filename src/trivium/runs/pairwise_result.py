@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.display import RichRepr
-from trivium.runs.summary import Spent
+from trivium.runs.summary import JudgeCosts
 
 Verdict = Literal["win", "loss", "tie"]
 """Of head against base."""
@@ -133,5 +133,5 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     left_out: int
     errors: int
-    spent: Spent
+    spent: JudgeCosts
     notes: tuple[str, ...] = ()

@@ -9,10 +9,10 @@ from typing import NamedTuple, Protocol
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Stopped
 from trivium.metrics.scoring import Scores, begin, finish
-from trivium.runs.aggregation import Following
+from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import aside
-from trivium.store.connection import chunks
+from trivium.store.connection import batched
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
@@ -32,7 +32,7 @@ class Progress(Protocol):
         """The run ended, one way or another."""
 
 
-class Quiet:
+class NoProgress:
     """Tells nobody."""
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
@@ -90,7 +90,7 @@ class Pipeline:
         metrics: Sequence[Metric],
         settings: Settings,
         progress: Progress,
-        following: Following,
+        following: IncrementalAggregation,
         certificates: Certificates,
     ) -> None:
         self._store = store
@@ -126,7 +126,7 @@ class Pipeline:
             keep: Store the attempts too, in the same transaction.
         """
         rows = Rows(self._run)
-        for part in chunks(batch, self._together):
+        for part in batched(batch, self._together):
             scored = [(due, self._marked(due, scores)) for due, scores in self._scored(part)]
             folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
             self._following.follow([(due.stored.position, due.subject.case) for due, _ in scored], folded)

@@ -18,11 +18,11 @@ from trivium.metrics.evaluation import (
 )
 from trivium.metrics.graph.trajectories import path_agreement
 from trivium.metrics.metric import Score
-from trivium.runs.aggregation import FAILURES_SHOWN, Gathered, read_back
+from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column, most_frequent
 from trivium.runs.human_ceiling import human_ceiling
-from trivium.runs.judge_costs import spent_of
+from trivium.runs.judge_costs import judge_costs_of_run
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
 from trivium.runs.warnings import warnings_of
@@ -34,7 +34,7 @@ from trivium.trust.distributions import Interval
 from trivium.trust.intervals import gate_answer, groups_to_settle, probability_of_change
 
 
-def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) -> Summary:
+def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = None) -> Summary:
     """What a run says.
 
     A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
@@ -42,34 +42,34 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
     Args:
         store: Where it is.
         run: The run; it need not be finished.
-        gathered: Its evaluations, where they are at hand and need not be read back.
+        aggregation: Its aggregated evaluations, if they need not be read from the store again.
     """
     settings = msgspec.convert(run.settings, Settings)
-    gathered = gathered or read_back(store, run, settings)
-    missing = gathered.missing
+    aggregation = aggregation or aggregate_run(store, run, settings)
+    missing = aggregation.missing
     if run.kind == "human":  # not every case need have outputs by people
-        missing = max(0, (run.due or 0) - gathered.attempts)
+        missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
-    columns = _shown(gathered.columns, settings.metrics)
+    columns = _shown(aggregation.columns, settings.metrics)
     table = {name: column.figure(level=level) for name, column in columns.items()}
-    table |= _figures_of_the_run(gathered, level)
-    rate = gathered.verdicts.figure(level=level)
-    composite = _composite(gathered, level=level)
-    ceiling, unlike = human_ceiling(store, run, gathered.columns)
+    table |= _figures_of_the_run(aggregation, level)
+    rate = aggregation.verdicts.figure(level=level)
+    composite = _composite(aggregation, level=level)
+    ceiling, unlike = human_ceiling(store, run, aggregation.columns)
     acceptance, shares = acceptance_of(store, run, settings)
     summary = Summary(
         run=run.id,
         suite=run.suite_name,
-        cases=gathered.cases,
-        attempts=gathered.attempts,
-        total_tests=gathered.attempts + missing,
-        passed=gathered.passed,
-        failed=gathered.failed,
+        cases=aggregation.cases,
+        attempts=aggregation.attempts,
+        total_tests=aggregation.attempts + missing,
+        passed=aggregation.passed,
+        failed=aggregation.failed,
         missing=missing,
         errors={
-            "attempts": gathered.failed_attempts,
-            "scores": sum(column.status["error"] for column in gathered.columns.values()),
-            "judgements": sum(_unjudged(column) for column in gathered.columns.values()),
+            "attempts": aggregation.failed_attempts,
+            "scores": sum(column.status["error"] for column in aggregation.columns.values()),
+            "judgements": sum(_unjudged(column) for column in aggregation.columns.values()),
         },
         pass_rate=Rate(
             value=rate.mean,
@@ -87,20 +87,20 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
         },
         composite=composite,
         human_ceiling=ceiling,
-        failures=gathered.failures,
-        failures_left_out=max(0, gathered.failures_seen - FAILURES_SHOWN),
+        failures=aggregation.failures,
+        failures_left_out=max(0, aggregation.failures_seen - FAILURES_SHOWN),
         gates=(),
         warnings=(),
-        spent=spent_of(store, run, settings),
+        spent=judge_costs_of_run(store, run, settings),
         acceptance=acceptance,
         metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
     )
     return msgspec.structs.replace(
         summary,
-        gates=gate_answers(settings, gathered.every_column | shares),
+        gates=gate_answers(settings, aggregation.every_column | shares),
         warnings=(
             *expired(acceptance),
-            *warnings_of(summary, settings, gathered.columns, shown=set(columns)),
+            *warnings_of(summary, settings, aggregation.columns, shown=set(columns)),
             *unlike,
             *run.provenance.get("notes", ()),
         ),
@@ -109,7 +109,7 @@ def summarise(store: Store, run: RunRecord, gathered: Gathered | None = None) ->
 
 def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
     """Every figure of a run over its cases by name, ``composite`` and ``pass_rate`` among them."""
-    return read_back(store, run, msgspec.convert(run.settings, Settings)).every_column
+    return aggregate_run(store, run, msgspec.convert(run.settings, Settings)).every_column
 
 
 def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:
@@ -128,16 +128,16 @@ def _unjudged(column: Column) -> int:
     return column.unavailable - column.status["error"] if judged else 0
 
 
-def _figures_of_the_run(gathered: Gathered, level: float) -> dict[str, Figure]:
+def _figures_of_the_run(aggregation: Aggregation, level: float) -> dict[str, Figure]:
     """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
-    tallies = gathered.tallies.all().reshape(-1, 2)
+    tallies = aggregation.tallies.all().reshape(-1, 2)
     most = int(tallies[:, 0].max(initial=0))
     if most < 2:
         return {}
     figures = {}
     for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
         for k in _ks(most):
-            column = Column(f"pass{symbol}{k}", "composite", gathered.clusters)
+            column = Column(f"pass{symbol}{k}", "composite", aggregation.clusters)
             chances = [
                 chance(attempts, successes, k) if attempts >= k else None
                 for attempts, successes in tallies.tolist()
@@ -155,20 +155,20 @@ def _ks(most: int) -> list[int]:
     return ks if ks[-1] == most else [*ks, most]
 
 
-def _composite(gathered: Gathered, *, level: float) -> CompositeFigure | None:
-    settings = gathered.settings.composite
+def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | None:
+    settings = aggregation.settings.composite
     parts = [name for name, weight in settings.weights.items() if weight]
     if not parts:
         return None
-    column = gathered.composite
+    column = aggregation.composite
     figure = column.figure(level=level)
-    means = {name: gathered.columns[name].mean if name in gathered.columns else None for name in parts}
+    means = {name: aggregation.columns[name].mean if name in aggregation.columns else None for name in parts}
     result = any(
-        mean is not None and looks_at_result(name, gathered.columns[name].tier)
+        mean is not None and looks_at_result(name, aggregation.columns[name].tier)
         for name, mean in means.items()
     )
-    coverage = gathered.coverage
-    all_failed = 0 < gathered.attempts == gathered.failed_attempts
+    coverage = aggregation.coverage
+    all_failed = 0 < aggregation.attempts == aggregation.failed_attempts
     why_none = None
     if figure.mean is None:
         why_none = "no part has a score"
@@ -187,22 +187,22 @@ def _composite(gathered: Gathered, *, level: float) -> CompositeFigure | None:
         why_none=why_none,
         threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
         distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
-        p_change=None if recommended is None else _chance_of_another(gathered),
+        p_change=None if recommended is None else _chance_of_another(aggregation),
         recommendations={
-            name: gathered.recommendations[name]
+            name: aggregation.recommendations[name]
             for name in RECOMMENDATION_WEIGHTS
-            if gathered.recommendations[name]
+            if aggregation.recommendations[name]
         },
         parts=means,
         missing=column.missing,
     )
 
 
-def _chance_of_another(gathered: Gathered) -> float | None:
+def _chance_of_another(aggregation: Aggregation) -> float | None:
     """The chance that other cases would bring another recommendation (spec: metrics, C.3)."""
-    limits = gathered.settings.composite.thresholds
+    limits = aggregation.settings.composite.thresholds
     edges = (limits.weak_reject, limits.weak_accept, limits.accept)
-    return probability_of_change(gathered.composite.found, [edge - TOLERANCE for edge in edges])
+    return probability_of_change(aggregation.composite.found, [edge - TOLERANCE for edge in edges])
 
 
 def case_figures(store: Store, run: RunRecord, settings: Settings) -> Iterator[tuple[int, dict[str, Score]]]:

@@ -155,7 +155,7 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0
 
 
-class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCosts(msgspec.Struct, frozen=True, kw_only=True):
     """What some requests to judges took; of a dimension its share, where several are judged together.
 
     Attributes:
@@ -184,7 +184,7 @@ class SpentOn(msgspec.Struct, frozen=True, kw_only=True):
     unknown_tokens: float = 0
 
 
-class Spent(SpentOn, frozen=True, kw_only=True):
+class JudgeCosts(ModelCosts, frozen=True, kw_only=True):
     """What a run spent on judges.
 
     Attributes:
@@ -196,8 +196,8 @@ class Spent(SpentOn, frozen=True, kw_only=True):
 
     budget_usd: float | None
     budget_tokens: int | None
-    models: dict[str, SpentOn]
-    dimensions: dict[str, SpentOn]
+    models: dict[str, ModelCosts]
+    dimensions: dict[str, ModelCosts]
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,6 +271,6 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     failures_left_out: int
     gates: tuple[GateAnswer, ...]
     warnings: tuple[str, ...]
-    spent: Spent | None = None
+    spent: JudgeCosts | None = None
     acceptance: dict[str, Acceptance] = {}
     metadata: dict[str, Any] = {}

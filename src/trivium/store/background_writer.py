@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 
 from trivium.errors import StoreError
-from trivium.store.connection import plain_words
+from trivium.store.connection import explain_errors
 
 GATHER_SECONDS = 0.01
 """How long the first of several writes waits for others: what a kill may cost, beside what is in flight."""
@@ -89,7 +89,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            with plain_words(self._engine), self._engine.connect() as connection:
+            with explain_errors(self._engine), self._engine.connect() as connection:
                 while (batch := self._next()) is not None:
                     with connection.begin():
                         for kind, together in groupby(batch, key=lambda one: one[0]):

@@ -75,7 +75,7 @@ def open_engine(url: str, *, create: bool = True, read_only: bool = False) -> En
     else:
         engine = _postgresql_engine(address)
     try:
-        with plain_words(engine):
+        with explain_errors(engine):
             return _with_newest_schema(engine) if read_only else _migrated(engine)
     except Exception:
         engine.dispose()
@@ -144,11 +144,11 @@ def _with_newest_schema(engine: Engine) -> Engine:
     log.info("%s has schema %s: a migrated copy is read, the store stays as it is", name, version)
     copied = sqlite.engine_on_copy(engine)
     engine.dispose()
-    _migrated(copied, keep_copy=False)
+    _migrated(copied, back_up=False)
     return copied
 
 
-def _migrated(engine: Engine, *, keep_copy: bool = True) -> Engine:
+def _migrated(engine: Engine, *, back_up: bool = True) -> Engine:
     with engine.connect() as connection:
         version = _version(connection, engine)
     _write_ahead(engine)
@@ -160,8 +160,8 @@ def _migrated(engine: Engine, *, keep_copy: bool = True) -> Engine:
         if version is None:
             _make_tables(connection)
         elif version != NEWEST:  # nobody else was faster
-            if keep_copy and engine.dialect.name == "sqlite":
-                copy = sqlite.keep_copy(engine, f"schema-{version}")
+            if back_up and engine.dialect.name == "sqlite":
+                copy = sqlite.back_up(engine, f"schema-{version}")
                 log.warning("%s is migrated from schema %s; a copy is in %s", engine.url, version, copy)
             upgrade(connection)
     return engine
@@ -248,7 +248,7 @@ def check_is_there(engine: Engine) -> None:
 
 
 @contextmanager
-def plain_words(engine: Engine) -> Iterator[None]:
+def explain_errors(engine: Engine) -> Iterator[None]:
     """Turn a database's errors into StoreError, saying what to do."""
     name = engine.url.render_as_string()
     try:
@@ -284,7 +284,7 @@ def this_process() -> str:
     return _process(os.getpid())
 
 
-def is_surely_gone(owner: str) -> bool:
+def has_certainly_ended(owner: str) -> bool:
     """Whether the process that a name stands for has surely ended."""
     host, pid, started = owner.rsplit(":", 2)
     if host != platform.node() or os.name != "posix":  # elsewhere the signal 0 is one that ends a process
@@ -326,7 +326,7 @@ def insert_into(dialect: str, table: Table) -> "Insert":
 T = TypeVar("T")
 
 
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Lists of ``size`` items each, the last perhaps shorter."""
     chunk: list[T] = []
     for item in items:

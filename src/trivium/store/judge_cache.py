@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from trivium.metrics.judge.client.request import ModelResponse
 from trivium.store import schema as tables
 from trivium.store.background_writer import Work, Writer
-from trivium.store.connection import insert_into, plain_words
+from trivium.store.connection import explain_errors, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -75,7 +75,7 @@ class StoredResponseCache:
         bodies: dict[str, bytes] = {}
         used_again: set[tuple[str, int]] = set()
         table, now = tables.answers, time.time()
-        with plain_words(self._store.engine), self._store.engine.connect() as connection:
+        with explain_errors(self._store.engine), self._store.engine.connect() as connection:
             for start in range(0, len(asked), _KEYS_AT_ONCE):
                 some = asked[start : start + _KEYS_AT_ONCE]
                 query = select(table.c.key, table.c.body, table.c.run, table.c.used)
@@ -225,7 +225,7 @@ def kept_answers(store: Store) -> Kept:
     """How many answers a store keeps, and how large they are."""
     table = tables.answers
     query = select(func.count(), func.coalesce(func.sum(table.c.size), 0), func.min(table.c.used))
-    with plain_words(store.engine), store.engine.connect() as connection:
+    with explain_errors(store.engine), store.engine.connect() as connection:
         count, size, oldest = connection.execute(query.select_from(table)).one()
     return Kept(answers=int(count), bytes=int(size), oldest=oldest)
 
@@ -233,5 +233,5 @@ def kept_answers(store: Store) -> Kept:
 def empty_answers(store: Store) -> None:
     """Drop the answers of all runs but those that are running: they are paid for anew when they are due."""
     running = select(tables.runs.c.number).where(tables.runs.c.state == "running")
-    with plain_words(store.engine), store.engine.begin() as connection:
+    with explain_errors(store.engine), store.engine.begin() as connection:
         connection.execute(delete(tables.answers).where(tables.answers.c.run.not_in(running)))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.store import schema as tables
 from trivium.store.background_writer import Writer
-from trivium.store.connection import insert_into, plain_words
+from trivium.store.connection import explain_errors, insert_into
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
@@ -89,7 +89,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
     """What a run spent so far, by model and dimensions."""
     table = tables.spending
     query = select(table).where(table.c.run == run.number).order_by(table.c.model, table.c.about)
-    with plain_words(store.engine), store.engine.connect() as connection:
+    with explain_errors(store.engine), store.engine.connect() as connection:
         rows = connection.execute(query).mappings().all()
     return {
         (row["model"], tuple(row["about"].split(_BETWEEN))): Spending(
@@ -103,7 +103,7 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
     """USD and tokens that a run may have spent, at most."""
     table = tables.advances
     query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)
-    with plain_words(store.engine), store.engine.connect() as connection:
+    with explain_errors(store.engine), store.engine.connect() as connection:
         row = connection.execute(query).one_or_none()
     return (0.0, 0) if row is None else (row.usd, row.tokens)
 

@@ -76,7 +76,7 @@ def dispose(engine: Engine) -> None:
         _COPIES[engine]()
 
 
-def keep_copy(engine: Engine, label: str) -> Path:
+def back_up(engine: Engine, label: str) -> Path:
     """Copy the database to a new file beside it, whose name has the label; returns where it is."""
     file = Path(str(engine.url.database))
     number, kept = 1, Path(f"{file}.{label}.bak")

@@ -16,11 +16,11 @@ from trivium.store import schema as tables
 from trivium.store.connection import (
     DEFAULT_URL,
     LEASE_SECONDS,
+    batched,
     check_is_there,
-    chunks,
-    is_surely_gone,
+    explain_errors,
+    has_certainly_ended,
     open_engine,
-    plain_words,
     this_process,
 )
 from trivium.store.records import (
@@ -118,7 +118,7 @@ class Store:
             "settings": encode(settings),
             "provenance": encode(provenance),
         }
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(insert(tables.runs).values(values))
         return self.run(id)
 
@@ -164,7 +164,7 @@ class Store:
         for column, wanted in (("kind", kind), ("suite", suite), ("state", state)):
             if wanted is not None:
                 query = query.where(tables.runs.c[column] == wanted)
-        with plain_words(self.engine), self.engine.connect() as connection:
+        with explain_errors(self.engine), self.engine.connect() as connection:
             return [self._run_record(row) for row in connection.execute(query)]
 
     def take(self, run: RunRecord) -> None:
@@ -175,12 +175,12 @@ class Store:
         """
         runs = tables.runs
         now = time.time()
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             owner, touched, state = connection.execute(
                 select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
             ).one()
             held = state == "running" and owner not in {None, this_process()}
-            if held and not is_surely_gone(owner) and now - touched < LEASE_SECONDS:
+            if held and not has_certainly_ended(owner) and now - touched < LEASE_SECONDS:
                 raise StoreError(
                     f"run {run.id} is being written by another process ({owner}). Stop that one first, or "
                     f"wait {LEASE_SECONDS} s if it is gone."
@@ -207,18 +207,18 @@ class Store:
         }
         if due is not None:
             values["due"] = due
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(values))
         check_is_there(self.engine)
 
     # Cases
 
-    def keep_cases(self, suite: str, cases: Iterable[Case]) -> None:
+    def save_cases(self, suite: str, cases: Iterable[Case]) -> None:
         """Keep the cases of a suite, once for each content."""
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
-            for chunk in chunks(enumerate(cases), _ROWS_AT_ONCE):
+            for chunk in batched(enumerate(cases), _ROWS_AT_ONCE):
                 insert_many(
                     connection,
                     tables.cases,
@@ -281,7 +281,7 @@ class Store:
 
     def write(self, rows: Rows) -> None:
         """Write rows as :meth:`save` does records."""
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             insert_many(connection, tables.attempts, rows.attempts)
             insert_many(connection, tables.evaluations, rows.evaluations)
             connection.execute(
@@ -366,9 +366,9 @@ class Store:
     def save_case_scores(self, run: RunRecord, scores: Iterable[tuple[int, dict[str, Score]]]) -> None:
         """Put down the figures of cases, in place of those there were."""
         table = tables.case_scores
-        with plain_words(self.engine), self.engine.begin() as connection:
+        with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(delete(table).where(table.c.run == run.number))
-            for chunk in chunks(scores, _ROWS_AT_ONCE):
+            for chunk in batched(scores, _ROWS_AT_ONCE):
                 rows = [{"run": run.number, "position": at, "body": encode(body)} for at, body in chunk]
                 insert_many(connection, table, rows)
 
@@ -381,7 +381,7 @@ class Store:
 
     def _stream(self, query: Any) -> Iterator[Any]:
         """Rows of a query, a few at a time, so that memory does not grow with them."""
-        with plain_words(self.engine), self.engine.connect() as connection:
+        with explain_errors(self.engine), self.engine.connect() as connection:
             yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
 
     def _read(self, decoder: "msgspec.json.Decoder[T]", body: str) -> T:

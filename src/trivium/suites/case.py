@@ -18,7 +18,7 @@ Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_sch
 """Several texts; in a file a single one will do."""
 
 
-USUAL = {
+COLUMN_ALIASES = {
     "id": ("id", "_id", "idx", "question_id", "task_id", "name"),
     "input": ("input", "inputs", "question", "prompt", "instruction", "query", "problem", "text"),
     "references": (

@@ -32,7 +32,7 @@ def _below(value: Any, path: str) -> Any:
     return value
 
 
-def matching(fields: Mapping[str, Any]) -> Condition:
+def case_filter(fields: Mapping[str, Any]) -> Condition:
     """Whether a case has these values under these fields.
 
     Raises:
@@ -42,33 +42,33 @@ def matching(fields: Mapping[str, Any]) -> Condition:
         first = key.replace("__", ".").partition(".")[0]
         if first not in Case.__struct_fields__:
             raise SuiteError("", Problem("filter", unknown_key(first, Case.__struct_fields__)))
-    return lambda case: all(_meets(value_at(case, key), wanted) for key, wanted in fields.items())
+    return lambda case: all(_matches(value_at(case, key), wanted) for key, wanted in fields.items())
 
 
-def _meets(value: Any, wanted: Any) -> bool:
+def _matches(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, set | frozenset):
-        return any(_meets(value, one) for one in wanted)
+        return any(_matches(value, one) for one in wanted)
     if isinstance(wanted, Mapping):
-        return all(_meets(_below(value, str(key)), one) for key, one in wanted.items())
+        return all(_matches(_below(value, str(key)), one) for key, one in wanted.items())
     if isinstance(value, list | tuple):
         return list(value) == list(wanted) if isinstance(wanted, list | tuple) else wanted in value
     return bool(value == wanted)
 
 
-def lot(name: str, seed: int) -> int:
+def _hash_rank(name: str, seed: int) -> int:
     """The number that a name draws, the same on every machine; 128 bits."""
     return int.from_bytes(blake2b(f"{seed}\0{name}".encode(), digest_size=16).digest(), "big")
 
 
-def smallest(n: int, names: Iterable[str], *, seed: int) -> list[int]:
+def seeded_sample(n: int, names: Iterable[str], *, seed: int) -> list[int]:
     """Indices, rising, of the ``n`` names with the smallest lots."""
     from heapq import nsmallest
 
-    drawn = nsmallest(n, ((lot(name, seed), index) for index, name in enumerate(names)))
+    drawn = nsmallest(n, ((_hash_rank(name, seed), index) for index, name in enumerate(names)))
     return sorted(index for _, index in drawn)
 
 
-def shared_out(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> list[list[int]]:
+def split_by_group(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> list[list[int]]:
     """Indices of the members of each part.
 
     Groups are put in the order of their lots and cut where the shares say; a group goes to the part in
@@ -88,7 +88,7 @@ def shared_out(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> 
         cuts.append(so_far / sum(shares) * len(groups))
     parts: list[list[int]] = [[] for _ in shares]
     passed = 0
-    for group in sorted(members, key=lambda name: (lot(name, seed), name)):
+    for group in sorted(members, key=lambda name: (_hash_rank(name, seed), name)):
         middle = passed + len(members[group]) / 2
         part = next((i for i, cut in enumerate(cuts) if middle <= cut), len(shares) - 1)
         parts[part].extend(members[group])

@@ -11,7 +11,7 @@ from trivium.errors import Problem, raise_problems, suggest
 from trivium.masking import MASK, mask
 from trivium.suites.certificate import read_certificates
 from trivium.suites.files.documents import read_document
-from trivium.suites.rubrics.loader import chosen, wrong_step
+from trivium.suites.rubrics.loader import load_judge_rubrics, step_problem
 from trivium.suites.settings import (
     DEFAULT_SIMILARITY,
     LEFT_OUT,
@@ -40,20 +40,20 @@ def read_config(path: str | Path) -> dict[str, Any]:
         SuiteError: With every mistake found.
     """
     raw = read_document(Path(path))
-    _, problems = settings_of(raw, folder=Path(path).parent)
+    _, problems = parse_settings(raw, folder=Path(path).parent)
     raise_problems(problems, str(path))
-    keys, _ = modern(raw)
+    keys, _ = replace_old_keys(raw)
     return keys
 
 
-def changed(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
+def with_changes(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
     """Settings with some of them changed; see ``Suite.with_settings``."""
-    made, problems = settings_of(merged(msgspec.to_builtins(settings), changes))
+    made, problems = parse_settings(merge_settings(msgspec.to_builtins(settings), changes))
     raise_problems(problems, source)
     return made
 
 
-def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Raw settings with raw changes laid over them."""
     made = dict(raw)
     for name, value in changes.items():
@@ -65,7 +65,7 @@ def merged(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     return made
 
 
-def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
+def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
     """Settings of raw keys, and every mistake found (with any, the settings are those of the right keys).
 
     Args:
@@ -74,7 +74,7 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
     """
     if not isinstance(raw, Mapping):
         return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
-    keys, problems = modern(raw)
+    keys, problems = replace_old_keys(raw)
     for key in [key for key in keys if isinstance(key, str) and key not in SETTING_KEYS]:
         problems.append(Problem("", unknown_key(key, [*SETTING_KEYS, *OLD_KEYS])))
         del keys[key]
@@ -82,7 +82,7 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
     if isinstance(judge, Mapping) and "rubric" in judge:
         step = judge.get("step")
         step = step if isinstance(step, int | float) and 0 < step <= 1 else 1
-        rubrics, wrong = chosen(judge["rubric"], folder, step=step)
+        rubrics, wrong = load_judge_rubrics(judge["rubric"], folder, step=step)
         keys = {**keys, "judge": {**judge, "rubric": rubrics}}
         problems += wrong
     judge = keys.get("judge")
@@ -95,21 +95,21 @@ def settings_of(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Prob
     if settings is None:
         right = {key: value for key, value in keys.items() if convert({key: value}, Settings)[0] is not None}
         return convert(right, Settings)[0] or Settings(), problems
-    return settings, problems + _nonsense(settings)
+    return settings, problems + _semantic_problems(settings)
 
 
-def _nonsense(settings: Settings) -> list[Problem]:
+def _semantic_problems(settings: Settings) -> list[Problem]:
     """What has the right types and still cannot be meant."""
-    problems = _wrong_success(settings.success_rule)
-    problems += _wrong_gates(settings.gates)
+    problems = _success_problems(settings.success_rule)
+    problems += _gate_problems(settings.gates)
     for where, weights in (
         ("similarity", settings.similarity),
         ("composite.weights", settings.composite.weights),
     ):
         if not any(weights.values()):
             problems.append(Problem(where, "gives no part a weight above 0"))
-    bars = settings.composite.thresholds
-    if not bars.accept >= bars.weak_accept >= bars.weak_reject:
+    thresholds = settings.composite.thresholds
+    if not thresholds.accept >= thresholds.weak_accept >= thresholds.weak_reject:
         problems.append(Problem("composite.thresholds", "expected accept ≥ weak_accept ≥ weak_reject"))
     if settings.judge is not None:
         problems += judge_problems(settings.judge)
@@ -124,7 +124,7 @@ def _nonsense(settings: Settings) -> list[Problem]:
     return problems
 
 
-def _wrong_gates(gates: Mapping[str, Gate]) -> list[Problem]:
+def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
     problems = []
     for name, gate in gates.items():
         where = at("gates", name)
@@ -138,7 +138,7 @@ def _wrong_gates(gates: Mapping[str, Gate]) -> list[Problem]:
     return problems
 
 
-def _wrong_success(rule: SuccessRule) -> list[Problem]:
+def _success_problems(rule: SuccessRule) -> list[Problem]:
     ways = [
         way
         for way in ("metric", "exact", "contains", "regex", "predicate", "reward")
@@ -186,7 +186,7 @@ OLD_KEYS = {
 """Keys of a config_eval.json, and what they are now."""
 
 
-def modern(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Raw settings with old keys and old names of metrics replaced, and what contradicts itself in them.
 
     ``similarity_metrics`` (a list) leaves those parts of ``similarity`` their weights and takes the others',
@@ -222,7 +222,7 @@ def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
     if "similarity_metrics" not in keys:
         return
     names = keys.pop("similarity_metrics")
-    if _said_twice(keys, "similarity", "similarity_metrics", problems):
+    if _given_twice(keys, "similarity", "similarity_metrics", problems):
         return
     if (
         not isinstance(names, list | tuple)
@@ -237,12 +237,12 @@ def _similarity_metrics(keys: dict[str, Any], problems: list[Problem]) -> None:
 
 def _confidence_threshold(keys: dict[str, Any], problems: list[Problem]) -> None:
     if "confidence_threshold" in keys:
-        bar = keys.pop("confidence_threshold")
-        if not isinstance(bar, int | float) or isinstance(bar, bool) or not 0 <= bar <= 1:
-            found = f"found {describe(bar)}, expected a number from 0 to 1"
+        threshold = keys.pop("confidence_threshold")
+        if not isinstance(threshold, int | float) or isinstance(threshold, bool) or not 0 <= threshold <= 1:
+            found = f"found {describe(threshold)}, expected a number from 0 to 1"
             problems.append(Problem("confidence_threshold", found))
-        elif not _said_twice(keys, "success", "confidence_threshold", problems):
-            keys["success"] = {"metric": "similarity", "at_least": bar}
+        elif not _given_twice(keys, "success", "confidence_threshold", problems):
+            keys["success"] = {"metric": "similarity", "at_least": threshold}
 
 
 def _metrics_and_weights(keys: dict[str, Any], problems: list[Problem]) -> None:
@@ -250,13 +250,13 @@ def _metrics_and_weights(keys: dict[str, Any], problems: list[Problem]) -> None:
         return
     weights = keys.pop("metrics_and_weights")
     composite = keys.get("composite", {})
-    if isinstance(composite, Mapping) and not _said_twice(
+    if isinstance(composite, Mapping) and not _given_twice(
         composite, "weights", "metrics_and_weights", problems
     ):
         keys["composite"] = {**composite, "weights": weights}
 
 
-def _said_twice(keys: Mapping[str, Any], new: str, old: str, problems: list[Problem]) -> bool:
+def _given_twice(keys: Mapping[str, Any], new: str, old: str, problems: list[Problem]) -> bool:
     if new in keys:
         problems.append(Problem(old, f'is the old name of what "{new}" says too: leave one out'))
     return new in keys
@@ -275,8 +275,8 @@ def _renamed_keys(raw: Mapping[Any, Any], where: str, problems: list[Problem]) -
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """An environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
 
-_OWN_SETTINGS = ("temperature", "seed", "max_tokens", "reasoning_effort")
-_OURS = frozenset(
+_PARAMETERS_WITH_A_SETTING = ("temperature", "seed", "max_tokens", "reasoning_effort")
+_RESERVED_PARAMETERS = frozenset(
     {"messages", "model", "stream", "n", "input", "system", "response_format", "tools", "tool_choice"}
 )
 """Parts of a request that carry what is judged and the form of the answer."""
@@ -285,39 +285,39 @@ _OURS = frozenset(
 def judge_problems(judge: JudgeSettings) -> list[Problem]:
     """What of a judge's settings has the right types and still cannot be meant."""
     problems = []
-    if wrong := wrong_step(judge.step):
+    if wrong := step_problem(judge.step):
         problems.append(Problem("judge.step", wrong))
-    problems += _wrong_parameters(judge)
+    problems += _parameter_problems(judge)
     named = {*judge.models, *(name for names in judge.models_by_complexity.values() for name in names)}
     for name, server in judge.servers.items():
         where = at("judge.servers", name)
         if name not in named:
             hint = suggest(name, named) or " Name a model of judge.models."
             problems.append(Problem(where, f"no model of this judge has this name.{hint}"))
-        problems += _wrong_server(where, server)
+        problems += _server_problems(where, server)
     return problems
 
 
-def _wrong_parameters(judge: JudgeSettings) -> Iterator[Problem]:
+def _parameter_problems(judge: JudgeSettings) -> Iterator[Problem]:
     for name, value in judge.parameters.items():
         where = at("judge.parameters", name)
         if value is None:
             if name not in LEFT_OUT:
                 known = ", ".join(LEFT_OUT)
                 yield Problem(where, f"is not sent anyway; null leaves out one of {known}")
-            elif name in _OWN_SETTINGS and getattr(judge, name) is not None:
+            elif name in _PARAMETERS_WITH_A_SETTING and getattr(judge, name) is not None:
                 yield Problem(where, f"leaves out what judge.{name} sets")
             elif name == "max_tokens" and (judge.budget_usd is not None or judge.budget_tokens is not None):
                 yield Problem(where, "a budget needs a bound on the tokens of an answer")
-        elif name in _OWN_SETTINGS:
+        elif name in _PARAMETERS_WITH_A_SETTING:
             yield Problem(where, f"write it as judge.{name}")
-        elif name in _OURS or name in ("logprobs", "top_logprobs"):
+        elif name in _RESERVED_PARAMETERS or name in ("logprobs", "top_logprobs"):
             yield Problem(
                 where, f"found {describe(value)}: it is set by Trivium, and can only be left out (null)"
             )
 
 
-def _wrong_server(where: str, server: ServerSettings) -> Iterator[Problem]:
+def _server_problems(where: str, server: ServerSettings) -> Iterator[Problem]:
     if server.base_url is not None and mask(server.base_url) != server.base_url:
         yield Problem(at(where, "base_url"), "holds a secret: write ${NAME}, an environment variable")
     for name, value in server.headers.items():
@@ -329,7 +329,7 @@ def _wrong_server(where: str, server: ServerSettings) -> Iterator[Problem]:
         elif _is_secret(name, VARIABLE.sub("", value)):
             yield Problem(place, "holds a secret: write ${NAME}, an environment variable")
     for name in server.body:
-        if name in _OURS - {"model"}:
+        if name in _RESERVED_PARAMETERS - {"model"}:
             yield Problem(at(at(where, "body"), name), "is set by Trivium")
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from trivium.errors import SuiteError
 from trivium.suites.case import COMPLEXITIES, Case, Cases, CaseTuple, CaseView
 from trivium.suites.digest import digest_of
-from trivium.suites.selection import group_of, matching, shared_out, smallest
+from trivium.suites.selection import case_filter, group_of, seeded_sample, split_by_group
 from trivium.suites.settings import (
     CompositeSettings,
     Gate,
@@ -51,10 +51,10 @@ class Suite:
 
     def __post_init__(self) -> None:
         from trivium.suites.selection import check_groups, checked_cases
-        from trivium.suites.settings_loader import changed
+        from trivium.suites.settings_loader import with_changes
 
         source = f'suite "{self.name}"'
-        object.__setattr__(self, "settings", changed(self.settings, {}, source=source))
+        object.__setattr__(self, "settings", with_changes(self.settings, {}, source=source))
         if not isinstance(self.cases, Cases):
             object.__setattr__(self, "cases", checked_cases(self.cases, source=source))
         if not len(self.cases):
@@ -161,13 +161,13 @@ class Suite:
         if isinstance(source, Suite):
             what = "is a suite already: with_settings gives one with other settings"
             raise SuiteError(f'suite "{source.name}"', what)
-        from trivium.suites.settings_loader import merged, read_config
+        from trivium.suites.settings_loader import merge_settings, read_config
         from trivium.suites.sources.in_memory import suite_keys
 
         keys = suite_keys(source)
         if config is not None:
-            keys = merged(keys, read_config(overrides.pop("config")))
-        return cls.from_dict(merged(keys, overrides))
+            keys = merge_settings(keys, read_config(overrides.pop("config")))
+        return cls.from_dict(merge_settings(keys, overrides))
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:
@@ -304,7 +304,7 @@ class Suite:
         if tag is not None:
             wanted = [tag] if isinstance(tag, str) else list(tag)
             candidates = sorted({index for word in wanted for index in self.tags.get(word, ())})
-        meets = matching(fields)
+        meets = case_filter(fields)
         chosen = [
             index
             for index in candidates
@@ -324,7 +324,7 @@ class Suite:
         """
         if not 1 <= n <= len(self):
             raise SuiteError(f'suite "{self.name}"', f"cannot sample {n:,} of {len(self):,} cases")
-        return self._with(smallest(n, (case.id for case in self), seed=seed))
+        return self._with(seeded_sample(n, (case.id for case in self), seed=seed))
 
     def split(self, shares: Sequence[float] | Mapping[str, float], *, seed: int) -> Any:
         """Random parts of the suite; a group is never torn apart.
@@ -345,7 +345,7 @@ class Suite:
         weights = list(shares.values()) if isinstance(shares, Mapping) else list(shares)
         if not weights or min(weights) <= 0:
             raise SuiteError(f'suite "{self.name}"', f"cannot split by {weights}: shares must be above 0")
-        parts = shared_out([self.group_of(case) for case in self], weights, seed=seed)
+        parts = split_by_group([self.group_of(case) for case in self], weights, seed=seed)
         for name, part in zip(names, parts, strict=True):
             if not part:
                 raise SuiteError(f'suite "{self.name}"', f"has too few groups to split: part {name} is empty")
@@ -362,9 +362,9 @@ class Suite:
         Raises:
             SuiteError: With every mistake found.
         """
-        from trivium.suites.settings_loader import changed
+        from trivium.suites.settings_loader import with_changes
 
-        settings = changed(self.settings, changes, source=f'suite "{self.name}"')
+        settings = with_changes(self.settings, changes, source=f'suite "{self.name}"')
         return replace(self, settings=settings)
 
     @cached_property

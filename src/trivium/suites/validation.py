@@ -16,7 +16,7 @@ import msgspec
 from msgspec import inspect
 
 from trivium.errors import Problem, suggest
-from trivium.suites.case import USUAL
+from trivium.suites.case import COLUMN_ALIASES
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def decimal_text(number: float) -> str:
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """Words for a key that means nothing here."""
-    called = [field for field, names in USUAL.items() if key.lower() in names and field in known]
+    called = [field for field, names in COLUMN_ALIASES.items() if key.lower() in names and field in known]
     meant = f' Did you mean "{called[0]}"?' if called and {"id", "input"} <= set(known) else ""
     hint = meant or suggest(key, known) or f" Known: {', '.join(known)}"
     return f'unknown key "{quote(key)}".{hint}'

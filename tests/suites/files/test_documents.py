@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.strategies import json_objects
 from trivium.errors import OutputsError
 from trivium.suites.files.documents import (
-    Malformed,
+    MalformedDocument,
     parse_json,
     parse_toml,
     parse_yaml,
@@ -59,7 +59,7 @@ def test_yaml_reads_what_another_writer_wrote(value):
 
 
 def test_two_yaml_documents_are_one_too_many():
-    with pytest.raises(Malformed, match="expected a single document"):
+    with pytest.raises(MalformedDocument, match="expected a single document"):
         parse_yaml("--- 1\n--- 2")
 
 
@@ -70,7 +70,7 @@ def test_toml_dates_are_texts():
 
 
 def test_json_with_too_many_digits_is_malformed():
-    with pytest.raises(Malformed, match="broken JSON"):
+    with pytest.raises(MalformedDocument, match="broken JSON"):
         parse_json("1" * 5000)
 
 
@@ -83,15 +83,15 @@ def test_the_error_is_of_the_kind_asked_for(tmp_path):
 
 def test_one_file_of_many_names_itself(tmp_path):
     path = tmp_path / "x.json"
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedDocument) as caught:
         read_mapping(path)
     assert caught.value.problem.where == str(path)
     path.write_text("{")
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedDocument) as caught:
         read_mapping(path)
     assert caught.value.problem.where == f"{path}: line 1, column 2"
     path.write_text("[]")
-    with pytest.raises(Malformed, match="is no JSON object"):
+    with pytest.raises(MalformedDocument, match="is no JSON object"):
         read_mapping(path)
 
 
@@ -105,6 +105,6 @@ def test_one_file_of_many_names_itself(tmp_path):
     ],
 )
 def test_a_text_that_is_cut_short_is_broken_where_it_ends(text, where, blank):
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedDocument) as caught:
         parse_json(text + blank)
     assert caught.value.problem.where == where

@@ -68,10 +68,9 @@ CASES = [{"id": "1", "input": "q"}]
 
 def written(path, raw):
     if path.suffix == ".toml":
-        from trivium.suites.files.documents import toml
+        from trivium.suites.files.documents import dump_toml
 
-        path.write_text(toml(raw, source=str(path)))
-    else:
+        path.write_text(dump_toml(raw, source=str(path)))
         path.write_text(yaml.safe_dump(raw, sort_keys=False) if path.suffix == ".yaml" else json.dumps(raw))
     return path
 

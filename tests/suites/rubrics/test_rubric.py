@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.suites.rubrics.rubric import filled, places, wrong_instructions, wrong_material
+from trivium.suites.rubrics.rubric import fill_template, instruction_problems, material_problems, placeholders
 
 NAMES = st.sampled_from(["rubric", "output", "source"])
 PIECES = st.lists(
@@ -22,16 +22,16 @@ HOSTILE = st.one_of(
 @given(PIECES, st.fixed_dictionaries(dict.fromkeys(("rubric", "output", "source"), HOSTILE)))
 def test_it_fills_as_string_formatter_does(pieces, texts):
     template = "".join(pieces)
-    assert filled(template, texts) == string.Formatter().vformat(template, (), texts)
+    assert fill_template(template, texts) == string.Formatter().vformat(template, (), texts)
 
 
 @given(HOSTILE)
 def test_what_fills_a_place_is_not_looked_at_again(text):
-    assert filled("<{output}>", {"output": text, "source": "SECRET"}) == f"<{text}>"
+    assert fill_template("<{output}>", {"output": text, "source": "SECRET"}) == f"<{text}>"
 
 
 def test_the_places_of_a_template_are_listed_once_each():
-    assert places("{output} {{source}} {trace}{output}") == ["output", "trace"]
+    assert placeholders("{output} {{source}} {trace}{output}") == ["output", "trace"]
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def test_the_places_of_a_template_are_listed_once_each():
     ],
 )
 def test_mistakes_in_instructions_have_their_line(template, said):
-    assert any(said in each for each in wrong_instructions(template, examples=False))
+    assert any(said in each for each in instruction_problems(template, examples=False))
 
 
 def test_examples_need_a_place():
-    assert wrong_instructions("{rubric}", examples=True) == [
+    assert instruction_problems("{rubric}", examples=True) == [
         '"{examples}" is missing, and the rubric has examples'
     ]
 
 
 def test_all_that_is_seen_has_a_place_in_the_material():
     seen = {"output": "tone", "source": "truth"}
-    assert wrong_material("{output}{source}", seen) == wrong_material("{material}", seen) == []
-    (said,) = wrong_material("{output}", seen)
+    assert material_problems("{output}{source}", seen) == material_problems("{material}", seen) == []
+    (said,) = material_problems("{output}", seen)
     assert said.startswith('"{source}" is missing, which truth sees')
-    assert wrong_material("{material}{trace}", seen) == ['line 1: no dimension sees "trace"']
-    (said,) = wrong_material("{material}\n{outptu}", seen)
+    assert material_problems("{material}{trace}", seen) == ['line 1: no dimension sees "trace"']
+    (said,) = material_problems("{material}\n{outptu}", seen)
     assert said == 'line 2: unknown placeholder "{outptu}". Did you mean "output"?'

@@ -14,7 +14,7 @@ from trivium.agents.reply import NOTHING, admit, without_secrets
 from trivium.errors import InputError, OutputsError, Problem, TraceError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Id
-from trivium.suites.files.documents import Malformed, decode, parse_json
+from trivium.suites.files.documents import MalformedDocument, decode, parse_json
 from trivium.suites.sanitize import clean
 from trivium.suites.validation import convert
 from trivium.traces.native import native_trace
@@ -137,7 +137,7 @@ def read_line(line: bytes, number: int) -> Told:
                 pass  # found again below, in words
     try:
         raw = parse_json(decode(line))
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         column = malformed.problem.where.rpartition(", ")[2]
         where = f"line {number}" + (f", {column}" if column.startswith("column") else "")
         return None, [Problem(where, malformed.problem.what)], ()

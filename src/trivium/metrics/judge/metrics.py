@@ -19,7 +19,7 @@ from trivium.metrics.judge.prompts.prompt import WORDING
 from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, is_unavailable, stands_in
 from trivium.metrics.registry import STAND_IN
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
-from trivium.suites.rubrics.loader import OVERALL, no_rubric
+from trivium.suites.rubrics.loader import OVERALL, unknown_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings, Settings
 
@@ -208,7 +208,7 @@ def judged(settings: Settings | None, taken: Collection[str]) -> Judged:
     named = settings.judge.rubric if settings is not None and settings.judge is not None else ()
     own = tuple(each for each in named if not isinstance(each, str))
     problems = [
-        Problem("judge.rubric", no_rubric(each))
+        Problem("judge.rubric", unknown_rubric(each))
         for each in named
         if isinstance(each, str) and each not in BUILT_IN
     ]

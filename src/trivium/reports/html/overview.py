@@ -11,7 +11,7 @@ from trivium.reports import charts, wording
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded, range_svg, short
 from trivium.reports.wording import dollars, spent_rows, spent_sentence, whole
-from trivium.runs.summary import CompositeFigure, Figure, Spent, Summary
+from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, Summary
 
 BINS = 20
 
@@ -133,7 +133,7 @@ def _row(name: str, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _spent(spent: Spent) -> dict[str, Any]:
+def _spent(spent: JudgeCosts) -> dict[str, Any]:
     rows = [
         {
             "kind": kind,

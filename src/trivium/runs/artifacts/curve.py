@@ -104,7 +104,7 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
                 area_coverage=options.area_coverage,
             )
             if options.drawn:
-                entry["picture"] = picture(inside, plan=options.plan)
+                entry["picture"] = curve_points(inside, plan=options.plan)
             entry["calibration"] = msgspec.to_builtins(sure.calibrator)
             sides.append(inside)
             entries.append(entry)
@@ -160,7 +160,7 @@ MOST_POINTS = 200
 """Points that a line is drawn with."""
 
 
-def picture(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
+def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
     """The band of the selective risk, the best ranking and the lower hull; empty lists without predictions.
 
     Args:

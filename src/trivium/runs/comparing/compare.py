@@ -11,9 +11,16 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
-from trivium.runs.comparing.decision import Options, deltas_of, differences, listed, overall_answer, passing
+from trivium.runs.comparing.decision import (
+    Options,
+    deltas_of,
+    incomparabilities,
+    listed,
+    overall_answer,
+    passing,
+)
 from trivium.runs.comparing.graph_diff import compare_graphs
-from trivium.runs.comparing.pairing import WHOLE, Key, Makes, Pairing, Reduced, Scored
+from trivium.runs.comparing.pairing import WHOLE, Key, Methods, PairedScores, Pairing, ScoredRun
 from trivium.runs.run import Run
 from trivium.runs.warnings import FEW_GROUPS, TOO_FEW_GROUPS
 from trivium.suites.rubrics.loader import OVERALL
@@ -63,18 +70,18 @@ def compare(
         seed=settings.seed if seed is None else seed,
     )
     options.check()
-    unlike = list(differences(base, head))
+    unlike = list(incomparabilities(base, head))
     if unlike and not force:
         raise _refusal(base, head, unlike)
-    makes = Makes()
-    left, right = Scored(base, makes), Scored(head, makes)
+    methods = Methods()
+    left, right = ScoredRun(base, methods), ScoredRun(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
     clusters = dict(_clusters(head, right, lacking=bool(absent["head"])))
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
     figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
-    apart = list(_made_apart(figures, makes))
+    apart = list(_different_methods(figures, methods))
     if apart and not force:
         raise _refusal(base, head, apart)
     paired = {name: figure for name, figure in figures.items() if figure.pairs or figure.missing}
@@ -135,7 +142,7 @@ def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
     return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*unlike, advice]])
 
 
-def _clusters(run: Run, scored: Scored, *, lacking: bool) -> Iterator[tuple[str, str]]:
+def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
     """Case and cluster of every case with an attempt, or of all where some lack one."""
     names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
@@ -143,7 +150,7 @@ def _clusters(run: Run, scored: Scored, *, lacking: bool) -> Iterator[tuple[str,
             yield names[position], cluster
 
 
-def _absent(run: Run, own: Scored, other: Scored) -> list[Key]:
+def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
     """Attempts that another run has, and this one should have and has not."""
     if run.record.kind == "human":
         return []
@@ -154,15 +161,15 @@ def _absent(run: Run, own: Scored, other: Scored) -> list[Key]:
     return [key for key in alone if key[0] in ids]
 
 
-def _made_apart(figures: dict[str, Reduced], makes: Makes) -> Iterator[str]:
+def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
     """Figures of which no pair was made alike. A composite follows its parts, and is warned of instead."""
     for name, figure in figures.items():
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
-            yield f"{name}: {makes.named(ours)} in base, {makes.named(theirs)} in head ({count:,} pairs)"
+            yield f"{name}: {methods.named(ours)} in base, {methods.named(theirs)} in head ({count:,} pairs)"
 
 
-def about_runs(base: Run, head: Run, left: Scored, right: Scored) -> Iterator[str]:
+def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Iterator[str]:
     """What is missing on either side."""
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
@@ -177,7 +184,7 @@ def about_runs(base: Run, head: Run, left: Scored, right: Scored) -> Iterator[st
             yield f"only {word} has a score for {listed(names)}"
 
 
-def about_judges(base: Scored, head: Scored) -> Iterator[str]:
+def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
     """Which run was not judged although it was due, and why."""
     for word, side in (("base", base), ("head", head)):
         judged = {
@@ -192,7 +199,7 @@ def about_judges(base: Scored, head: Scored) -> Iterator[str]:
             yield f"{word} was not judged{part}: {why}."
 
 
-def about_figures(figures: dict[str, Reduced]) -> Iterator[str]:
+def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
     """Pairs that take no part."""
     for name, figure in figures.items():
         apart = figure.left_out - figure.one_sided

@@ -7,7 +7,7 @@ import msgspec
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
 from trivium.runs.comparing.graph_edges import GraphComparison
-from trivium.runs.needed_cases import what_settles
+from trivium.runs.needed_cases import further_cases_needed
 from trivium.trust.paired import Answer
 
 
@@ -161,5 +161,5 @@ def _sentence(figure: MetricDelta) -> str:
     text = f"{figure.answer}, {figure.delta:+.3f}"
     if figure.ci95 is not None:
         text += f" [{figure.ci95[0]:+.3f}, {figure.ci95[1]:+.3f}]"
-    settled_by = what_settles(figure)
+    settled_by = further_cases_needed(figure)
     return f"{text}, {settled_by}" if settled_by else text

@@ -9,7 +9,7 @@ import numpy as np
 
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.comparing.comparison import MetricDelta
-from trivium.runs.comparing.pairing import Pairing, Reduced
+from trivium.runs.comparing.pairing import PairedScores, Pairing
 from trivium.runs.run import Run
 from trivium.suites.case import Case
 from trivium.suites.digest import digest_of
@@ -38,7 +38,7 @@ _RECORDED = ("metrics", "judge")
 _CASES_NAMED = 5
 
 
-def differences(base: Run, head: Run) -> Iterator[str]:
+def incomparabilities(base: Run, head: Run) -> Iterator[str]:
     """Each difference that makes two runs unlike, in words."""
     if (base.record.kind == "human") != (head.record.kind == "human"):
         yield "one run holds people's own outputs, scored against each other: its references are others"
@@ -146,7 +146,7 @@ WORST_KEPT = 5
 
 
 def deltas_of(
-    figures: dict[str, Reduced], pairing: Pairing, tiers: dict[str, str], options: Options
+    figures: dict[str, PairedScores], pairing: Pairing, tiers: dict[str, str], options: Options
 ) -> dict[str, MetricDelta]:
     """The difference of every figure, over the same resamples.
 
@@ -178,7 +178,7 @@ def deltas_of(
 
 
 def _settled_whatever_is_missing(
-    figures: dict[str, Reduced], pairing: Pairing, options: Options
+    figures: dict[str, PairedScores], pairing: Pairing, options: Options
 ) -> dict[str, Answer]:
     """The answers of the figures of which something is missing: those that hold however it comes out.
 
@@ -209,7 +209,7 @@ def _settled_whatever_is_missing(
 
 
 def _delta(
-    figure: Reduced, found: Paired, pairing: Pairing, options: Options, settled: Answer | None
+    figure: PairedScores, found: Paired, pairing: Pairing, options: Options, settled: Answer | None
 ) -> MetricDelta:
     interval, there = found.interval, figure.there
     cases, groups = int(np.count_nonzero(there)), int(np.unique(pairing.groups[there]).size)

@@ -22,26 +22,26 @@ Key = tuple[str, int]
 """Case and repeat. The repeat ``WHOLE`` stands for the case as a whole."""
 
 WHOLE = -1
-ANY_MAKE = 0
+ANY_METHOD = 0
 """Make of a value that may be compared with any: that of a failed attempt."""
 
 
-class Makes:
+class Methods:
     """How values were made, numbered: values of unlike makes are not compared."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
 
-    def number(self, make: Hashable) -> int:
+    def number(self, method: Hashable) -> int:
         """The number of a make, from 1."""
-        return self._numbers.setdefault(make, len(self._numbers) + 1)
+        return self._numbers.setdefault(method, len(self._numbers) + 1)
 
     def named(self, number: int) -> str:
         """A make in words."""
         return str(list(self._numbers)[number - 1])
 
 
-class Scored:
+class ScoredRun:
     """Every score of a run, in arrays whose rows are its attempts.
 
     Args:
@@ -49,11 +49,11 @@ class Scored:
         makes: Shared by the runs that are compared.
     """
 
-    def __init__(self, run: Run, makes: Makes) -> None:
+    def __init__(self, run: Run, methods: Methods) -> None:
         self.settings = msgspec.convert(run.record.settings, Settings)
         self.rows: dict[Key, int] = {}
         self.values: dict[str, array[float]] = {}
-        self.makes: dict[str, array[int]] = {}
+        self.methods: dict[str, array[int]] = {}
         self.tiers: dict[str, str] = {}
         self.positions: dict[int, str] = {}
         self.attempts = 0
@@ -61,7 +61,7 @@ class Scored:
         """Of each figure the rows at which it was due and is missing: its least and greatest value there."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Of each figure why it is missing where an error or the want of a judge is why, with how often."""
-        self._makes = makes
+        self._methods = methods
         for stored in run.store.evaluations(run.record):
             self.positions[stored.position] = stored.evaluation.case
             self._take(stored.evaluation)
@@ -69,7 +69,7 @@ class Scored:
         for position, scores in run.store.case_scores(run.record):
             self.rows[self.positions[position], WHOLE] = len(self.rows)
             for name, score in scores.items():
-                self._put(name, score.tier, score.value, self._make(score))
+                self._put(name, score.tier, score.value, self._method_of(score))
         self._even()
 
     @cached_property
@@ -91,7 +91,7 @@ class Scored:
         row = len(self.rows) - 1
         for name, score in evaluation.scores.items():
             value = None if stands_in(score) else score.value
-            self._put(name, score.tier, value, ANY_MAKE if failed else self._make(score))
+            self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(score))
             if is_missing(score):
                 self.bounds[name][row] = (0.0, 1.0)
             if is_unavailable(score):
@@ -100,36 +100,36 @@ class Scored:
     def _take_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
         folded, row = evaluation.composite, len(self.rows) - 1
         parts = frozenset(name for name, value in folded.parts.items() if value is not None)
-        make = ANY_MAKE if failed else self._makes.number(("parts", parts))
-        self._put("composite", "composite", folded.value if folded.bounds is None else None, make)
+        method = ANY_METHOD if failed else self._methods.number(("parts", parts))
+        self._put("composite", "composite", folded.value if folded.bounds is None else None, method)
         if folded.bounds is not None:
             self.bounds["composite"][row] = folded.bounds
         verdict = None if evaluation.passed is None else float(evaluation.passed)
-        self._put("pass_rate", "composite", verdict, ANY_MAKE)
+        self._put("pass_rate", "composite", verdict, ANY_METHOD)
         if verdict_is_missing(evaluation.passed, evaluation.scores, folded, self.settings):
             self.bounds["pass_rate"][row] = (0.0, 1.0)
 
-    def _make(self, score: Score) -> int:
-        return self._makes.number(
+    def _method_of(self, score: Score) -> int:
+        return self._methods.number(
             ("fallback, " if score.status == "fallback" else "") + (score.method or score.name)
         )
 
-    def _put(self, name: str, tier: str, value: float | None, make: int) -> None:
+    def _put(self, name: str, tier: str, value: float | None, method: int) -> None:
         if name not in self.values:
-            self.values[name], self.makes[name], self.tiers[name] = array("d"), array("q"), tier
-        values, makes = self.values[name], self.makes[name]
+            self.values[name], self.methods[name], self.tiers[name] = array("d"), array("q"), tier
+        values, methods = self.values[name], self.methods[name]
         gap = len(self.rows) - 1 - len(values)
         values.extend([nan] * gap)
-        makes.extend([ANY_MAKE] * gap)
+        methods.extend([ANY_METHOD] * gap)
         values.append(nan if value is None else value)
-        makes.append(make)
+        methods.append(method)
 
     def _even(self) -> None:
         """Make all arrays as long as there are rows."""
         for name, values in self.values.items():
             gap = len(self.rows) - len(values)
             values.extend([nan] * gap)
-            self.makes[name].extend([ANY_MAKE] * gap)
+            self.methods[name].extend([ANY_METHOD] * gap)
 
 
 Floats = npt.NDArray[np.float64]
@@ -140,7 +140,7 @@ ABSENT = -1
 """Row of an attempt that a run lacks."""
 
 
-class Reduced(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
+class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """One figure over the paired cases.
 
     Attributes:
@@ -213,7 +213,7 @@ class Pairing:
     """
 
     def __init__(
-        self, base: Scored, head: Scored, *, clusters: dict[str, str], absent: Sequence[Key] = ()
+        self, base: ScoredRun, head: ScoredRun, *, clusters: dict[str, str], absent: Sequence[Key] = ()
     ) -> None:
         self._base, self._head = base, head
         keys = [key for key in head.rows if key in base.rows]
@@ -234,7 +234,7 @@ class Pairing:
         """Figures that both runs have: composite and pass rate first, then the metrics as head has them."""
         return [name for name in self._head.values if name in self._base.values]
 
-    def reduced(self, name: str, *, alike: bool) -> Reduced:
+    def reduced(self, name: str, *, alike: bool) -> PairedScores:
         """A figure, one value a case on each side.
 
         Args:
@@ -244,7 +244,7 @@ class Pairing:
         base, ours = _taken(self._base, name, self._base_rows)
         head, theirs = _taken(self._head, name, self._head_rows)
         both = ~np.isnan(base) & ~np.isnan(head)
-        made = both & (ours != ANY_MAKE) & (theirs != ANY_MAKE)
+        made = both & (ours != ANY_METHOD) & (theirs != ANY_METHOD)
         apart = made & (ours != theirs)
         paired = both & ~apart if alike else both
         one_sided = int(np.count_nonzero(np.isnan(base) != np.isnan(head)))
@@ -253,7 +253,7 @@ class Pairing:
         whole = (paired | (np.isnan(base) | np.isnan(head))) & ~np.isnan(left[0]) & ~np.isnan(right[0])
         missing = int(np.count_nonzero(whole & ~paired))
         one_sided -= int(np.count_nonzero(whole & (np.isnan(base) != np.isnan(head))))
-        return Reduced(
+        return PairedScores(
             cases=self.cases,
             base=self._by_case(base, paired, reduce),
             head=self._by_case(head, paired, reduce),
@@ -267,7 +267,7 @@ class Pairing:
             at_best=self._sides(left[0], right[1], whole, reduce) if missing else None,
         )
 
-    def _filled(self, side: Scored, name: str, values: Floats) -> tuple[Floats, Floats]:
+    def _filled(self, side: ScoredRun, name: str, values: Floats) -> tuple[Floats, Floats]:
         """Values of a side with what is missing at its least, and at its greatest."""
         low, high = values.copy(), values.copy()
         rows = self._base_rows if side is self._base else self._head_rows
@@ -294,8 +294,11 @@ class Pairing:
         return reduced
 
 
-def _taken(side: Scored, name: str, rows: Ints) -> tuple[Floats, Ints]:
+def _taken(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, Ints]:
     """Values of a figure and how they were made, at the given rows; nan at those that are absent."""
-    values, makes = np.array(side.values[name], np.float64)[rows], np.array(side.makes[name], np.int64)[rows]
+    values, methods = (
+        np.array(side.values[name], np.float64)[rows],
+        np.array(side.methods[name], np.int64)[rows],
+    )
     values[rows == ABSENT] = np.nan
-    return values, makes
+    return values, methods

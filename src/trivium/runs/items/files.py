@@ -13,7 +13,13 @@ from trivium.agents.recorded.record import lines_of
 from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED, Label
 from trivium.store.export.tables import without_guard
-from trivium.suites.files.documents import LARGEST_DOCUMENT, Malformed, check_is_file, decode, read_text
+from trivium.suites.files.documents import (
+    LARGEST_DOCUMENT,
+    MalformedDocument,
+    check_is_file,
+    decode,
+    read_text,
+)
 from trivium.suites.files.tables import header_of, other_separator, parquet_rows
 from trivium.suites.sanitize import clean
 from trivium.suites.validation import convert, unknown_key
@@ -67,7 +73,7 @@ def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]
                 pass  # found again below, in words
             try:
                 raw = lenient_json(decode(line))
-            except Malformed as malformed:
+            except MalformedDocument as malformed:
                 refuse(number, malformed.problem.what)
             else:
                 yield from _converted(raw, kind, number, refuse)
@@ -77,16 +83,16 @@ def lenient_json(text: str) -> Any:
     """A JSON text in which NaN and infinity are numbers, so that whoever holds them can be named.
 
     Raises:
-        Malformed: If it is no JSON.
+        MalformedDocument: If it is no JSON.
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as wrong:
-        raise Malformed("", f"column {wrong.colno}: broken JSON: {wrong.msg}") from wrong
+        raise MalformedDocument("", f"column {wrong.colno}: broken JSON: {wrong.msg}") from wrong
     except RecursionError as wrong:
-        raise Malformed("", "is nested too deeply") from wrong
+        raise MalformedDocument("", "is nested too deeply") from wrong
     except ValueError as wrong:
-        raise Malformed("", f"broken JSON: {wrong}") from wrong
+        raise MalformedDocument("", f"broken JSON: {wrong}") from wrong
 
 
 def _converted(raw: Any, kind: type[T], number: int, refuse: Refuse) -> Iterator[tuple[int, T]]:
@@ -139,7 +145,7 @@ def _cell(name: str, cell: str) -> Any:
     if name in JSON_FIELDS:
         try:
             return lenient_json(cell)
-        except Malformed:
+        except MalformedDocument:
             return cell
     if cell.lower() in {"true", "false"}:
         return cell.lower() == "true"
@@ -305,7 +311,7 @@ def read_calibrator(path: Path) -> "Calibrator":
 
     try:
         return calibrator_from_json(lenient_json(read_text(path, error=ItemsError)))
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         raise ItemsError(str(path), malformed.problem) from malformed
     except TrustError as error:
         raise ItemsError(str(path), error.problems) from error

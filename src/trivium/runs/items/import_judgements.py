@@ -23,7 +23,7 @@ from trivium.runs.summarize import summarise
 from trivium.store.records import RunRecord, StoredEvaluation
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
-from trivium.suites.settings_loader import changed
+from trivium.suites.settings_loader import with_changes
 
 AT_ONCE = 256
 
@@ -49,7 +49,7 @@ def import_judgements(
     settings = msgspec.convert(source.settings, Settings)
     if certificates:
         named = {"judge": {"certificate": [str(each) for each in certificates]}}
-        settings = changed(settings, named, source="--certificate")
+        settings = with_changes(settings, named, source="--certificate")
     run = store.new_run(
         id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
         suite_name=source.suite_name,

@@ -16,16 +16,16 @@ from trivium.runs.certificates import (
     TO_PEOPLE,
     Certificates,
     certificates_in,
+    judging_conditions,
     marks,
     stated_or_certified,
     unmarked,
-    way_of_judging,
 )
 from trivium.runs.items.files import Labels
 from trivium.runs.items.import_judgements import judgement_rows
 from trivium.runs.items.records import Item, Judgement, Label
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder, Unlabelled
-from trivium.store.export.tables import WEATHER
+from trivium.store.export.tables import VARYING_DETAILS
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, loaded
@@ -96,7 +96,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     judged_by = {
         "models": sorted(models, key=str),
         "prompts": sorted(prompts, key=str),
-        **way_of_judging(dimension, settings, run.provenance),
+        **judging_conditions(dimension, settings, run.provenance),
     }
     return builder.table(
         notes=tuple(_notes(statuses, failed, included)),
@@ -219,7 +219,7 @@ def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:
 
 
 def _judgements(store: Store, run: RunRecord, *, stable: bool = False, **_options: Any) -> Iterator[Row]:
-    left_out = WEATHER if stable else frozenset()
+    left_out = VARYING_DETAILS if stable else frozenset()
     for judgement in judgement_rows(store, run):
         row = msgspec.structs.asdict(judgement)
         yield {name: value for name, value in row.items() if name not in left_out}

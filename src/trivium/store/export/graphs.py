@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GRAPHS = {"agents": interaction_graph, "tools": tool_graph}
 
 
-def pooled(told: Iterable[Told], which: str) -> "nx.DiGraph[Any]":
+def pooled_graph(told: Iterable[Told], which: str) -> "nx.DiGraph[Any]":
     """One graph of all traces: counts are summed, ``traces`` says in how many of them an edge is.
 
     Args:

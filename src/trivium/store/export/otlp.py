@@ -149,16 +149,16 @@ def _so_far(sent: int) -> str:
 EVENT = "gen_ai.evaluation.result"
 
 
-def told_of_run(store: Store, run: RunRecord) -> Iterator[Told]:
+def traces_of_run(store: Store, run: RunRecord) -> Iterator[Told]:
     """Every scored attempt of a run, in the order of the suite, one at a time."""
     who = resource(
         **{"trivium.run.id": run.id, "trivium.run.kind": run.kind, "trivium.suite": run.suite_name}
     )
     for case, attempt, evaluation in store.views(run):
-        yield told_of_attempt(run, case, attempt, evaluation, who)
+        yield trace_of_attempt(run, case, attempt, evaluation, who)
 
 
-def told_of_attempt(
+def trace_of_attempt(
     run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, who: dict[str, Any]
 ) -> Told:
     """An attempt with its scores.

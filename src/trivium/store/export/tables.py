@@ -21,7 +21,7 @@ Row = dict[str, Any]
 MEASURED = frozenset({"time"})
 """Metrics whose value is a measured time, and differs when all else is equal."""
 
-WEATHER = frozenset({"latency_seconds", "requests", "cost_usd", "passed_over"})
+VARYING_DETAILS = frozenset({"latency_seconds", "requests", "cost_usd", "passed_over"})
 """Facts about a judgement that tell of the provider's day and of the cache, not of what was judged."""
 
 SCORE_COLUMNS: tuple[str, ...] = ("run", "case", "repeat", "metric", "tier", "value", "status")
@@ -113,16 +113,16 @@ def _score_fields(score: Score, stable: bool) -> Row:
         "raw": score.raw,
         "method": score.method,
         "reason": score.reason,
-        "detail": _without_weather(score.detail) if judged else score.detail,
+        "detail": _without_varying(score.detail) if judged else score.detail,
     }
 
 
-def _without_weather(detail: dict[str, Any]) -> dict[str, Any]:
+def _without_varying(detail: dict[str, Any]) -> dict[str, Any]:
     """What is told of a judgement, and of each vote of a panel, but for the weather."""
-    kept = {name: value for name, value in detail.items() if name not in WEATHER}
+    kept = {name: value for name, value in detail.items() if name not in VARYING_DETAILS}
     votes = kept.get("votes")
     if isinstance(votes, list):
-        kept["votes"] = [_without_weather(vote) if isinstance(vote, dict) else vote for vote in votes]
+        kept["votes"] = [_without_varying(vote) if isinstance(vote, dict) else vote for vote in votes]
     return kept
 
 
@@ -219,19 +219,19 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a text starts that a spreadsheet takes for a formula, or that was made none."""
 
 
-def no_formula(text: str) -> str:
+def escape_formula(text: str) -> str:
     """A text as a cell that no spreadsheet runs; :func:`without_guard` undoes it."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def without_guard(cell: str) -> str:
-    """What a cell was before :func:`no_formula`."""
+    """What a cell was before :func:`escape_formula`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
-        return no_formula(value)
+        return escape_formula(value)
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     return msgspec.json.encode(value).decode()

@@ -27,7 +27,7 @@ _ZIP = b"PK\x03\x04"
 InputErrorType = type[InputError]
 
 
-class Malformed(Exception):
+class MalformedDocument(Exception):
     """A text is not what its format demands."""
 
     def __init__(self, where: str, what: str) -> None:
@@ -47,7 +47,7 @@ def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
     text = read_text(path, error=error)
     try:
         return parse(text)
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         raise error(str(path), malformed.problem) from malformed
 
 
@@ -55,20 +55,20 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """The object of a .json file of a folder of many; what is wrong with it names the file.
 
     Raises:
-        Malformed: To be gathered with those of the other files.
+        MalformedDocument: To be gathered with those of the other files.
     """
     try:
         check_is_file(path)
         raw = parse_json(decode(path.read_bytes()))
     except SuiteError as failure:
-        raise Malformed(str(path), failure.problems[0].what) from failure
+        raise MalformedDocument(str(path), failure.problems[0].what) from failure
     except OSError as failure:
-        raise Malformed(str(path), f"cannot be read: {failure.strerror or failure}") from failure
-    except Malformed as malformed:
+        raise MalformedDocument(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    except MalformedDocument as malformed:
         place = f": {malformed.problem.where}" if malformed.problem.where else ""
-        raise Malformed(f"{path}{place}", malformed.problem.what) from malformed
+        raise MalformedDocument(f"{path}{place}", malformed.problem.what) from malformed
     if not isinstance(raw, dict):
-        raise Malformed(str(path), "is no JSON object")
+        raise MalformedDocument(str(path), "is no JSON object")
     return raw
 
 
@@ -113,16 +113,16 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
         raise error(str(path), TOO_MANY_VALUES)
     try:
         return decode(raw)
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         raise error(str(path), malformed.problem) from malformed
 
 
 def decode(raw: bytes, *, start: int = 0) -> str:
     """UTF-8 bytes, which stand at ``start`` in their file, as text; a mistake is named by its byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise Malformed("", "is UTF-16, expected UTF-8")
+        raise MalformedDocument("", "is UTF-16, expected UTF-8")
     if raw.startswith(_ZIP):
-        raise Malformed(
+        raise MalformedDocument(
             "", "is a ZIP archive, such as an Excel workbook; expected text: save it as CSV (UTF-8)"
         )
     try:
@@ -134,7 +134,7 @@ def decode(raw: bytes, *, start: int = 0) -> str:
         what = (
             f"byte {raw[offset]:#04x} at offset {start + offset:,} is not valid UTF-8: save the file as UTF-8"
         )
-        raise Malformed(f"line {line}", what) from wrong
+        raise MalformedDocument(f"line {line}", what) from wrong
 
 
 def parse_json(text: str) -> Any:
@@ -144,11 +144,11 @@ def parse_json(text: str) -> Any:
     except json.JSONDecodeError as wrong:
         end = min(wrong.pos, len(text.rstrip()))  # of a text that is cut short, not of the blanks after it
         line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end)
-        raise Malformed(f"line {line}, column {column}", f"broken JSON: {wrong.msg}") from wrong
+        raise MalformedDocument(f"line {line}, column {column}", f"broken JSON: {wrong.msg}") from wrong
     except RecursionError as wrong:
-        raise Malformed("", "is nested too deeply") from wrong
+        raise MalformedDocument("", "is nested too deeply") from wrong
     except ValueError as wrong:
-        raise Malformed("", f"broken JSON: {wrong}") from wrong
+        raise MalformedDocument("", f"broken JSON: {wrong}") from wrong
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -176,11 +176,11 @@ def parse_toml(text: str) -> Any:
     try:
         return _without_dates(tomllib.loads(text, parse_float=_finite))
     except tomllib.TOMLDecodeError as wrong:
-        raise Malformed("", f"broken TOML: {wrong}") from wrong
+        raise MalformedDocument("", f"broken TOML: {wrong}") from wrong
     except RecursionError as wrong:
-        raise Malformed("", "is nested too deeply") from wrong
+        raise MalformedDocument("", "is nested too deeply") from wrong
     except ValueError as wrong:
-        raise Malformed("", f"broken TOML: {wrong}") from wrong
+        raise MalformedDocument("", f"broken TOML: {wrong}") from wrong
 
 
 def _without_dates(value: Any) -> Any:
@@ -248,7 +248,7 @@ def load(text: str) -> Any:
     """The raw value of a YAML text.
 
     Raises:
-        Malformed: With line and column.
+        MalformedDocument: With line and column.
     """
     try:
         _check_depth(text)
@@ -265,11 +265,13 @@ def load(text: str) -> Any:
         what = ", ".join(part for part in (wrong.context, wrong.problem) if part)
         if _is_tab(text, wrong.problem_mark):
             what = "a tab stands where YAML wants spaces"
-        raise Malformed(_place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}") from wrong
+        raise MalformedDocument(
+            _place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}"
+        ) from wrong
     except yaml.YAMLError as wrong:
-        raise Malformed("", f"broken YAML: {wrong}") from wrong
+        raise MalformedDocument("", f"broken YAML: {wrong}") from wrong
     except ValueError as wrong:
-        raise Malformed("", f"broken YAML: {wrong}") from wrong
+        raise MalformedDocument("", f"broken YAML: {wrong}") from wrong
 
 
 def _is_tab(text: str, mark: Any) -> bool:
@@ -288,7 +290,9 @@ def _check_depth(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:
-                raise Malformed(_place(event.start_mark), f"is nested more than {DEEPEST} levels deep")
+                raise MalformedDocument(
+                    _place(event.start_mark), f"is nested more than {DEEPEST} levels deep"
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -307,13 +311,13 @@ def _check(root: yaml.Node) -> None:
         if id(node) in sizes:
             continue
         if id(node) in open_nodes:
-            raise Malformed(_place(node.start_mark), "an alias stands inside what it names")
+            raise MalformedDocument(_place(node.start_mark), "an alias stands inside what it names")
         open_nodes.add(id(node))
         _check_keys(node)
         waiting.append((node, True))
         waiting.extend((child, False) for child in _children(node))
     if sizes[id(root)] > min(len(sizes) + ALIAS_GROWTH, MOST_NODES):
-        raise Malformed("", f"its aliases stand for {sizes[id(root)]:,} values: that is too many")
+        raise MalformedDocument("", f"its aliases stand for {sizes[id(root)]:,} values: that is too many")
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -328,16 +332,18 @@ def _check_keys(node: yaml.Node) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise Malformed(_place(key.start_mark), "a key must be text")
+            raise MalformedDocument(_place(key.start_mark), "a key must be text")
         if key.tag == "tag:yaml.org,2002:merge":
             continue
         key.tag = "tag:yaml.org,2002:str"  # as in JSON, a key is text whatever it looks like
         if key.value in seen:
-            raise Malformed(_place(key.start_mark), f'the key "{key.value}" stands twice in one mapping')
+            raise MalformedDocument(
+                _place(key.start_mark), f'the key "{key.value}" stands twice in one mapping'
+            )
         seen.add(key.value)
 
 
-def toml(raw: Mapping[str, Any], *, source: str) -> str:
+def dump_toml(raw: Mapping[str, Any], *, source: str) -> str:
     """A mapping as TOML, each key on its own line and what is below it inline.
 
     Raises:

@@ -16,7 +16,7 @@ import msgspec
 from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.files.documents import Malformed, check_is_file, decode, parse_json
+from trivium.suites.files.documents import MalformedDocument, check_is_file, decode, parse_json
 from trivium.suites.sanitize import clean
 from trivium.suites.validation import convert
 
@@ -231,7 +231,7 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
             pass  # found again below, in words
     try:
         raw: Any = parse_json(decode(line, start=start))
-    except Malformed as malformed:
+    except MalformedDocument as malformed:
         _, _, column = malformed.problem.where.partition(", ")
         what = f"{malformed.problem.what} ({column})" if column else malformed.problem.what
         return None, [Problem(f"line {number}", what)]

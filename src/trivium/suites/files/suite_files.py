@@ -15,11 +15,18 @@ import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems
 from trivium.suites.case import NOTHING_EXPECTED, Case, Cases
-from trivium.suites.files.documents import check_is_file, read_document, toml
+from trivium.suites.files.documents import check_is_file, dump_toml, read_document
 from trivium.suites.files.tables import read_rows
 from trivium.suites.selection import cases_of
 from trivium.suites.settings import Settings
-from trivium.suites.settings_loader import OLD_KEYS, SETTING_KEYS, merged, modern, read_config, settings_of
+from trivium.suites.settings_loader import (
+    OLD_KEYS,
+    SETTING_KEYS,
+    merge_settings,
+    parse_settings,
+    read_config,
+    replace_old_keys,
+)
 from trivium.suites.sources import SOURCES, Found, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
 
@@ -55,22 +62,22 @@ def load_parts(source: str | Path, overrides: Mapping[str, Any]) -> SuiteParts:
     """Read a file, or another format with its prefix; see ``Suite.load``."""
     overrides = dict(overrides)
     if (config := overrides.pop("config", None)) is not None:
-        overrides = merged(read_config(config), overrides)
+        overrides = merge_settings(read_config(config), overrides)
     prefix, rest = split_prefix(str(source))
     if prefix is not None:
-        return parts_from_dict(merged({prefix: rest}, overrides), source=str(source))
+        return parts_from_dict(merge_settings({prefix: rest}, overrides), source=str(source))
     path = Path(source)
     prefixes = ", ".join(f"{name}:" for name in SOURCES)
     check_is_file(path, expected=f"expected a file, or the folder with what it holds before it ({prefixes})")
     if path.suffix.lower() not in DOCUMENTS:
-        keys = merged({"name": path.stem, "cases": str(path)}, overrides)
+        keys = merge_settings({"name": path.stem, "cases": str(path)}, overrides)
         return parts_from_dict(keys, source=str(path))
     raw = read_document(path)
     if isinstance(raw, list):
         raw = {"cases": raw}
     if not isinstance(raw, dict):
         raise SuiteError(str(path), f"found {describe(raw)}, expected a suite (a mapping) or a list of cases")
-    keys = merged({"name": path.stem, **raw}, overrides)
+    keys = merge_settings({"name": path.stem, **raw}, overrides)
     return parts_from_dict(keys, folder=path.parent, source=str(path))
 
 
@@ -91,10 +98,10 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
     except SuiteError as error:
         elsewhere = error
     if config:
-        keys, wrong = modern(keys)
+        keys, wrong = replace_old_keys(keys)
         problems += wrong
-    settings, wrong = settings_of(
-        merged(merged(found.settings if found else {}, config), keys), folder=folder
+    settings, wrong = parse_settings(
+        merge_settings(merge_settings(found.settings if found else {}, config), keys), folder=folder
     )
     problems += wrong
     if problems or elsewhere is not None:
@@ -265,7 +272,9 @@ def _yaml(suite: SuiteParts, path: Path) -> None:
 
 
 def _toml(suite: SuiteParts, path: Path) -> None:
-    path.write_text(toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n")
+    path.write_text(
+        dump_toml(_document(suite), source=f'suite "{suite.name}"'), encoding="utf-8", newline="\n"
+    )
 
 
 def _jsonl(suite: SuiteParts, path: Path) -> None:

@@ -19,7 +19,7 @@ from trivium.suites.case import Case
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     InputErrorType,
-    Malformed,
+    MalformedDocument,
     check_is_file,
     parse_json,
     read_text,
@@ -45,7 +45,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
     for where, row in rows(path):
         try:
             yield f"{where}:", _raw_case(row)
-        except Malformed as malformed:
+        except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
@@ -79,7 +79,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
         where = f"row {number}"
         try:
             yield where, [(name, _said(cell)) for name, cell in row.items() if not _is_absent(cell)]
-        except Malformed as malformed:
+        except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
@@ -93,7 +93,7 @@ def _said(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _said(item) for key, item in value.items() if not _is_absent(item)}
     if isinstance(value, float) and math.isinf(value):
-        raise Malformed("", "holds infinity, expected a finite number")
+        raise MalformedDocument("", "holds infinity, expected a finite number")
     return [_said(item) for item in value] if isinstance(value, list) else value
 
 
@@ -149,7 +149,7 @@ def _texts(field: str, cell: str) -> Any:
     if cell.lstrip().startswith("["):
         try:
             value = parse_json(cell)
-        except Malformed:
+        except MalformedDocument:
             value = None
         if isinstance(value, list):
             return value
@@ -159,8 +159,8 @@ def _texts(field: str, cell: str) -> Any:
 def _json(name: str, cell: str) -> Any:
     try:
         return parse_json(cell)
-    except Malformed as malformed:
-        raise Malformed("", f"{name}: {malformed.problem.what}") from malformed
+    except MalformedDocument as malformed:
+        raise MalformedDocument("", f"{name}: {malformed.problem.what}") from malformed
 
 
 def parquet_rows(

@@ -19,8 +19,8 @@ from trivium.suites.rubrics.rubric import (
     Example,
     Level,
     Rubric,
-    wrong_instructions,
-    wrong_material,
+    instruction_problems,
+    material_problems,
 )
 from trivium.suites.validation import at, convert, describe, problem
 
@@ -41,7 +41,7 @@ def load_rubric(kind: type[R], source: str | Path) -> R:
     name = str(source)
     if IS_NAME(name):
         if name not in BUILT_IN:
-            raise SuiteError("", no_rubric(name))
+            raise SuiteError("", unknown_rubric(name))
         raw: Any = msgspec.to_builtins(BUILT_IN[name])
         return msgspec.convert(raw, kind)
     rubric, problems = rubric_of(read_document(Path(source)), "", step=1)
@@ -50,7 +50,7 @@ def load_rubric(kind: type[R], source: str | Path) -> R:
     return msgspec.convert(msgspec.to_builtins(rubric), kind)
 
 
-def chosen(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
+def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
     """What ``judge.rubric`` names, files replaced by what they hold, and every mistake found in it.
 
     Args:
@@ -77,7 +77,7 @@ def chosen(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
                 continue
         if isinstance(entry, str):
             if entry not in BUILT_IN:
-                problems.append(Problem("judge.rubric", no_rubric(entry)))
+                problems.append(Problem("judge.rubric", unknown_rubric(entry)))
             made.append(entry)
             continue
         rubric, wrong = rubric_of(entry, where, step=step)
@@ -90,7 +90,7 @@ def chosen(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
     return made, problems
 
 
-def no_rubric(name: str) -> str:
+def unknown_rubric(name: str) -> str:
     """What is said of a name that no rubric has."""
     return f'no rubric is called "{name}".{suggest(name, BUILT_IN)} (known: {", ".join(BUILT_IN)}, or a file)'
 
@@ -110,14 +110,14 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
     problems += wrong
     if rubric is None or problems:
         if isinstance(raw, Mapping):
-            problems += wrong_templates(raw, where)
+            problems += template_problems(raw, where)
         return None, problems
     dimensions: list[Dimension] = []
     for first, entry in zip(rubric.dimensions, expanded, strict=True):
         dimensions += [first, *msgspec.convert(entry[1:], list[Dimension])]
     rubric = msgspec.structs.replace(rubric, dimensions=tuple(dimensions))
     places = [index for index, entry in enumerate(expanded) for _ in entry]
-    problems = nonsense(rubric, where, places=places, step=step)
+    problems = semantic_problems(rubric, where, places=places, step=step)
     return (None, problems) if problems else (rubric, [])
 
 
@@ -150,7 +150,7 @@ OVERALL = "overall"
 """The metric of a rubric as a whole, hence the name of no dimension."""
 
 
-def nonsense(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
+def semantic_problems(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
     """Every mistake in a rubric whose types are right.
 
     Args:
@@ -159,10 +159,10 @@ def nonsense(rubric: Rubric, where: str, *, places: Sequence[int], step: float) 
         places: Index of each dimension as the user wrote them.
         step: The step of Likert values where the rubric states none.
     """
-    return list(_nonsense(rubric, where, places, rubric.step or step))
+    return list(_semantic_problems(rubric, where, places, rubric.step or step))
 
 
-def wrong_step(step: float) -> str | None:
+def step_problem(step: float) -> str | None:
     """Why a scale from 1 to 5 cannot have this step, if it cannot."""
     whole = _is_whole((LIKERT_MOST - 1) / step)
     return None if whole else f"1 to 5 is no whole number of steps of {step:g}"
@@ -172,25 +172,25 @@ def _is_whole(number: float) -> bool:
     return abs(number - round(number)) < 1e-9  # 4 steps of 0.2 are a hair more than 0.8
 
 
-def _nonsense(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
+def _semantic_problems(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
     if rubric.name in BUILT_IN:
         yield Problem(at(where, "name"), f'"{rubric.name}" is built in: give yours a name of its own')
-    if rubric.step is not None and (wrong := wrong_step(rubric.step)):
+    if rubric.step is not None and (wrong := step_problem(rubric.step)):
         yield Problem(at(where, "step"), wrong)
     names = Counter(dimension.name for dimension in rubric.dimensions)
     for dimension, index in zip(rubric.dimensions, places, strict=True):
         place = at(at(where, "dimensions"), index)
         if names[dimension.name] > 1:
             yield Problem(place, f'"{dimension.name}" stands there {names[dimension.name]} times')
-        yield from _wrong_dimension(dimension, place, step)
+        yield from _dimension_problems(dimension, place, step)
     for index, example in enumerate(rubric.examples):
-        yield from _wrong_example(example, rubric, at(at(where, "examples"), index), step)
+        yield from _example_problems(example, rubric, at(at(where, "examples"), index), step)
     seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
     raw = {"instructions": rubric.instructions, "material": rubric.material, "examples": rubric.examples}
-    yield from wrong_templates(raw, where, seen=seen)
+    yield from template_problems(raw, where, seen=seen)
 
 
-def wrong_templates(
+def template_problems(
     raw: Mapping[str, Any], where: str, *, seen: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
     """Mistakes in the templates of a rubric.
@@ -201,14 +201,14 @@ def wrong_templates(
         seen: What its dimensions look at, each with the name of one that does; None where that is not known.
     """
     if isinstance(instructions := raw.get("instructions"), str):
-        for said in wrong_instructions(instructions, examples=bool(raw.get("examples"))):
+        for said in instruction_problems(instructions, examples=bool(raw.get("examples"))):
             yield Problem(at(where, "instructions"), said)
     if isinstance(material := raw.get("material"), str):
-        for said in wrong_material(material, seen):
+        for said in material_problems(material, seen):
             yield Problem(at(where, "material"), said)
 
 
-def _wrong_dimension(dimension: Dimension, where: str, step: float) -> Iterator[Problem]:
+def _dimension_problems(dimension: Dimension, where: str, step: float) -> Iterator[Problem]:
     ways = [way for way in ("criteria", "claims", "aspects") if getattr(dimension, way)]
     if dimension.name == OVERALL:
         yield Problem(at(where, "name"), f'"{OVERALL}" is the rubric\'s score as a whole')
@@ -216,9 +216,9 @@ def _wrong_dimension(dimension: Dimension, where: str, step: float) -> Iterator[
         yield problem(where, f"is scored by {' and '.join(ways)}, expected one of them at most")
     if dimension.criteria and dimension.levels != LEVELS:
         yield problem(where, "has criteria and levels, expected one of them")
-    yield from _wrong_levels(dimension.levels, at(where, "levels"))
+    yield from _level_problems(dimension.levels, at(where, "levels"))
     for index, criterion in enumerate(dimension.criteria):
-        yield from _wrong_anchors(criterion, at(at(at(where, "criteria"), index), "anchors"), step)
+        yield from _anchor_problems(criterion, at(at(at(where, "criteria"), index), "anchors"), step)
     criteria = Counter(criterion.name for criterion in dimension.criteria)
     for name, count in criteria.items():
         if count > 1:
@@ -228,7 +228,7 @@ def _wrong_dimension(dimension: Dimension, where: str, step: float) -> Iterator[
             yield Problem(at(where, "needs"), f'"{name}" is not among what it sees')
 
 
-def _wrong_levels(levels: Mapping[str, float | Level], where: str) -> Iterator[Problem]:
+def _level_problems(levels: Mapping[str, float | Level], where: str) -> Iterator[Problem]:
     if len(levels) < 2:
         yield Problem(where, f"found {describe(levels)}, expected two at least")
     bare = [name for name, level in levels.items() if not isinstance(level, Level)]
@@ -237,7 +237,7 @@ def _wrong_levels(levels: Mapping[str, float | Level], where: str) -> Iterator[P
             yield Problem(at(where, name), 'has no "means", which other levels have')
 
 
-def _wrong_anchors(criterion: Criterion, where: str, step: float) -> Iterator[Problem]:
+def _anchor_problems(criterion: Criterion, where: str, step: float) -> Iterator[Problem]:
     values = [float(point) for point in criterion.anchors]
     for point, value in zip(criterion.anchors, values, strict=True):
         if not _is_on_the_scale(value, step):
@@ -253,7 +253,7 @@ def _is_on_the_scale(value: float, step: float) -> bool:
     return 1 <= value <= LIKERT_MOST and _is_whole((value - 1) / step)
 
 
-def _wrong_example(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
+def _example_problems(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
     seen = {name for dimension in rubric.dimensions for name in dimension.sees}
     for shown in example.shows:
         if shown not in seen:
@@ -264,10 +264,10 @@ def _wrong_example(example: Example, rubric: Rubric, where: str, step: float) ->
         if name not in by_name:
             yield Problem(place, f"no dimension of the rubric is called that.{suggest(name, by_name)}")
         else:
-            yield from _wrong_scores(given, by_name[name], place, step)
+            yield from _score_problems(given, by_name[name], place, step)
 
 
-def _wrong_scores(
+def _score_problems(
     given: dict[str, float] | str, dimension: Dimension, where: str, step: float
 ) -> Iterator[Problem]:
     if dimension.claims or dimension.aspects:

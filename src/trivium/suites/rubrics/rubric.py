@@ -198,16 +198,16 @@ MATERIAL = "material"
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-class Place(NamedTuple):
+class Placeholder(NamedTuple):
     """Where something is filled in; ``line`` counts from 1."""
 
     name: str
     line: int
 
 
-def take_apart(template: str) -> tuple[list[str | Place], list[str]]:
+def parse_template(template: str) -> tuple[list[str | Placeholder], list[str]]:
     """The words and places of a template in order, and its lone braces in words."""
-    parts: list[str | Place] = []
+    parts: list[str | Placeholder] = []
     wrong: list[str] = []
     end = 0
     for found in _TOKEN.finditer(template):
@@ -216,7 +216,7 @@ def take_apart(template: str) -> tuple[list[str | Place], list[str]]:
         token, name = found.group(), found.group(1)
         line = template.count("\n", 0, found.start()) + 1
         if name is not None:
-            parts.append(Place(name.strip(), line))
+            parts.append(Placeholder(name.strip(), line))
         elif len(token) == 2:
             parts.append(token[0])
         else:
@@ -225,38 +225,38 @@ def take_apart(template: str) -> tuple[list[str | Place], list[str]]:
     return [part for part in parts if part != ""], wrong
 
 
-def filled(template: str, texts: Mapping[str, str]) -> str:
+def fill_template(template: str, texts: Mapping[str, str]) -> str:
     """A template with its places filled, in a single pass.
 
     Raises:
         KeyError: If a place has no text.
     """
-    parts, _ = take_apart(template)
-    return "".join(texts[part.name] if isinstance(part, Place) else part for part in parts)
+    parts, _ = parse_template(template)
+    return "".join(texts[part.name] if isinstance(part, Placeholder) else part for part in parts)
 
 
-def places(template: str) -> list[str]:
+def placeholders(template: str) -> list[str]:
     """The names of a template's places, each once."""
-    parts, _ = take_apart(template)
-    return list(dict.fromkeys(part.name for part in parts if isinstance(part, Place)))
+    parts, _ = parse_template(template)
+    return list(dict.fromkeys(part.name for part in parts if isinstance(part, Placeholder)))
 
 
-def wrong_instructions(template: str, *, examples: bool) -> list[str]:
+def instruction_problems(template: str, *, examples: bool) -> list[str]:
     """What is wrong with a template of instructions.
 
     Args:
         template: As the user wrote it.
         examples: Whether there are examples to show.
     """
-    parts, wrong = take_apart(template)
+    parts, wrong = parse_template(template)
     for part in parts:
-        if isinstance(part, Place) and part.name not in INSTRUCTION_PLACES:
+        if isinstance(part, Placeholder) and part.name not in INSTRUCTION_PLACES:
             if part.name in (*SEEN, MATERIAL):
                 said = f'"{{{part.name}}}" is judged: its place is in the template "material", never here'
             else:
                 said = _unknown(part.name, INSTRUCTION_PLACES)
             wrong.append(f"line {part.line}: {said}")
-    there = places(template)
+    there = placeholders(template)
     if "rubric" not in there:
         wrong.append('"{rubric}" is missing, which says what is scored and how')
     if examples and "examples" not in there:
@@ -264,21 +264,21 @@ def wrong_instructions(template: str, *, examples: bool) -> list[str]:
     return wrong
 
 
-def wrong_material(template: str, seen: Mapping[str, str] | None) -> list[str]:
+def material_problems(template: str, seen: Mapping[str, str] | None) -> list[str]:
     """What is wrong with a template of the material.
 
     Args:
         template: As the user wrote it.
         seen: What dimensions look at, each with the name of one that does; None where that is not known.
     """
-    parts, wrong = take_apart(template)
+    parts, wrong = parse_template(template)
     for part in parts:
-        if isinstance(part, Place):
+        if isinstance(part, Placeholder):
             if part.name not in (*SEEN, MATERIAL):
                 wrong.append(f"line {part.line}: {_unknown(part.name, (*SEEN, MATERIAL))}")
             elif seen is not None and part.name not in (*seen, MATERIAL):
                 wrong.append(f'line {part.line}: no dimension sees "{part.name}"')
-    there = places(template)
+    there = placeholders(template)
     if seen is not None and MATERIAL not in there:
         wrong += [
             f'"{{{name}}}" is missing, which {by} sees (or "{{material}}" for all that has no place)'

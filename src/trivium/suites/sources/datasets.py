@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, suggest
-from trivium.suites.case import USUAL, Cases
+from trivium.suites.case import COLUMN_ALIASES, Cases
 from trivium.suites.files.documents import read_document
 from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
@@ -40,16 +40,18 @@ def columns_of(known: Sequence[str], said: Mapping[str, str], *, source: str) ->
     """
     problems = []
     for field, column in said.items():
-        if field not in USUAL:
-            fields = ", ".join(USUAL)
-            what = f'a case takes no "{field}" from a column.{suggest(field, USUAL)} It takes: {fields}'
+        if field not in COLUMN_ALIASES:
+            fields = ", ".join(COLUMN_ALIASES)
+            what = (
+                f'a case takes no "{field}" from a column.{suggest(field, COLUMN_ALIASES)} It takes: {fields}'
+            )
             problems.append(Problem(f"columns.{field}", what))
         elif column not in known:
             what = f'there is no column "{column}".{suggest(column, known)} There are: {", ".join(known)}'
             problems.append(Problem(f"columns.{field}", what))
     raise_problems(problems, source)
     found = dict(said)
-    for field, names in USUAL.items():
+    for field, names in COLUMN_ALIASES.items():
         free = (name for name in names if name in known and name not in found.values())
         if field not in found and field not in NEVER_GUESSED and (name := next(free, None)) is not None:
             found[field] = name

@@ -23,8 +23,8 @@ from trivium.suites.rubrics.rubric import (
     Example,
     Level,
     Rubric,
-    filled,
-    places,
+    fill_template,
+    placeholders,
 )
 from trivium.suites.settings import JudgeSettings
 
@@ -112,14 +112,14 @@ def static_and_ask(
         scores: The values that a Likert criterion may have, rising.
         alone: Whether the one dimension is asked about in neutral keys, after the material.
     """
-    places = {
+    texts = {
         "rules": RULES,
         "rubric": "\n".join(_told(dimension, scores) for dimension in dimensions),
         "examples": _examples(rubric.examples, dimensions),
     }
     if alone:
-        return f"{FENCE}\n{RULES}\n{ALONE}", f"{ASK}\n\nRubric\n{places['rubric']}{places['examples']}"
-    return f"{FENCE}\n{filled(rubric.instructions or INSTRUCTIONS, places)}", ASK
+        return f"{FENCE}\n{RULES}\n{ALONE}", f"{ASK}\n\nRubric\n{texts['rubric']}{texts['examples']}"
+    return f"{FENCE}\n{fill_template(rubric.instructions or INSTRUCTIONS, texts)}", ASK
 
 
 def _told(dimension: Dimension, scores: Sequence[float]) -> str:
@@ -284,10 +284,10 @@ def material(template: str, texts: Mapping[str, str], code: str) -> str:
         code: Of the marks: a digest of all there is of the case, whichever texts of it are shown.
     """
     between = {name: between_marks(name, text, code) for name, text in texts.items()}
-    placed = places(template)
+    placed = placeholders(template)
     rest = "\n\n".join(text for name, text in between.items() if name not in placed)
     absent = {name: f"(there is no {name})" for name in SEEN}
-    return f"CODE is {code}.\n\n{filled(template, {**absent, **between, 'material': rest})}"
+    return f"CODE is {code}.\n\n{fill_template(template, {**absent, **between, 'material': rest})}"
 
 
 NO_MARK = "(no mark) "
