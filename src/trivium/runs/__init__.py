@@ -1,1 +1,1 @@
-"""Evaluating a suite: asking, scoring, storing, summing up."""
+"""Evaluates suites: asks agents, scores, stores and summarises."""

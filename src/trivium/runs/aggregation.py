@@ -1,4 +1,4 @@
-"""One-pass aggregation of evaluations; why not passed."""
+"""Aggregates evaluations in one pass, and says why an attempt did not pass."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

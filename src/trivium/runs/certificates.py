@@ -1,4 +1,4 @@
-"""Applying certificates: which judgements of a run stand without a person (spec: metrics, H.4)."""
+"""Applies certificates: which judgements of a run are accepted without a person (spec: metrics, H.4)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Compact numeric columns, reducers."""
+"""Holds the values of each metric in compact arrays, and computes means and intervals from them."""
 
 from array import array
 from collections import Counter

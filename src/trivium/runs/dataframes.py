@@ -1,4 +1,4 @@
-"""Arrow / Polars / pandas."""
+"""Returns the rows of a run as Arrow tables, Polars or pandas frames."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

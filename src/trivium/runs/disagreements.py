@@ -1,4 +1,4 @@
-"""Where judges and people disagree."""
+"""Finds the judgements on which judges, people or two runs disagree."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence

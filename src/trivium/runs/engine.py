@@ -1,4 +1,4 @@
-"""The local engine: asks in this process, many attempts at once, each stored as soon as it is there."""
+"""Asks the agent in this process, many attempts at once, and stores each as soon as it is finished."""
 
 import asyncio
 import logging

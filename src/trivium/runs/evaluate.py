@@ -1,4 +1,4 @@
-"""Evaluating a suite: ask an agent or read what was recorded, score, store (the one entry to all of it)."""
+"""Evaluates a suite: asks an agent or reads recorded outputs, scores them and stores everything."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Own event-loop thread; gc tuning."""
+"""Runs coroutines on an event loop in a thread of its own, and tunes the garbage collector for a run."""
 
 import asyncio
 import gc

@@ -1,8 +1,9 @@
-"""The human ceiling: people's own outputs, and a run's beside them on equal footing (spec: metrics, H.5).
+"""Scores people's own outputs, and a run's beside them on equal terms (spec: metrics, H.5).
 
 Each person's output is scored against the other people's outputs of its case, n - 1 of n references. A run's
-is scored against all n, where the best of them is higher whatever it says. Beside people it is therefore
-measured as they are: each reference is left out in turn, and the mean is its figure.
+output is scored against all n, and the best of n references is closer than the best of n - 1 for any output.
+To be comparable, the run is therefore also scored with each reference left out in turn; the mean is its
+figure.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Budget and cache wiring, cost summary."""
+"""Attaches budget, cache and ledger to the judges of a run, and sums up what they cost."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Further cases: in words, what would settle a gate or a comparison (spec: metrics, B.5)."""
+"""Says how many further cases would settle a gate or a comparison (spec: metrics, B.5)."""
 
 from typing import Protocol
 

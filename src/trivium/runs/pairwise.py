@@ -1,7 +1,7 @@
-"""Pairwise judging of two runs.
+"""Compares the outputs of two runs pair by pair with a judge.
 
-A judge that is shown two outputs favours a place as well as an output. Shown in both orders, what follows the
-place contradicts itself, counts as a tie, and says how strong the bias is.
+A judge that sees two outputs may favour a position. Each pair is therefore judged in both orders: verdicts
+that follow the position contradict each other and count as a tie, and their share measures the bias.
 """
 
 from collections import Counter

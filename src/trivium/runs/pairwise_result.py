@@ -1,4 +1,4 @@
-"""What a judge says of pairs of outputs."""
+"""Records of pairwise judging: verdicts of each order, pair and dimension."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Attempts in, evaluations stored; progress protocol."""
+"""Scores attempts in batches and stores the evaluations; defines the progress protocol."""
 
 import asyncio
 import logging

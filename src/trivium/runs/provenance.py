@@ -1,4 +1,4 @@
-"""Versions, commit, judges."""
+"""Records what a run depends on: versions, commit, host, judges and prompts."""
 
 import os
 import platform

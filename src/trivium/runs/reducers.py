@@ -1,4 +1,4 @@
-"""Reducers: several attempts of one case made one figure (spec: metrics, Repeats)."""
+"""Reduces the values of several attempts of a case to one (spec: metrics, Repeats)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Run: a suite evaluated once, as users hold it in their hands."""
+"""The run: a suite evaluated once, as users work with it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Run -> Summary, gates, per-case figures."""
+"""Summarises a stored run: figures with intervals, gates and figures of single cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Summary: what a run says, with how sure it is (spec: files, machine-readable answers)."""
+"""The summary of a run: its figures and how precise they are (spec: files, machine-readable answers)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Warnings: what a reader of a run must know before reading its numbers."""
+"""Warnings that a reader of a run needs before its numbers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

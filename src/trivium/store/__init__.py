@@ -1,1 +1,1 @@
-"""Where runs are kept: one SQL schema, SQLite by default, PostgreSQL by URL."""
+"""Stores runs in a database: one SQL schema, SQLite by default, PostgreSQL by URL."""

@@ -1,4 +1,4 @@
-"""Writer: a thread that commits small writes as they come, several in one transaction when they come fast."""
+"""Commits small writes on a thread of its own, several in one transaction when they come fast."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""Engine, pragmas, migrations, process lease, upsert."""
+"""Opens databases: connections, schema migrations, process leases and portable upserts."""
 
 import logging
 import os

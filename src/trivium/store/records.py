@@ -1,4 +1,7 @@
-"""RunRecord, row encoding, partial decoding for summaries."""
+"""Records of stored runs, attempts and evaluations, and their JSON bodies.
+
+The outlines decode only the fields that a summary needs, which is faster than decoding whole bodies.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

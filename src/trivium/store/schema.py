@@ -1,9 +1,9 @@
 """The tables, as the newest migration leaves them.
 
-Bodies are JSON. A case is kept once for every suite content (``suite`` is a digest), an attempt once for the
-run that asked it; a run that scores another run's attempts again names it in ``attempts_from``. An answer of
-a judge is kept for the run that paid for it; what all of them cost is in ``spending``, and what may be spent
-is put into ``advances`` before it is.
+Bodies are JSON. A case is stored once for every suite content (``suite`` is a digest), an attempt once for
+the run that asked for it; a run that scores another run's attempts again names it in ``attempts_from``. The
+answer of a judge belongs to the run that paid for it. ``spending`` holds what the judgements cost; what a
+request may cost is added to ``advances`` before it is sent.
 """
 
 from sqlalchemy import (

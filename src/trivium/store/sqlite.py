@@ -1,4 +1,4 @@
-"""SQLite files as stores: connections that read or write them, and copies of them."""
+"""Opens SQLite files for reading or writing, and copies them."""
 
 import shutil
 import sqlite3

@@ -1,4 +1,4 @@
-"""Store: runs, cases, attempts and evaluations in a database."""
+"""Stores and reads runs, cases, attempts and evaluations."""
 
 import time
 import weakref

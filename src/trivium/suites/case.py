@@ -1,4 +1,4 @@
-"""Case, Expect, ExpectedTool; sequences of cases."""
+"""Cases, what is expected of them, and sequences of cases."""
 
 from array import array
 from collections.abc import Iterable, Sequence

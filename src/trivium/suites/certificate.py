@@ -1,4 +1,4 @@
-"""Certificates of judges that a suite applies, and reading them from files (spec: metrics, H.4)."""
+"""Certificates of judges: the record that a suite applies, and reading it from files (spec: metrics, H.4)."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One form for equal records, so that equal suites have equal digests on every machine."""
+"""Hashes records so that equal suites have equal digests on every machine."""
 
 from collections.abc import Iterable
 from functools import cache

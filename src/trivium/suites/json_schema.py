@@ -1,4 +1,4 @@
-"""JSON Schema of the files that users write, for editors (``trivium schema``)."""
+"""Makes the JSON Schema of the files that users write, for editors (``trivium schema``)."""
 
 import re
 from inspect import cleandoc

@@ -1,4 +1,4 @@
-"""Texts at the door: what stores and JSON cannot hold is replaced, and said so (spec: metrics, T1).
+"""Replaces characters that a store or JSON cannot hold, and returns flags that say so (spec: metrics, T1).
 
 Lone surrogates become U+FFFD, NUL becomes U+2400. Nothing else is normalised.
 """

@@ -1,4 +1,4 @@
-"""Case-set checks, filter predicates, seeded sampling, group split."""
+"""Checks cases as a set, filters them, and samples and splits them by a seed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""Settings: how a suite is asked and scored, with every default (spec: files, suite settings)."""
+"""Settings of a suite, each with its default (spec: files, suite settings)."""
 
 from typing import Annotated, Any, Literal
 

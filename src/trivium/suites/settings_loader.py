@@ -1,4 +1,7 @@
-"""Raw settings -> Settings, deprecated key aliases."""
+"""Reads settings from raw keys and lists every mistake in them.
+
+Deprecated keys and names of metrics are replaced by today's first.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

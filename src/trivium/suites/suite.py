@@ -1,4 +1,4 @@
-"""Suite: a named, ordered set of cases and how to score them."""
+"""The suite: a named, ordered set of cases and how to score them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

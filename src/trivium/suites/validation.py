@@ -1,9 +1,10 @@
-"""Turning what a user wrote into a record, with every mistake found and said in words.
+"""Converts raw values to records and describes every mistake in plain words.
 
-``convert`` asks msgspec first, which is fast and strict. Only when that fails is the value walked along the
-type, to collect all mistakes and to accept the liberties that a field allows. A field declares a liberty
-with ``Meta(extra={"also": …})``: ``"number"`` lets a number stand for its decimal text, ``"single"`` lets
-one value stand for a list of one. ``extra={"words": …}`` says what is expected where a type says too little.
+``convert`` tries msgspec first, which is fast and strict. Only if that fails is the value walked along its
+type, to collect all mistakes (msgspec stops at the first) and to accept the shorthands that a field allows. A
+field declares a shorthand with ``Meta(extra={"also": …})``: ``"number"`` accepts a number for its decimal
+text, ``"single"`` accepts one value for a list of one. ``extra={"words": …}`` describes what is expected
+where the type alone says too little.
 """
 
 import math

@@ -71,6 +71,7 @@ def written(path, raw):
         from trivium.suites.files.documents import dump_toml
 
         path.write_text(dump_toml(raw, source=str(path)))
+    else:
         path.write_text(yaml.safe_dump(raw, sort_keys=False) if path.suffix == ".yaml" else json.dumps(raw))
     return path
 

@@ -1,1 +1,1 @@
-"""What the trust commands answer: artifacts made of items, as plain JSON values."""
+"""Artifacts of the trust commands: results computed from items, as plain JSON values."""

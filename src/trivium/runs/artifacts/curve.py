@@ -1,4 +1,4 @@
-"""Risk-coverage artifact, differences, population."""
+"""Computes risk-coverage curves, their differences and the population they describe."""
 
 import time
 from collections.abc import Sequence

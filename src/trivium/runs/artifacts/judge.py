@@ -1,4 +1,4 @@
-"""Agreement, certificate, calibration artifacts."""
+"""Computes agreement, certificates and calibrators of a judge from labelled items."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""One confidence variant; warnings."""
+"""Describes one confidence variant of a risk-coverage artifact, with its warnings."""
 
 from collections.abc import Sequence
 from typing import Any

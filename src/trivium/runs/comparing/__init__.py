@@ -1,1 +1,1 @@
-"""Comparing two runs: what pairs, what may be compared, and what the difference decides."""
+"""Compares two runs: pairs their attempts, checks comparability and decides on each difference."""

@@ -1,4 +1,4 @@
-"""Tv.compare: caveats, identical runs."""
+"""Compares two runs (``trivium.compare``): caveats, deltas and the answer; detects identical runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

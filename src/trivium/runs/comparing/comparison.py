@@ -1,4 +1,4 @@
-"""Comparison: what the difference of two runs says (spec: metrics, B.4, B.5; files, compare)."""
+"""The result of comparing two runs (spec: metrics, B.4, B.5; files, compare)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Options; deltas -> pass / fail / inconclusive; comparability."""
+"""Checks whether two runs are comparable, and decides on each difference: pass, fail or inconclusive."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil

@@ -1,4 +1,4 @@
-"""Deciding which edges appeared, vanished or changed, and what became slower, beyond chance."""
+"""Tests which edges of the process graph appeared, vanished or changed, and which steps became slower."""
 
 from collections.abc import Sequence
 from math import exp, log

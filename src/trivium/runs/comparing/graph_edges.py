@@ -1,4 +1,4 @@
-"""Edges and step times by case, changes."""
+"""Counts edges and step times case by case, for two runs."""
 
 from array import array
 from collections import Counter

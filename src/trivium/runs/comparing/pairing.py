@@ -1,4 +1,4 @@
-"""Pair attempts, score arrays."""
+"""Pairs the attempts of two runs and holds their scores in arrays."""
 
 from array import array
 from collections import Counter, defaultdict

@@ -1,1 +1,1 @@
-"""Items, labels and calibrators as records and files."""
+"""Items, labels, judgements and calibrators: records and their files."""

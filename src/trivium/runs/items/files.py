@@ -1,4 +1,4 @@
-"""Records from jsonl, csv, parquet; labels; calibrator files."""
+"""Reads records, labels and calibrators from JSONL, CSV and Parquet files."""
 
 import csv
 import json

@@ -1,7 +1,6 @@
-"""Judgements recorded elsewhere, brought into a run (spec: files; metrics, T2.5).
+"""Adds judgements that were recorded elsewhere to a run (spec: files; metrics, T2.5).
 
-Nothing that is stored changes: a new run scores the attempts of another, and holds that one's scores with the
-judgements beside them.
+The stored run does not change: a new run holds its attempts and scores, together with the judgements.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Stored scores joined with labels; export rows."""
+"""Joins stored scores with people's labels into items, and makes the rows of exports."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

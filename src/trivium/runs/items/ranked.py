@@ -1,4 +1,4 @@
-"""Items -> loss and confidence arrays."""
+"""Turns items into arrays of losses and confidences."""
 
 from collections.abc import Sequence
 from statistics import fmean

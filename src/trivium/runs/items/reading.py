@@ -1,4 +1,4 @@
-"""Reading items from any file that can hold them (spec: files, items)."""
+"""Reads items from every file format that can hold them (spec: files, items)."""
 
 from importlib import import_module
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands in files of items, labels and judgements, one record a line (spec: files)."""
+"""Records of items, labels and judgements, one a line of a file (spec: files)."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Items in columns: a few dozen bytes each, so that ten million of them fit in memory."""
+"""Holds items in columns: a few dozen bytes each, so that ten million of them fit in memory."""
 
 from array import array
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""A run's data for other programs: rows, and the formats they are written in."""
+"""Exports the data of a run to other programs, as rows, graphs and OpenTelemetry spans."""

@@ -1,4 +1,4 @@
-"""Graphs: who turned to whom, and which tool followed which, for programs that draw and measure graphs."""
+"""Exports graphs of agents and tools as JSON lines, GraphML and DOT."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

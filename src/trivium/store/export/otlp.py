@@ -1,4 +1,4 @@
-"""Send traces with scores to an OTLP endpoint."""
+"""Sends traces with their scores to an OpenTelemetry endpoint."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Flat rows; JSONL / CSV / Parquet."""
+"""Turns stored runs into flat rows and writes them as JSONL, CSV or Parquet."""
 
 import csv
 import io

@@ -1,1 +1,1 @@
-"""Steps from one schema to the next, run by Alembic."""
+"""Schema migrations, run by Alembic."""

@@ -1,4 +1,4 @@
-"""YAML / JSON / TOML parse and dump, safe and located.
+"""Parses YAML, JSON and TOML safely, with the place of each mistake, and writes TOML.
 
 Scalars follow YAML 1.2's core schema: ``no`` and ``on`` are texts, ``12:30`` and ``2024-05-20`` too, and so
 are numbers with leading zeros, because ids look like that.

@@ -1,4 +1,4 @@
-"""A .jsonl file of cases that is read as its cases are asked for, so that its size costs no memory."""
+"""Reads the cases of a .jsonl file one by one when they are used, so that a large file costs no memory."""
 
 import os
 import re

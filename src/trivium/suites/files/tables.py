@@ -1,8 +1,8 @@
-"""CSV and Parquet rows as cases.
+"""Reads cases from the rows of CSV and Parquet files.
 
 ``expect`` and ``metadata`` hold JSON (in Parquet also structs), ``references`` a JSON list or one text,
-``tags`` a JSON list or words with commas between. ``metadata.KEY`` and ``expect.output`` hold one text of the
-mapping, and ``FIELD.json`` holds any field as JSON. Empty cells say nothing.
+``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` hold one text of the
+mapping, and ``FIELD.json`` holds any field as JSON. An empty cell is a missing value.
 """
 
 import csv

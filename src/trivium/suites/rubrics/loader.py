@@ -1,4 +1,4 @@
-"""Rubric files -> Rubric, semantic checks."""
+"""Reads rubrics from files or by name and lists every mistake in them."""
 
 import re
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Rubric, Dimension, Criterion, Example; prompt templates.
+"""Rubrics, their dimensions, criteria and examples, and the templates of prompts.
 
-``{name}`` is a place that is filled, ``{{`` and ``}}`` are braces. What fills a place is never looked at
-again, so that braces in it mean nothing.
+In a template ``{name}`` is a placeholder, ``{{`` and ``}}`` are braces. Inserted text is never parsed again,
+so braces in it have no meaning.
 """
 
 import re

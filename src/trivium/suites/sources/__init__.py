@@ -1,4 +1,4 @@
-"""Which prefixes make a suite of foreign data (``peerread:FOLDER``). A new one is one file and one line."""
+"""Lists the prefixes of foreign formats (``peerread:FOLDER``); a new one is one file and one line here."""
 
 from importlib import import_module
 from pathlib import Path

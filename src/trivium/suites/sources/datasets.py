@@ -1,10 +1,10 @@
-"""Row-shaped datasets: Hugging Face, pydantic-evals, iterables.
+"""Reads cases from data sets of rows: Hugging Face, pydantic-evals, any iterable of mappings.
 
-After a question mark stand the split, the configuration and which column is what:
+Split, configuration and the columns to use follow a question mark:
 ``hf:squad?split=validation&input=question&references=answers``. No code of a data set is ever run.
 
-The evaluators that a data set names are not run here: Trivium's metrics score its cases. Only
-``EqualsExpected`` says what success is.
+The evaluators of a pydantic-evals data set are not run either, because Trivium's metrics score its cases;
+``EqualsExpected`` alone is translated, to the setting ``success``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
