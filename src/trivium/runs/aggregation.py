@@ -20,7 +20,7 @@ from trivium.suites.suite import Suite
 
 FAILURES_SHOWN = 100
 _EVALUATIONS_AT_ONCE = 32
-"""Few enough to be in the processor's cache still. How many they are changes no figure."""
+"""Evaluations aggregated at once, few enough for the processor's cache. It changes no figure."""
 
 Judged = Evaluation | Outline
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Aggregation:
-    """Evaluations taken in case by case, in the order of the suite.
+    """Counts and columns of a run's evaluations, added case by case in the order of the suite.
 
     Args:
         settings: Of the run.
@@ -39,21 +39,21 @@ class Aggregation:
         self.clusters = Clusters()
         self.columns: dict[str, Column] = {}
         self.absent: dict[int, int] = {}
-        """Attempts that were due and are missing, by the place of their case among those met."""
+        """Number of missing attempts, by the index of their case among the cases added."""
         self.composite = Column("composite", "composite", self.clusters, self.absent)
         self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
         self.recommendations: Counter[str] = Counter()
         self._covered = 0.0
         self.tallies: NumberBuffer[int] = NumberBuffer("I")
-        """(verdicts, passes) of every case, flat."""
+        """Numbers of verdicts and passes of every case, one after the other."""
         self.case_clusters = Clusters()
         self.cases = 0
-        """Of the suite, whether they have evaluations or not."""
+        """Cases of the suite, with or without evaluations."""
         self._waiting: list[tuple[int, Sequence[Judged]]] = []
         self._waiting_figures: list[tuple[int, dict[str, Score]]] = []
         self._waiting_evaluations = 0
         self._worst: list[tuple[float, int, Failure]] = []
-        self._bar = float("inf")
+        self._worst_cutoff = float("inf")
         self.failures_seen = 0
         self.passed = 0
         self.failed = 0
@@ -67,41 +67,41 @@ class Aggregation:
 
     @property
     def missing(self) -> int:
-        """Attempts that were due and are not there."""
+        """Number of attempts that were due and are missing."""
         return sum(self.absent.values())
 
     @property
     def coverage(self) -> float:
         """Share of the composite's weight that was scored, averaged over attempts (spec: metrics, C.2).
 
-        Of a missing attempt nothing was scored; failed ones take no part, for everything is known of them.
+        A missing attempt counts as 0. Failed attempts are left out: their composite is known without scores.
         """
         standing = self.attempts - self.failed_attempts + self.missing
         return self._covered / standing if standing else 1.0
 
-    def take(self, cluster: str, together: Sequence[Judged], *, missing: int = 0) -> None:
-        """Take in the evaluations of a case.
+    def add(self, cluster: str, together: Sequence[Judged], *, missing: int = 0) -> None:
+        """Add the evaluations of a case.
 
         Args:
             cluster: Name of the case's cluster.
-            together: All that are repeats of one another.
+            together: Those that are repeats of one another.
             missing: How many more were due.
         """
         if missing > 0:
             self.absent[len(self.clusters) + len(self._waiting)] = missing
-        self._waiting.append((_code(cluster), together))
+        self._waiting.append((_cluster_number(cluster), together))
         self._waiting_evaluations += len(together)
         if self._waiting_evaluations >= _EVALUATIONS_AT_ONCE:
-            self.settle()
+            self.flush()
 
-    def take_figures(self, cluster: str, scores: dict[str, Score]) -> None:
-        """Take in the figures of a case, when its evaluations are in."""
-        self._waiting_figures.append((_code(cluster), scores))
+    def add_figures(self, cluster: str, scores: dict[str, Score]) -> None:
+        """Add the figures of a case whose evaluations were added."""
+        self._waiting_figures.append((_cluster_number(cluster), scores))
 
-    def settle(self) -> None:
-        """Leave nothing waiting: what is taken in becomes columns many at a time."""
+    def flush(self) -> None:
+        """Move everything that waits into the columns, which is cheaper for many evaluations at a time."""
         places: list[int] = []
-        kept: list[Judged] = []
+        counted: list[Judged] = []
         tallies: list[int] = []
         for place, (_, together) in enumerate(self._waiting, len(self.clusters)):
             for each in together:
@@ -111,29 +111,29 @@ class Aggregation:
             verdicts = [each.passed for each in together if each.passed is not None]
             tallies += (len(verdicts), sum(verdicts))
             places.extend([place] * len(together))
-            kept.extend(together)
+            counted.extend(together)
         self.clusters.extend([cluster for cluster, _ in self._waiting])
         self.tallies.extend(tallies)
         self._waiting, self._waiting_evaluations = [], 0
         reduce = REDUCERS[self.settings.reduce]
-        failed = [each.failed is not None for each in kept]
+        failed = [each.failed is not None for each in counted]
         some_failed = any(failed)
-        for name, rows in _by_metric([each.scores for each in kept]).items():
+        for name, rows in _by_metric([each.scores for each in counted]).items():
             self._column(name, rows.scores[0], self.clusters, self.absent).add(
                 _at(places, rows.places),
                 rows.scores,
                 reduce,
                 failed=_at(failed, rows.places) if some_failed else None,
             )
-        self._take_composites(places, kept, reduce)
-        passed = [None if each.passed is None else float(each.passed) for each in kept]
-        self._take_verdicts(places, kept, passed, reduce)
+        self._add_composites(places, counted, reduce)
+        passed = [None if each.passed is None else float(each.passed) for each in counted]
+        self._add_verdicts(places, counted, passed, reduce)
         for cluster, figures in self._waiting_figures:
-            self._take_figures(figures, cluster)
+            self._add_figures(figures, cluster)
         self._waiting_figures = []
 
-    def _take_composites(self, places: list[int], kept: Sequence[Judged], reduce: Reducer) -> None:
-        folded = [each.composite for each in kept]
+    def _add_composites(self, places: list[int], counted: Sequence[Judged], reduce: Reducer) -> None:
+        folded = [each.composite for each in counted]
         bounds = [composite.bounds for composite in folded]
         self.composite.add_values(
             places,
@@ -142,32 +142,32 @@ class Aggregation:
             statuses=[composite.status for composite in folded],
             bounds=bounds,
             missing=[
-                _missing_part(each) for each, ends in zip(kept, bounds, strict=True) if ends is not None
+                _missing_part(each) for each, ends in zip(counted, bounds, strict=True) if ends is not None
             ],
         )
-        for each in kept:
+        for each in counted:
             if each.composite.recommendation is not None:
                 self.recommendations[each.composite.recommendation] += 1
             if each.failed is None:
                 self._covered += each.composite.coverage
 
-    def _take_verdicts(
-        self, places: list[int], kept: Sequence[Judged], passed: Sequence[float | None], reduce: Reducer
+    def _add_verdicts(
+        self, places: list[int], counted: Sequence[Judged], passed: Sequence[float | None], reduce: Reducer
     ) -> None:
         undecided = [
             verdict is None and verdict_is_missing(each.passed, each.scores, each.composite, self.settings)
-            for verdict, each in zip(passed, kept, strict=True)
+            for verdict, each in zip(passed, counted, strict=True)
         ]
         self.verdicts.add_values(
             places,
             passed,
             reduce,
             bounds=[(0.0, 1.0) if one else None for one in undecided],
-            missing=[why_no_verdict(each, self.settings) for each in compress(kept, undecided)],
+            missing=[why_no_verdict(each, self.settings) for each in compress(counted, undecided)],
         )
 
-    def _take_figures(self, scores: dict[str, Score], cluster: int) -> None:
-        """Take in the figures of one case."""
+    def _add_figures(self, scores: dict[str, Score], cluster: int) -> None:
+        """Add the figures of one case to the columns."""
         place = len(self.case_clusters)
         self.case_clusters.extend([cluster])
         for name, score in scores.items():
@@ -193,41 +193,41 @@ class Aggregation:
         self.failed += 1
         self.failures_seen += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        if value < self._bar:
+        if value < self._worst_cutoff:
             why = why_not_passed(evaluation, self.settings)
             failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=why)
             self._worst.append((value, self.failures_seen, failure))
             if len(self._worst) > 4 * FAILURES_SHOWN:
                 self._worst = sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN]
-                self._bar = self._worst[-1][0]
+                self._worst_cutoff = self._worst[-1][0]
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The attempts that did not pass, worst first, as many as are shown."""
+        """The attempts that did not pass, worst first; FAILURES_SHOWN at most."""
         return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
 
 
 def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregation:
-    """What is stored of a run, gathered."""
+    """Aggregate the stored evaluations of a run."""
     aggregation = Aggregation(settings)
     figures = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
-    due = _due_of_a_case(store, run, settings)
+    due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
         aggregation.cases += 1
         current = list(evaluations.at(position))
         missing = max(0, due - len(current))
-        # What several people wrote of one case are no repeats of one another.
+        # Outputs of different people for one case are not repeats of one another.
         for together in [[one] for one in current] if run.kind == "human" and current else [current]:
-            aggregation.take(cluster, together, missing=missing)
+            aggregation.add(cluster, together, missing=missing)
         for scores in figures.at(position):
-            aggregation.take_figures(cluster, scores)
-    aggregation.settle()
+            aggregation.add_figures(cluster, scores)
+    aggregation.flush()
     return aggregation
 
 
-def _due_of_a_case(store: Store, run: RunRecord, settings: Settings) -> int:
-    """How many attempts of each case a run should have; of people's own outputs a case needs none."""
+def _attempts_due_per_case(store: Store, run: RunRecord, settings: Settings) -> int:
+    """How many attempts of each case a run should have; 0 for people's own outputs."""
     if run.kind == "human":
         return 0
     if run.attempts_from is None or run.due is None:
@@ -236,7 +236,7 @@ def _due_of_a_case(store: Store, run: RunRecord, settings: Settings) -> int:
 
 
 class _Peekable(Generic[T]):
-    """Rows that rise by position, taken as the cases go by."""
+    """Rows in ascending order of position, read one position at a time."""
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
         self._rows = rows
@@ -249,18 +249,18 @@ class _Peekable(Generic[T]):
 
 
 class _Rows(NamedTuple):
-    """Scores of one metric, and the places of their evaluations among some; None for all of them."""
+    """Scores of one metric, and the indices of their evaluations; None if every evaluation has one."""
 
     places: list[int] | None
     scores: list[Score | ScoreOutline]
 
 
 def _by_metric(scored: Sequence[Mapping[str, Score | ScoreOutline]]) -> dict[str, _Rows]:
-    """The scores of some evaluations by metric."""
+    """Group the scores of evaluations by metric."""
     if not scored:
         return {}
     names = list(scored[0])
-    if all(list(scores) == names for scores in scored):  # as nearly always
+    if all(list(scores) == names for scores in scored):  # nearly always
         return {name: _Rows(None, [scores[name] for scores in scored]) for name in names}
     found: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
     for place, scores in enumerate(scored):
@@ -276,7 +276,7 @@ def _at(values: list[T], places: list[int] | None) -> list[T]:
 
 
 def _missing_part(evaluation: Judged) -> str:
-    """Why a part of the composite is missing that was due."""
+    """Why a part of the composite is missing."""
     for name in evaluation.composite.parts:
         score = evaluation.scores.get(name)
         if score is not None and is_missing(score):
@@ -284,15 +284,16 @@ def _missing_part(evaluation: Judged) -> str:
     return "a part is missing"
 
 
-def _code(name: str) -> int:
-    """A number for the name of a cluster: 63 bits, so that names need not be kept to tell them apart."""
+def _cluster_number(name: str) -> int:
+    """Hash the name of a cluster to 63 bits, so that names need not be held in memory."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
 class IncrementalAggregation:
-    """Gathers what is scored as it would be read back, for as long as it comes in that order.
+    """Aggregates evaluations while they are scored, if they come in the order of the suite.
 
-    That of a recording mostly does; that of an agent which is asked many things at once mostly does not.
+    This saves reading them back from the store. Evaluations of recorded outputs mostly come in that order,
+    those of an agent that answers many cases at once mostly do not: aggregation then stops.
 
     Args:
         suite: Whose cases are scored.
@@ -300,60 +301,60 @@ class IncrementalAggregation:
         lost: Whether it cannot be followed from the start.
     """
 
-    def __init__(self, suite: Suite, settings: Settings, *, lost: bool) -> None:
+    def __init__(self, suite: Suite, settings: Settings, *, unordered: bool) -> None:
         self._suite = suite
-        self._gathered = None if lost else Aggregation(settings)
+        self._aggregation = None if unordered else Aggregation(settings)
         self._repeats = settings.repeats
-        self._whole = 0
-        """Cases of which every attempt is there that is due."""
+        self._complete_cases = 0
+        """Cases that have every attempt that is due."""
         self._latest = (-1, 0)
         self._cluster = ""
         self._together: list[Evaluation] = []
-        self.repeats = lost
+        self.repeats = unordered
         """Whether there may be several attempts of a case."""
 
-    def follow(self, cases: Sequence[tuple[int, Case]], evaluations: Sequence[Evaluation]) -> None:
-        """Take in evaluations.
+    def add(self, cases: Sequence[tuple[int, Case]], evaluations: Sequence[Evaluation]) -> None:
+        """Add evaluations.
 
         Args:
             cases: Position in the suite and case of each.
-            evaluations: As many, the next ones that are stored.
+            evaluations: The evaluations, in the order in which they are stored.
         """
-        if self._gathered is None:
+        if self._aggregation is None:
             return
         for (position, case), evaluation in zip(cases, evaluations, strict=True):
             before, self._latest = self._latest, (position, evaluation.repeat)
             if self._latest <= before:
-                self._gathered, self._together, self.repeats = None, [], True
+                self._aggregation, self._together, self.repeats = None, [], True
                 return
             if position == before[0]:
                 self._together.append(evaluation)
                 self.repeats = True
             else:
-                self._take(self._gathered)
+                self._add_case(self._aggregation)
                 self._cluster = self._suite.group_of(case)
                 self._together = [evaluation]
-        self._gathered.settle()
+        self._aggregation.flush()
 
     def aggregation(self) -> Aggregation | None:
-        """What was gathered when everything was scored, or None when it must be read back.
+        """The complete aggregation, or None if the evaluations must be read from the store.
 
-        Where attempts are missing it must be, for their cases were not met.
+        They must be if attempts are missing, because their cases were not seen.
         """
-        if self._gathered is not None:
-            self._take(self._gathered)
-            self._gathered.settle()
-            self._gathered.cases = len(self._suite)
-        return self._gathered if self._whole == len(self._suite) else None
+        if self._aggregation is not None:
+            self._add_case(self._aggregation)
+            self._aggregation.flush()
+            self._aggregation.cases = len(self._suite)
+        return self._aggregation if self._complete_cases == len(self._suite) else None
 
-    def _take(self, aggregation: Aggregation) -> None:
+    def _add_case(self, aggregation: Aggregation) -> None:
         if self._together:
-            aggregation.take(self._cluster, self._together)
-            self._whole += len(self._together) >= self._repeats
+            aggregation.add(self._cluster, self._together)
+            self._complete_cases += len(self._together) >= self._repeats
 
 
 def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
-    """What kept an evaluation from passing, in a few words."""
+    """Why an evaluation did not pass, in a few words."""
     if evaluation.failed is not None:
         return evaluation.failed
     rule = pass_rule(evaluation.scores, settings)
@@ -363,14 +364,14 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
         if condition.metric is None and score is not None and score.reason:
             return score.reason
         if condition.metric is not None and condition.at_least is not None:
-            return _under(evaluation, condition.metric, condition.at_least)
+            return _below_threshold(evaluation, condition.metric, condition.at_least)
         if condition.reward is not None:
             return f"reward is under {condition.reward:g}"
-    return _under(evaluation, rule.metric, rule.at_least)
+    return _below_threshold(evaluation, rule.metric, rule.at_least)
 
 
 def why_no_verdict(evaluation: Evaluation | Outline, settings: Settings) -> str:
-    """Why an evaluation has no verdict, in a few words: what its pass rule goes by has no value."""
+    """Why an evaluation has no verdict, in a few words: the metric of its pass rule has no value."""
     rule = pass_rule(evaluation.scores, settings)
     if rule.metric == "composite":
         return "parts of the composite are missing that would decide"
@@ -380,11 +381,11 @@ def why_no_verdict(evaluation: Evaluation | Outline, settings: Settings) -> str:
     return score.reason or f"{rule.metric} {score.status}"
 
 
-def _under(evaluation: Evaluation | Outline, name: str, bar: float) -> str:
+def _below_threshold(evaluation: Evaluation | Outline, name: str, threshold: float) -> str:
     score = evaluation.scores.get(name)
     value = evaluation.composite.value if name == "composite" else score.value if score else None
     if value is None:
         return f"{name} has no value"
-    if value >= bar:
-        return f"{name} is {value:.3f}, but most of its judges are under {bar:g}"
-    return f"{name} {value:.3f} is under {bar:g}"
+    if value >= threshold:
+        return f"{name} is {value:.3f}, but most of its judges are under {threshold:g}"
+    return f"{name} {value:.3f} is under {threshold:g}"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from trivium.agents.attempt import AgentAdapter
 from trivium.agents.invoke import NoRoom, ask
-from trivium.runs.event_loop import aside
+from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Due, Pipeline
 from trivium.store.records import StoredAttempt
 from trivium.suites.case import Case
@@ -93,7 +93,7 @@ async def ask_and_score(
         await asyncio.shield(all_of_it)
     except asyncio.CancelledError:
         # Nothing is waited for that would still have to be asked or judged, whatever stage is at work.
-        await aside(pipeline.close)
+        await in_worker_thread(pipeline.close)
         await _stop(askers)
         with suppress(asyncio.CancelledError):
             await all_of_it

@@ -27,10 +27,10 @@ from trivium.runs.engine import ask_and_score
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
     THRESHOLDS_WHILE_SCORING,
-    aside,
-    in_own_thread,
+    in_trivium_thread,
+    in_worker_thread,
     reduced_garbage_collection,
-    run_in_own_thread,
+    run_in_trivium_thread,
 )
 from trivium.runs.judge_costs import judges_attached
 from trivium.runs.pipeline import NoProgress, Pipeline, Progress
@@ -102,7 +102,7 @@ def evaluate(
         >>> run.summary().metrics["jaccard"].mean
         0.5
     """
-    return run_in_own_thread(
+    return run_in_trivium_thread(
         lambda: evaluate_async(
             suite,
             agent=agent,
@@ -166,7 +166,7 @@ async def evaluate_async(
     _check_installed(source, settings, built)
     # What is wrong with the agent or the outputs is said before anything is begun.
     adapter = load_agent(agent) if agent is not None else None
-    if adapter is not None and in_own_thread():
+    if adapter is not None and in_trivium_thread():
         adapter = apart(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
     opened = _writable(store)
@@ -178,7 +178,9 @@ async def evaluate_async(
     run = begin.resumed(resume, called) if resume is not None else begin.new(asked)
     watch = progress or NoProgress()
     more = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
-    following = IncrementalAggregation(loaded, settings, lost=begin.already > 0 or leave_one_out or more)
+    incremental = IncrementalAggregation(
+        loaded, settings, unordered=begin.already > 0 or leave_one_out or more
+    )
     pipeline = Pipeline(
         store=opened,
         run=run,
@@ -186,7 +188,7 @@ async def evaluate_async(
         metrics=built,
         settings=settings,
         progress=watch,
-        following=following,
+        incremental=incremental,
         certificates=Certificates(settings, run.provenance),
     )
     try:
@@ -205,9 +207,9 @@ async def evaluate_async(
             opened.finish(run, "interrupted", summary=None)
         raise
     finally:
-        await aside(pipeline.close)
+        await in_worker_thread(pipeline.close)
         watch.end()
-    return _finished(opened, run, settings, following)
+    return _finished(opened, run, settings, incremental)
 
 
 def _writable(store: str | Store) -> Store:
@@ -395,10 +397,10 @@ async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, 
     await pipeline.score_all(unread(), keep=True)
 
 
-def _finished(store: Store, run: RunRecord, settings: Settings, following: IncrementalAggregation) -> Run:
-    aggregation = following.aggregation()
+def _finished(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:
+    aggregation = incremental.aggregation()
     figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
-    if figures and following.repeats:
+    if figures and incremental.repeats:
         from trivium.runs.summarize import case_figures
 
         store.save_case_scores(run, case_figures(store, run, settings))

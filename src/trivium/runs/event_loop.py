@@ -11,27 +11,27 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_OURS: ContextVar[bool] = ContextVar("trivium_own_thread", default=False)
+_IN_TRIVIUM_THREAD: ContextVar[bool] = ContextVar("trivium_own_thread", default=False)
 
 
-def in_own_thread() -> bool:
-    """Whether the running event loop was made here, so that nothing of the caller's can belong to it."""
-    return _OURS.get()
+def in_trivium_thread() -> bool:
+    """Whether the running event loop was made by this module and holds no tasks of the caller."""
+    return _IN_TRIVIUM_THREAD.get()
 
 
-def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_in_trivium_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end and return what it returns.
 
-    Ctrl-C cancels it, waits until it has cleaned up, and raises KeyboardInterrupt; a second one leaves it
-    behind at once. What another task raises to end the process ends that task alone: Ctrl-C comes to the main
-    thread, and who exits there is not asked here.
+    Ctrl-C cancels it, waits until it has cleaned up, and raises KeyboardInterrupt; a second Ctrl-C abandons
+    it at once. A SystemExit or KeyboardInterrupt that another task raises ends only that task, because Ctrl-C
+    reaches the main thread and only the main thread may end the process.
     """
     loop = asyncio.new_event_loop()
     task: asyncio.Task[T] | None = None
     outcome: list[T] = []
     failure: list[BaseException] = []
-    # A Thread that Ctrl-C hit while it was joined may claim to be over when it is not; an Event does not.
-    over = Event()
+    # Thread.join interrupted by Ctrl-C may report a running thread as finished; an Event does not.
+    finished = Event()
 
     async def main() -> None:
         nonlocal task
@@ -40,31 +40,31 @@ def run_in_own_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     def work() -> None:
         asyncio.set_event_loop(loop)
-        _OURS.set(True)
+        _IN_TRIVIUM_THREAD.set(True)
         try:
             _run_to_its_end(loop, loop.create_task(main()))
             _run_to_its_end(loop, loop.create_task(loop.shutdown_asyncgens()))
-        except BaseException as error:  # handed over to the thread that waits
+        except BaseException as error:  # raised again in the waiting thread
             failure.append(error)
         finally:
             loop.close()
-            over.set()
+            finished.set()
 
     Thread(target=work, name="trivium", daemon=True).start()
     try:
-        _wait(over)
+        _wait(finished)
     except KeyboardInterrupt:
         if task is not None and not loop.is_closed():
             loop.call_soon_threadsafe(task.cancel)
-        _wait(over)
+        _wait(finished)
         raise
     if failure:
         raise failure[0]
     return outcome[0]
 
 
-async def aside(work: Callable[[], object]) -> None:
-    """Do what may take a moment in another thread, or here where the interpreter ends and begins no more."""
+async def in_worker_thread(work: Callable[[], object]) -> None:
+    """Run blocking work in another thread, or here if the interpreter is shutting down."""
     try:
         done = asyncio.get_running_loop().run_in_executor(None, work)
     except RuntimeError:
@@ -74,47 +74,48 @@ async def aside(work: Callable[[], object]) -> None:
 
 
 def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
-    """Run a task whatever others raise: asyncio stops its loop at the exceptions that end a process."""
+    """Run a task to its end although asyncio stops the loop when any task raises SystemExit or the like."""
     while not task.done():
         with suppress(KeyboardInterrupt, SystemExit):
             loop.run_until_complete(task)
     task.result()
 
 
-def _wait(over: Event) -> None:
-    # Waiting without a limit would not hear Ctrl-C on every system.
-    while not over.wait(timeout=0.1):
+def _wait(finished: Event) -> None:
+    # A wait without a timeout cannot be interrupted by Ctrl-C on every system.
+    while not finished.wait(timeout=0.1):
         pass
 
 
 THRESHOLDS_WHILE_ASKING = (20_000, 50, 100)
-"""Thresholds of Python's garbage collector. Records, prompts and tasks by the thousand are no cycles: with
-Python's own 700 new objects, looking for some took a fifth of a large run's time, and held up judges for a
-quarter of a second at a time. What an agent leaves behind in cycles still goes soon."""
+"""Thresholds of Python's garbage collector while an agent is asked. A run makes thousands of records, prompts
+and tasks, which form no cycles: with Python's default of 700 new objects, collections took a fifth of a large
+run's time, and stopped the judges' event loop for a quarter of a second at a time. Cycles that an agent
+leaves behind are still collected soon."""
 
 THRESHOLDS_WHILE_SCORING = (100_000, 50, 100)
-"""Where no agent is asked nothing is left behind in cycles. 20,000 are fewer than are alive at once when a
-batch is scored: looking through them again and again took an eighth of a large run's time."""
+"""Thresholds when no agent is asked, so that hardly any cycles arise. A batch that is scored has more than
+20,000 objects alive at once: scanning them again and again took an eighth of a large run's time."""
 
 _lock = threading.Lock()
 _before: list[tuple[int, int, int]] = []
-"""What the thresholds were when each of those began that now go on."""
+"""The thresholds that were set before, once for each context that is active."""
 
 
 @contextmanager
-def reduced_garbage_collection(often: tuple[int, int, int] = THRESHOLDS_WHILE_ASKING) -> Iterator[None]:
-    """Have Python look for cycles seldom; as before when the last of those who asked for it is done.
+def reduced_garbage_collection(thresholds: tuple[int, int, int] = THRESHOLDS_WHILE_ASKING) -> Iterator[None]:
+    """Run the garbage collector less often; the last active context restores the thresholds.
 
-    What the host program has set higher, or turned off, stays.
+    Thresholds that the host program set higher, or a collector that it turned off, stay as they are.
 
     Args:
-        often: ``THRESHOLDS_WHILE_ASKING`` or ``THRESHOLDS_WHILE_SCORING``.
+        thresholds: ``THRESHOLDS_WHILE_ASKING`` or ``THRESHOLDS_WHILE_SCORING``.
     """
     with _lock:
         now = gc.get_threshold()
         _before.append(_before[0] if _before else now)
-        if 0 < now[0] < often[0]:
-            gc.set_threshold(*often)
+        if 0 < now[0] < thresholds[0]:
+            gc.set_threshold(*thresholds)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from trivium.metrics.judge.budget.ledger import Entry, Spending
 from trivium.metrics.metric import Metric
-from trivium.runs.event_loop import aside
+from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.summary import JudgeCosts, ModelCosts
 from trivium.store.judge_ledger import committed_of, entries_of
 from trivium.store.records import RunRecord
@@ -54,7 +54,7 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
         yield
         answers.over()
     finally:
-        await aside(end)
+        await in_worker_thread(end)
 
 
 _LEAST_USD = 1e-9

@@ -11,7 +11,7 @@ from trivium.metrics.metric import Metric, MetricInput, Stopped
 from trivium.metrics.scoring import Scores, begin, finish
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
-from trivium.runs.event_loop import aside
+from trivium.runs.event_loop import in_worker_thread
 from trivium.store.connection import batched
 from trivium.store.records import Rows, RunRecord, StoredAttempt, StoredEvaluation
 from trivium.store.store import Store
@@ -20,20 +20,20 @@ from trivium.suites.suite import Suite
 
 
 class Progress(Protocol):
-    """Told how a run goes. Calls come from the run's own thread."""
+    """Receives the progress of a run. It is called from the run's own thread."""
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
-        """A run begins; ``already`` of ``total`` attempts were done by an earlier go at it."""
+        """A run begins; ``already`` of ``total`` attempts were done before it was resumed."""
 
     def advance(self, *, done: int, failed: int) -> None:
-        """So many more attempts are scored and stored, so many of them failed."""
+        """``done`` more attempts are scored and stored; ``failed`` of them failed."""
 
     def end(self) -> None:
-        """The run ended, one way or another."""
+        """The run ended: finished, failed or interrupted."""
 
 
 class NoProgress:
-    """Tells nobody."""
+    """Shows no progress."""
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
         """Nothing."""
@@ -49,36 +49,36 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS_AT_ONCE = 256
 CHARACTERS_AT_ONCE = 8_000_000
-"""A batch is closed at either, so that its size in memory is bounded however large the outputs are."""
+"""A batch ends at either limit, so that its size in memory is bounded even if outputs are large."""
 
 ALONE_AT_ONCE = 32
-"""Attempts scored before the next are looked at where every metric scores them one by one, so that what is
-made of them is still in the processor's cache when it is summed up and stored."""
+"""Size of a batch if every metric scores attempts one by one: small enough that the scores are still in the
+processor's cache when they are aggregated and stored."""
 
 BATCHES_AHEAD = 4
 CHARACTERS_AHEAD = 16_000_000
-"""Batches that are begun before their turn to be scored comes, where a metric looks ahead."""
+"""Limits of the batches whose scores metrics may prefetch before their turn comes."""
 
 
 class Due(NamedTuple):
-    """An attempt that is due to be scored, which metrics may have begun with."""
+    """An attempt that is due to be scored; metrics may be prefetching its scores."""
 
     stored: StoredAttempt
     subject: MetricInput
 
 
 class Pipeline:
-    """Scores batches of attempts and stores what comes of them, each batch in one transaction.
+    """Scores batches of attempts and stores their evaluations, each batch in one transaction.
 
     Args:
-        store: Where it goes.
+        store: Where evaluations are stored.
         run: The run, owned by this process.
         suite: Gives the cases.
         metrics: As ``build_metrics`` orders them.
         settings: The suite's.
-        progress: Told about every batch.
+        progress: Called for every batch.
         following: Told about every evaluation.
-        certificates: Mark the judgements that they are of.
+        certificates: Mark the judgements that they apply to.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Pipeline:
         metrics: Sequence[Metric],
         settings: Settings,
         progress: Progress,
-        following: IncrementalAggregation,
+        incremental: IncrementalAggregation,
         certificates: Certificates,
     ) -> None:
         self._store = store
@@ -99,37 +99,37 @@ class Pipeline:
         self._metrics = metrics
         self._settings = settings
         self._progress = progress
-        self._following = following
+        self._incremental = incremental
         self._certificates = certificates
         alone = all(type(metric).score_many is Metric.score_many for metric in metrics)
-        self._together = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
+        self._at_once = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
         self._closed = False
 
     def keep(self, batch: Sequence[StoredAttempt]) -> None:
-        """Store attempts that cost something to get, before anything else is done with them."""
+        """Store attempts before they are scored, because asking for them again would cost money."""
         self._store.save(self._run, attempts=batch)
 
     def begin(self, batch: Sequence[StoredAttempt]) -> list[Due]:
-        """Have metrics begin with attempts; :meth:`score` waits for what comes of it."""
+        """Let metrics begin to score attempts; :meth:`score` waits for the scores."""
         cases = self._suite.cases
         pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
         subjects = begin(self._metrics, pairs)
         return [Due(stored, subject) for stored, subject in zip(batch, subjects, strict=True)]
 
     def score(self, batch: Sequence[Due], *, keep: bool) -> None:
-        """Score attempts that were begun with, and store their evaluations.
+        """Score attempts that :meth:`begin` returned, and store their evaluations.
 
-        After :meth:`close`, those whose scores were there already are stored, and the others left.
+        After :meth:`close` only those whose scores are complete are stored.
 
         Args:
             batch: The attempts.
             keep: Store the attempts too, in the same transaction.
         """
         rows = Rows(self._run)
-        for part in batched(batch, self._together):
-            scored = [(due, self._marked(due, scores)) for due, scores in self._scored(part)]
+        for part in batched(batch, self._at_once):
+            scored = [(due, self._with_certificates(due, scores)) for due, scores in self._scored(part)]
             folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
-            self._following.follow([(due.stored.position, due.subject.case) for due, _ in scored], folded)
+            self._incremental.add([(due.stored.position, due.subject.case) for due, _ in scored], folded)
             for (due, _), made in zip(scored, folded, strict=True):
                 if keep:
                     rows.add_attempt(due.stored, own_case=self._run.kind == "human")
@@ -137,14 +137,14 @@ class Pipeline:
         self._store.write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
-    def _marked(self, due: Due, scores: Scores) -> Scores:
-        """The scores of an attempt, with what certificates make of its judgements."""
+    def _with_certificates(self, due: Due, scores: Scores) -> Scores:
+        """The scores of an attempt, with the decisions of certificates on its judgements."""
         if not self._certificates:
             return scores
         return dict(self._certificates.marked(scores, self._suite.group_of(due.subject.case)))
 
     def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
-        """Attempts with their scores; without those that a metric was closed before."""
+        """Attempts with their scores, without those that a closed metric did not score."""
         try:
             return list(zip(part, finish(self._metrics, [due.subject for due in part]), strict=True))
         except Stopped:
@@ -158,15 +158,15 @@ class Pipeline:
         return scores
 
     def close(self) -> None:
-        """Let the metrics go: what they have under way is given up."""
+        """Close the metrics; they abandon what they are computing."""
         self._closed = True
         for metric in self._metrics:
             metric.close()
 
     async def score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
-        """Read and score attempt after attempt in a thread, the next ones begun with while some are scored.
+        """Read and score attempts in a thread, while metrics prefetch scores of the next ones.
 
-        When this is cancelled, the metrics are closed, and what they had scored by then is stored.
+        On cancellation the metrics are closed, and complete scores are stored.
 
         Args:
             stored: The attempts.
@@ -176,18 +176,18 @@ class Pipeline:
         try:
             await asyncio.shield(scoring)
         except asyncio.CancelledError:
-            await aside(self.close)
+            await in_worker_thread(self.close)
             await asyncio.wait([scoring])
             raise
 
     def _score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
-        for batch in self._begun(stored):
+        for batch in self._prefetched(stored):
             self.score(batch, keep=keep)
             if self._closed:
                 return
 
-    def _begun(self, stored: Iterable[StoredAttempt]) -> Iterator[list[Due]]:
-        """Batches that are due; some more are begun with before, where a metric looks ahead."""
+    def _prefetched(self, stored: Iterable[StoredAttempt]) -> Iterator[list[Due]]:
+        """Batches in order, with the scores of some further ones prefetched if a metric can do that."""
         ahead: deque[list[Due]] = deque()
         most = BATCHES_AHEAD if any(metric.looks_ahead for metric in self._metrics) else 0
         for batch in _batches(stored):
