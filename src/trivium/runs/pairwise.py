@@ -115,7 +115,7 @@ def judge_pairs(
     )
 
 
-def _judge_all(judge: Judge, matched: "_Meeting") -> list[JudgedPair]:
+def _judge_all(judge: Judge, matched: "_MatchedAttempts") -> list[JudgedPair]:
     """Every pair, batch by batch."""
     pairs: list[JudgedPair] = []
     met = iter(matched)
