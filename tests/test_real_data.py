@@ -27,7 +27,7 @@ def test_people_s_reviews_reach_what_was_measured(tmp_path, minilm_folder):
     assert round(sum(values) / 17, 3) == 0.368
     summary = run.summary()
     assert summary.metrics["similarity"].n == 17
-    assert max(values) < suite.settings.success.at_least, "the usual bar lies far above what people reach"
+    assert max(values) < 0.8, "the usual threshold lies far above what people reach"
 
 
 def test_the_trajectories_of_tau_bench_give_the_published_rates(tmp_path):

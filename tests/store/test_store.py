@@ -2,9 +2,11 @@
 
 import os
 import random
+import secrets
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -347,3 +349,12 @@ def test_a_password_is_not_shown():
     with pytest.raises(StoreError) as error:
         Store("mysql://ann:geheim@localhost/evals")
     assert "geheim" not in str(error.value)
+
+
+def test_an_id_that_is_taken_is_not_given_again(tmp_path, monkeypatch):
+    digits = iter(["aaaa", "aaaa", "bbbb"])
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(digits))
+    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))
+    with Store(str(tmp_path / "store.db")) as store:
+        new_run(store, id=store.fresh_id())
+        assert store.fresh_id() == "20260102-030405-bbbb"

@@ -84,7 +84,8 @@ def _seek_no_work() -> None:
     gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
     # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-    import trivium.cli.run  # noqa: F401
+    import trivium.cli.run
+    import trivium.runs.evaluate  # noqa: F401
 
     gc.freeze()  # what was imported stays
 

@@ -19,7 +19,6 @@ from trivium.cli.output import (
     present,
 )
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
-from trivium.runs.evaluate import evaluate
 from trivium.suites.suite import Suite
 
 
@@ -143,6 +142,8 @@ def _check_encoder(name: str) -> None:
 
 def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -> int:
     """Evaluate, print, report; returns the exit code."""
+    from trivium.runs.evaluate import evaluate
+
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
     # A service manager's polite end is treated like Ctrl-C: what came back is stored.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -283,7 +281,7 @@ class _RunStart:
         else:
             due = len(self._suite) * self._settings.repeats
         return self._store.new_run(
-            id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
+            id=self._store.fresh_id(),
             suite_name=self._suite.name,
             suite=self._suite.digest,
             kind=self._kind,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 from trivium.agents.attempt import Attempt
 from trivium.display import HtmlRepr
 from trivium.metrics.evaluation import Evaluation
-from trivium.runs.dataframes import What
 from trivium.runs.summary import Summary
 from trivium.store.connection import DEFAULT_URL
 from trivium.store.records import RunRecord
@@ -15,6 +14,7 @@ from trivium.store.store import Store
 from trivium.suites.case import Case
 
 if TYPE_CHECKING:
+    from trivium.runs.dataframes import What
     from trivium.runs.disagreements import Disagreements
     from trivium.runs.items.table import ItemTable
 
@@ -120,7 +120,7 @@ class Run(HtmlRepr):
         store = Store(self.store.url, create=False) if self.store.read_only else self.store
         return type(self)(store, import_judgements(store, self.record, path, certificates))
 
-    def to_arrow(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+    def to_arrow(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
 
         Args:
@@ -135,13 +135,13 @@ class Run(HtmlRepr):
 
         return arrow_table(self.store, self.record, what, labels)
 
-    def to_polars(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+    def to_polars(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """The same as a ``polars.DataFrame``; see :meth:`to_arrow`."""
         from trivium.runs.dataframes import polars_frame
 
         return polars_frame(self.store, self.record, what, labels)
 
-    def to_pandas(self, what: What = "scores", *, labels: str | Path | None = None) -> Any:
+    def to_pandas(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
         """The same as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
         from trivium.runs.dataframes import pandas_frame
 

@@ -1,5 +1,6 @@
 """Stores and reads runs, cases, attempts and evaluations."""
 
+import secrets
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -89,6 +90,17 @@ class Store:
         dispose(self.engine)
 
     # Runs
+
+    def fresh_id(self) -> str:
+        """An id that no run of this store has: the time to the second in UTC, and four hexadecimal digits."""
+        while True:
+            made = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
+            with plain_words(self.engine), self.engine.connect() as connection:
+                if (
+                    connection.execute(select(tables.runs.c.id).where(tables.runs.c.id == made)).first()
+                    is None
+                ):
+                    return made
 
     def new_run(
         self,

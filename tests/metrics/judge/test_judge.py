@@ -245,7 +245,7 @@ def test_a_suite_without_a_judge_skips_what_is_judged():
     settings = Settings(metrics=("planning_rationality",))
     (scores,) = score_attempts(build_metrics(settings.metrics, settings), [(CASE, ATTEMPT)])
     assert scores["planning_rationality"].status == "skipped"
-    assert "names no model" in scores["planning_rationality"].reason
+    assert "names no judge" in scores["planning_rationality"].reason
 
 
 def test_an_unknown_rubric_is_refused_with_the_nearest():

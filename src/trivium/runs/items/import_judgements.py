@@ -3,8 +3,6 @@
 The stored run does not change: a new run holds its attempts and scores, together with the judgements.
 """
 
-import secrets
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +48,7 @@ def import_judgements(
         named = {"judge": {"certificate": [str(each) for each in certificates]}}
         settings = with_changes(settings, named, source="--certificate")
     run = store.new_run(
-        id=time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2),
+        id=store.fresh_id(),
         suite_name=source.suite_name,
         suite=source.suite,
         kind=source.kind,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trivium.masking import mask
 from trivium.metrics.judge.client.request import Kind, ModelRequest, RequestError
 
 if TYPE_CHECKING:
@@ -174,7 +175,9 @@ def words_of(body: Any) -> str:
     if not isinstance(body, str):
         return ""
     text = " ".join(body.split())
-    return "a page in place of an error" if text.startswith("<") else text[:_WORDS_CHARS]
+    return (
+        "a page in place of an error" if text.startswith("<") else mask(text)[:_WORDS_CHARS]
+    )  # a key cut in two would not be known
 
 
 def _item_words(item: Any) -> str:
