@@ -95,7 +95,7 @@ class Store:
         """An id that no run of this store has: the time to the second in UTC, and four hexadecimal digits."""
         while True:
             made = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
-            with plain_words(self.engine), self.engine.connect() as connection:
+            with explain_errors(self.engine), self.engine.connect() as connection:
                 if (
                     connection.execute(select(tables.runs.c.id).where(tables.runs.c.id == made)).first()
                     is None
