@@ -93,13 +93,13 @@ def is_missing(score: ScoreLike) -> bool:
 class MetricInput(msgspec.Struct, frozen=True):
     """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``.
 
-    ``begun`` is the metrics' own: what they have under way for it.
+    Metrics keep in ``prefetched`` what they have under way for it.
     """
 
     case: Case
     attempt: Attempt
     scores: Mapping[str, Score] = {}
-    begun: dict[Any, Any] = {}
+    prefetched: dict[Any, Any] = {}
 
 
 class Skip(Exception):
@@ -128,8 +128,8 @@ class Metric:
     tier: ClassVar[Tier] = "text"
     fixed_needs: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
-    looks_ahead: ClassVar[bool] = False
-    """Whether ``begin`` does something, so that it is worth being told of attempts early."""
+    prefetches: ClassVar[bool] = False
+    """Whether ``prefetch`` does something; it is then called with attempts before their turn to be scored."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -156,8 +156,8 @@ class Metric:
         """Scores of several attempts, in order. Override where a batch is cheaper."""
         return [self.score_or_skip(subject) for subject in subjects]
 
-    def begin(self, subjects: Sequence[MetricInput]) -> None:
-        """Start what takes long, without waiting for it; ``score_many`` is called with them later."""
+    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
+        """Start what takes long without waiting for it; ``score_many`` gets the same inputs later."""
 
     def close(self) -> None:
         """Let go of what is held: nothing is scored any more. May be called twice, and from any thread."""

@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 Scores = dict[str, Score]
 
 
-def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[MetricInput]:
-    """Subjects to be scored, which metrics that look ahead have begun with.
+def prefetch(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[MetricInput]:
+    """Make the inputs of metrics, and let metrics start on what takes long.
 
     Args:
         metrics: As ``build_metrics`` orders them.
@@ -49,12 +49,12 @@ def begin(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> l
     subjects = [MetricInput(case, attempt, {}) for case, attempt in pairs]
     standing = [subject for subject in subjects if not subject.attempt.failed]
     for metric in metrics:
-        if standing and metric.looks_ahead:
-            metric.begin(standing)
+        if standing and metric.prefetches:
+            metric.prefetch(standing)
     return subjects
 
 
-def finish(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[Scores]:
+def score_inputs(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[Scores]:
     """Scores of each subject by every metric, in the order of the metrics.
 
     An attempt that failed has success 0 and every other score skipped (spec: metrics, "What passed
@@ -66,7 +66,9 @@ def finish(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[S
     standing = [subject for subject in subjects if not subject.attempt.failed]
     results: list[Scores] = [dict(subject.scores) for subject in subjects]
     scores_of = {id(subject): scores for subject, scores in zip(subjects, results, strict=True)}
-    at_hand = [MetricInput(each.case, each.attempt, scores_of[id(each)], each.begun) for each in standing]
+    at_hand = [
+        MetricInput(each.case, each.attempt, scores_of[id(each)], each.prefetched) for each in standing
+    ]
     for metric in metrics:
         for subject, score in zip(standing, _scores_of(metric, at_hand), strict=True):
             scores_of[id(subject)][metric.name] = score
@@ -77,8 +79,8 @@ def finish(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[S
 
 
 def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
-    """Scores of each attempt by every metric: :func:`begin` and :func:`finish` in one."""
-    return finish(metrics, begin(metrics, pairs))
+    """Scores of each attempt by every metric: :func:`prefetch` and :func:`score_inputs` in one."""
+    return score_inputs(metrics, prefetch(metrics, pairs))
 
 
 def _scores_of(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Metric, MetricInput, Stopped
-from trivium.metrics.scoring import Scores, begin, finish
+from trivium.metrics.scoring import Scores, prefetch, score_inputs
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates
 from trivium.runs.event_loop import in_worker_thread
@@ -113,7 +113,7 @@ class Pipeline:
         """Let metrics begin to score attempts; :meth:`score` waits for the scores."""
         cases = self._suite.cases
         pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
-        subjects = begin(self._metrics, pairs)
+        subjects = prefetch(self._metrics, pairs)
         return [Due(stored, subject) for stored, subject in zip(batch, subjects, strict=True)]
 
     def score(self, batch: Sequence[Due], *, keep: bool) -> None:
@@ -146,13 +146,13 @@ class Pipeline:
     def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
         """Attempts with their scores, without those that a closed metric did not score."""
         try:
-            return list(zip(part, finish(self._metrics, [due.subject for due in part]), strict=True))
+            return list(zip(part, score_inputs(self._metrics, [due.subject for due in part]), strict=True))
         except Stopped:
             return [(due, scores) for due in part if (scores := self._finished(due)) is not None]
 
     def _finished(self, due: Due) -> Scores | None:
         try:
-            (scores,) = finish(self._metrics, [due.subject])
+            (scores,) = score_inputs(self._metrics, [due.subject])
         except Stopped:
             return None
         return scores
@@ -189,7 +189,7 @@ class Pipeline:
     def _prefetched(self, stored: Iterable[StoredAttempt]) -> Iterator[list[Due]]:
         """Batches in order, with the scores of some further ones prefetched if a metric can do that."""
         ahead: deque[list[Due]] = deque()
-        most = BATCHES_AHEAD if any(metric.looks_ahead for metric in self._metrics) else 0
+        most = BATCHES_AHEAD if any(metric.prefetches for metric in self._metrics) else 0
         for batch in _batches(stored):
             ahead.append(self.begin(batch))
             while len(ahead) > most or (len(ahead) > 1 and _characters(ahead) > CHARACTERS_AHEAD):

@@ -62,11 +62,11 @@ class Judge:
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._told = set() if told is None else told
 
-    def begin(self, subjects: Sequence[MetricInput]) -> None:
-        """Have attempts judged, without waiting for it; :meth:`judge` takes what came of it."""
+    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
+        """Start judging attempts without waiting; :meth:`judge` returns the judgements."""
         for subject in subjects:
-            if self not in subject.begun:
-                subject.begun[self] = self.executor.submit(partial(self._judge_one, subject))
+            if self not in subject.prefetched:
+                subject.prefetched[self] = self.executor.submit(partial(self._judge_one, subject))
 
     def judge(self, subjects: Sequence[MetricInput]) -> list[Judgements]:
         """The judgements of every attempt, by dimension; each is judged once. No failing model raises.
@@ -74,8 +74,8 @@ class Judge:
         Raises:
             Stopped: If the bench was closed before they were there.
         """
-        self.begin(subjects)
-        judged = [subject.begun[self] for subject in subjects]
+        self.prefetch(subjects)
+        judged = [subject.prefetched[self] for subject in subjects]
         wait(judged)  # awake once for all of them, not for each
         try:
             return [each.result() for each in judged]

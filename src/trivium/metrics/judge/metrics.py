@@ -38,7 +38,7 @@ class JudgedDimension(Metric):
     """
 
     tier: ClassVar[Tier] = "judge"
-    looks_ahead: ClassVar[bool] = True
+    prefetches: ClassVar[bool] = True
     rubric: ClassVar[Rubric]
     dimension: ClassVar[Dimension]
     judge: Judge | None = None
@@ -59,10 +59,10 @@ class JudgedDimension(Metric):
         if self.judge is not None and models_of(self.judge.settings) and not find_spec("pydantic_ai"):
             raise MissingExtra("judge", self.name)
 
-    def begin(self, subjects: Sequence[MetricInput]) -> None:
-        """Has attempts judged, without waiting for it."""
+    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
+        """Start judging attempts without waiting."""
         if self.judge is not None:
-            self.judge.begin(subjects)
+            self.judge.prefetch(subjects)
 
     def close(self) -> None:
         """Gives up what is being judged."""
