@@ -35,9 +35,9 @@ _KINDS = {"d": np.float64, "q": np.int64, "I": np.uint32}
 
 
 class NumberBuffer(Generic[Number]):
-    """Numbers in the order in which they came, in blocks that stay where they are.
+    """A growing sequence of numbers, stored in blocks that are never moved.
 
-    An array that grows is moved time and again, and many that grow beside one another leave holes behind.
+    A single growing array would be copied again and again, and many of them side by side fragment the memory.
 
     Args:
         kind: As in :mod:`array`: ``d`` (8 bytes), ``q`` (8) or ``I`` (4).
@@ -56,12 +56,12 @@ class NumberBuffer(Generic[Number]):
         """Add numbers at the end."""
         self._latest.extend(array(self._kind, numbers))
         if len(self._latest) >= _BLOCK:
-            self._blocks.append(self._latest[:])  # which has no room to grow in
+            self._blocks.append(self._latest[:])  # a slice has no spare capacity
             self._in_blocks += len(self._latest)
             del self._latest[:]
 
     def all(self) -> npt.NDArray[Any]:
-        """A copy of all of them, shape (n,)."""
+        """A copy of all numbers, shape (n,)."""
         kind = _KINDS[self._kind]
         blocks: list[array[Any]] = [*self._blocks, self._latest]
         return np.concatenate(
@@ -77,7 +77,7 @@ class Clusters(NumberBuffer[int]):
         self._ranks = np.empty(0, np.int64)
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """Rank of each code among them, shape (n,), from 0: equal where clusters are, and small."""
+        """Rank of each code, shape (n,), from 0: equal codes have equal ranks."""
         if self._ranks.size != len(self):
             ranks = self.all()
             order = ranks.argsort()
@@ -90,7 +90,7 @@ class Clusters(NumberBuffer[int]):
 
 
 NO_JUDGE = "no judge"
-"""How the reason of a judgement begins that was due and could not be had."""
+"""Beginning of the reason of a judgement that no judge could give."""
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
@@ -101,17 +101,17 @@ _UNITS = ("characters", "steps")
 
 
 class _Values:
-    """One reduced value a case, in flat memory; nan where a case has none."""
+    """One reduced value a case, nan if a case has none."""
 
     def __init__(self) -> None:
         self._flat: NumberBuffer[float] = NumberBuffer("d")
         self.count = 0
-        """Values of attempts that entered."""
+        """Number of values, before they were reduced by case."""
         self.sum = 0.0
-        """Of all of them."""
+        """Their sum."""
 
     def add(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
-        """Put the value of each case, several reduced to one, where the case stands."""
+        """Set the value of each case, reducing several values of a case to one."""
         present = _finite([value for value in values if value is not None])
         if not present:
             return
@@ -131,7 +131,7 @@ class _Values:
     def _reduced(
         self, cases: Sequence[int], values: Sequence[float], reduce: Reducer
     ) -> tuple[list[int], list[float]]:
-        """Each case once, with its value."""
+        """Each case once, with its reduced value."""
         places, reduced = [], []
         for case, together in groupby(zip(cases, values, strict=True), itemgetter(0)):
             of_case = [value for _, value in together]
@@ -141,7 +141,7 @@ class _Values:
         return places, reduced
 
     def all(self) -> Floats:
-        """Of every case up to the last that has one, shape (n,)."""
+        """Values of all cases up to the last that has one, shape (n,)."""
         every: Floats = self._flat.all()
         return every
 
@@ -150,14 +150,14 @@ class Column:
     """One figure over the cases of a run.
 
     A fallback is another quantity than the metric as it is defined (spec: metrics, "Fallback values are
-    another quantity"): the two are never mixed. Where both are there, the figure is that of the defined way;
-    what stands in for a judgement is never the figure.
+    another quantity"), so the two are never averaged together. If both occur, the figure is the mean of the
+    values computed as defined; values that stand in for judgements never enter a figure.
 
     Args:
         name: The metric.
         tier: text, judge, trace or composite.
-        clusters: Code of the cluster of every case, shared by the columns; they grow as cases are met.
-        absent: Attempts that are missing altogether, by the place of their case; shared likewise.
+        clusters: Code of the cluster of every case, shared by the columns; it grows while cases are added.
+        absent: Number of attempts missing entirely, by the index of their case; shared as well.
     """
 
     def __init__(
@@ -170,21 +170,21 @@ class Column:
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.caveats: Counter[str] = Counter()
-        """Reasons of scores that were computed from less than was there."""
+        """Reasons of scores that were computed from incomplete data."""
         self.methods: Counter[str] = Counter()
         self._reasons_missing: Counter[str] = Counter()
         self._missing = 0
         self.unavailable = 0
-        """Scores that are missing because of an error or for want of a judge."""
+        """Number of scores that are missing because of an error or because no judge answered."""
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
-        """Of cases in which something is missing, by place: values with what is missing at its least, and at
-        its most."""
+        """For each case with a missing score, by index: its values with the missing ones at their lowest, and
+        at their highest."""
         self.cut: dict[tuple[str, str], tuple[int, int, int]] = {}
-        """By text and unit: attempts of which a judge was shown a part of it, how much, and of how much."""
+        """By name and unit of each text truncated for a judge: attempts, size shown, full size."""
         self._defined = _Values()
         self._fallback = _Values()
         self._computed = 0
-        """Values that were computed as defined; a failed attempt's 0 is known, not computed."""
+        """Number of values computed as defined; the 0 of a failed attempt is known without computing."""
         self._raw_sum = 0.0
         self._raw_count = 0
         self._reduce: Reducer | None = None
@@ -197,24 +197,25 @@ class Column:
         *,
         failed: Sequence[bool] | None = None,
     ) -> None:
-        """Take in scores of attempts.
+        """Add scores of attempts.
 
         Args:
-            cases: Place of the case of each among the cases met; it rises, and no case comes again later.
-            scores: As many.
-            reduce: Makes several values of one case one.
-            failed: Whether each attempt failed; None where none did.
+            cases: Index of the case of each score, ascending; a case never comes again in a later call.
+            scores: The scores, as many.
+            reduce: Reduces several values of a case to one.
+            failed: Whether each attempt failed; None if none did.
         """
         self._reduce = reduce
         statuses = [score.status for score in scores]
         self._count_statuses(statuses)
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
         if reasons:
-            self._note(self.reasons, [(status, reason) for status, reason in reasons if status != "ok"])
-            self._note(self.caveats, [why for _, why in reasons if why.startswith(INCOMPLETE_TRACE)])
+            of_gaps = [(status, reason) for status, reason in reasons if status != "ok"]
+            self._count_reasons(self.reasons, of_gaps)
+            self._count_reasons(self.caveats, [why for _, why in reasons if why.startswith(INCOMPLETE_TRACE)])
         methods = [score.method for score in scores if score.method is not None]
         if methods:
-            self._note(self.methods, methods)
+            self._count_reasons(self.methods, methods)
         if self.tier == "judge":
             self._count_cut([score.shown for score in scores])
         raw = _finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
@@ -223,18 +224,18 @@ class Column:
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
             bounds = [(0.0, 1.0) if is_missing(score) else None for score in scores]
-            self._take_gaps(cases, [_judged(score) for score in scores], bounds)
+            self._add_bounds(cases, [_judged(score) for score in scores], bounds)
             missing = [score for score in scores if is_missing(score)]
-            self._note(self._reasons_missing, [score.reason or score.status for score in missing])
+            self._count_reasons(self._reasons_missing, [score.reason or score.status for score in missing])
             self.unavailable += sum(map(is_unavailable, missing))
         if failed is None and "fallback" not in statuses:
             self._defined.add(cases, values, reduce)
             self._computed += len(values) - values.count(None)
             return
         known = failed or [False] * len(scores)
-        leaning = [status == "fallback" for status in statuses]
-        self._defined.add(cases, _only(values, [not one for one in leaning]), reduce)
-        either = [one or other for one, other in zip(leaning, known, strict=True)]
+        fallback = [status == "fallback" for status in statuses]
+        self._defined.add(cases, _only(values, [not one for one in fallback]), reduce)
+        either = [one or other for one, other in zip(fallback, known, strict=True)]
         self._fallback.add(cases, _only(values, either), reduce)
         self._computed += sum(
             value is not None and not one for value, one in zip(values, either, strict=True)
@@ -250,28 +251,28 @@ class Column:
         bounds: Sequence[tuple[float, float] | None] | None = None,
         missing: Sequence[str] = (),
     ) -> None:
-        """Take in bare values as those of scores.
+        """Add values that are not those of scores.
 
         Args:
             cases: See :meth:`add`.
-            values: As many; None is a value that is not there.
+            values: The values, as many; None if there is none.
             reduce: See :meth:`add`.
-            statuses: As many; ``skipped`` for None and ``ok`` for others where they are not given.
-            bounds: As many: lowest and highest value once what is missing is there; None where nothing is.
-            missing: Why, for each of those with bounds.
+            statuses: As many; by default ``skipped`` for None and ``ok`` for other values.
+            bounds: As many: lowest and highest possible value if something is missing, else None.
+            missing: The reason, for each value with bounds.
         """
         self._reduce = reduce
         if values:
-            self.status.setdefault("ok", 0)  # named first, and where there is none too
+            self.status.setdefault("ok", 0)  # comes first in reports, even with a count of 0
         self._count_statuses(statuses or ["skipped" if value is None else "ok" for value in values])
         if missing or self._absent:
-            self._take_gaps(cases, values, bounds or [None] * len(values))
-            self._note(self._reasons_missing, missing)
+            self._add_bounds(cases, values, bounds or [None] * len(values))
+            self._count_reasons(self._reasons_missing, missing)
         self._defined.add(cases, values, reduce)
         self._computed += len(values) - values.count(None)
 
     def _count_cut(self, shown: Iterable[Any]) -> None:
-        """Count texts that were shown in part; in a file of somebody else there may be anything."""
+        """Count texts that were truncated for a judge; an imported file may hold any JSON there."""
         for texts in shown:
             for name, part in texts.items() if isinstance(texts, dict) else ():
                 some, every, unit = _part(part)
@@ -280,18 +281,18 @@ class Column:
                     self.cut[name, unit] = (before[0] + 1, before[1] + some, before[2] + every)
 
     def _count_statuses(self, statuses: Sequence[str]) -> None:
-        if statuses and statuses.count("ok") == len(statuses):  # as nearly always, and counted faster
+        if statuses and statuses.count("ok") == len(statuses):  # nearly always so, and faster to count
             self.status["ok"] += len(statuses)
         else:
             self.status.update(statuses)
 
-    def _take_gaps(
+    def _add_bounds(
         self,
         cases: Sequence[int],
         values: Sequence[float | None],
         bounds: Sequence[tuple[float, float] | None],
     ) -> None:
-        """Keep what the cases are worth in which something is missing, at the least and at the most."""
+        """Keep the lowest and highest possible values of cases in which something is missing."""
         self._missing += len(bounds) - bounds.count(None)
         gaps = {case for case, ends in zip(cases, bounds, strict=True) if ends is not None}
         gaps |= self._absent.keys() & set(cases)
@@ -305,56 +306,56 @@ class Column:
                 highs.append(high)  # type: ignore[arg-type]
 
     @staticmethod
-    def _note(counter: Counter[T], wordings: Iterable[T]) -> None:
-        """Count wordings; those without end (they may quote the input) are counted up to a number."""
+    def _count_reasons(counter: Counter[T], wordings: Iterable[T]) -> None:
+        """Count reasons; of different ones (they may quote the input) only the first few are counted."""
         for wording, times in Counter(wordings).items():
             if wording in counter or len(counter) < _REASONS_KEPT:
                 counter[wording] += times
 
     @property
     def attempts(self) -> int:
-        """Attempts (cases, for a figure of a case) that were taken in."""
+        """Number of attempts added (cases, for a figure of a case)."""
         return self.status.total()
 
     @property
     def missing(self) -> int:
-        """Scores that were due and are not there, those of missing attempts included."""
+        """Number of missing scores, those of missing attempts included."""
         return self._missing + sum(self._absent.values())
 
     @property
     def due(self) -> int:
-        """Scores that were due: those that are there, and those that are missing."""
-        return self._shown.count + self.missing
+        """Number of scores that were due: present and missing ones."""
+        return self._used.count + self.missing
 
     @property
     def reasons_missing(self) -> Counter[str]:
-        """Why scores are missing, with how often."""
+        """Why scores are missing, and how often."""
         absent = sum(self._absent.values())
         return self._reasons_missing + Counter({"the attempt is missing": absent} if absent else {})
 
     @property
-    def _shown(self) -> _Values:
-        leaning = self.tier != "judge" and self._fallback.count and not self._computed
-        return self._fallback if leaning else self._defined
+    def _used(self) -> _Values:
+        fallback = self.tier != "judge" and self._fallback.count and not self._computed
+        return self._fallback if fallback else self._defined
 
     @property
     def aside(self) -> tuple[int, float] | None:
         """Number and mean of the fallback values that the figure leaves out; None without any."""
-        if not self.status["fallback"] or self._shown is self._fallback or not self._fallback.count:
+        if not self.status["fallback"] or self._used is self._fallback or not self._fallback.count:
             return None
         return self.status["fallback"], self._fallback.sum / self._fallback.count
 
     @property
     def values(self) -> Floats:
         """Reduced value of each case that has one."""
-        every = self._shown.all()
+        every = self._used.all()
         absent = np.isnan(every)
         return every[~absent] if absent.any() else every
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
         """Number of the cluster of each value."""
-        return self._groups(self._shown.all())
+        return self._groups(self._used.all())
 
     def _groups(self, every: Floats) -> npt.NDArray[np.int64]:
         clusters = self._clusters.ranks()[: len(every)]
@@ -364,21 +365,21 @@ class Column:
     @property
     def mean(self) -> float | None:
         """Mean over the cases that have a value."""
-        return float(self.values.mean()) if self._shown.count else None
+        return float(self.values.mean()) if self._used.count else None
 
     def interval(self, level: float) -> Interval | None:
-        """Of a rate where every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
+        """Interval of a rate if every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
         found = self.found
         return None if found is None else found.interval(level)
 
     @property
     def found(self) -> ClusteredMean | None:
-        """What the interval rests on."""
+        """The mean by clusters, from which intervals are computed."""
         return clustered(self.values, self.groups)
 
     def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
         """The interval with everything that is missing at its least, and at its most."""
-        every = self._shown.all()
+        every = self._used.all()
         last = max([len(every) - 1, *self._gaps, *self._absent])
         padded = np.concatenate([every, np.full(last + 1 - len(every), nan)])
         reduce = self._reduce or REDUCERS["mean"]
@@ -400,7 +401,7 @@ class Column:
         """
         interval = self.interval(level)
         due = self.attempts + sum(self._absent.values())
-        there = self._shown.count
+        there = self._used.count
         absent = due - there
         aside = self.aside
         return Figure(
@@ -412,21 +413,21 @@ class Column:
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
-            bounds=(self._shown.sum / due, (self._shown.sum + absent) / due) if due else None,
+            bounds=(self._used.sum / due, (self._used.sum + absent) / due) if due else None,
             raw_mean=self._raw_sum / self._raw_count if self._raw_count else None,
             tier=self.tier,
             missing=self.missing,
-            aside=None if aside is None else Aside(method=self._way_aside, n=aside[0], mean=aside[1]),
+            aside=None if aside is None else Aside(method=self._method_aside, n=aside[0], mean=aside[1]),
         )
 
     @property
-    def _way_aside(self) -> str:
-        """How the fallback values that the figure leaves out were made."""
+    def _method_aside(self) -> str:
+        """The method of the fallback values that the figure leaves out."""
         return STAND_IN if self.tier == "judge" else "fewer parts"
 
 
 def most_frequent(reasons: Mapping[str, int]) -> str:
-    """The most frequent of some reasons, and how many others there are."""
+    """The most frequent reason, and how many others there are."""
     if not reasons:
         return "no reason is known"
     most = max(reasons.items(), key=lambda one: (one[1], one[0]))[0].removeprefix(f"{NO_JUDGE}: ")
@@ -440,7 +441,7 @@ def _judged(score: Score | ScoreOutline) -> float | None:
 
 
 def _part(raw: Any) -> tuple[Any, Any, Any]:
-    """How much was shown of a text, of how much, and of what."""
+    """Size shown, full size and unit of a truncated text."""
     return (raw.get("shown"), raw.get("of"), raw.get("unit")) if isinstance(raw, dict) else (None, None, None)
 
 
@@ -449,18 +450,18 @@ def _only(values: Sequence[float | None], wanted: Sequence[bool]) -> list[float 
 
 
 def clustered(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> ClusteredMean | None:
-    """Values in [0, 1] summed up: a rate where every value is 0 or 1, else a mean (spec: metrics, B.0)."""
+    """Mean by clusters of values in [0, 1]: a rate if every value is 0 or 1 (spec: metrics, B.0)."""
     rate = bool(((values == 0) | (values == 1)).all())
     return ClusteredMean.of(values, groups, kind="rate" if rate else "mean")
 
 
 def _finite(values: list[Any]) -> list[Any]:
-    """Values without those that JSON does not have: they are not there when they are read back."""
+    """Drop values that JSON cannot hold, because they would be missing when read from the store."""
     return values if isfinite(sum(values)) else [value for value in values if isfinite(value)]
 
 
 def _added(values: Iterable[float], start: float) -> float:
-    """The sum, added one by one: that of ``sum`` depends, from Python 3.12 on, on how many come at once."""
+    """Add one by one: from Python 3.12 on, the result of ``sum`` depends on how many are summed at once."""
     for value in values:
         start += value
     return start

@@ -19,7 +19,7 @@ from trivium.suites.settings import Settings
 log = logging.getLogger(__name__)
 
 Unasked = Iterator[tuple[int, Case, int]]
-"""(position, case, repeat) of each attempt still to be asked."""
+"""Position, case and repeat of each attempt that is not made yet."""
 
 T = TypeVar("T")
 
@@ -27,24 +27,24 @@ T = TypeVar("T")
 async def ask_and_score(
     due: Unasked, adapter: AgentAdapter, pipeline: Pipeline, settings: Settings, *, at_once: int
 ) -> None:
-    """Ask every attempt that is due; store each as it comes; score in batches behind.
+    """Ask for every attempt that is due, store each when it is finished, and score batches meanwhile.
 
     Three stages run at once: askers, one thread that stores attempts, one that scores. Their queues are
-    bounded, so that a slow stage holds up the ones before it instead of filling the memory. When this is
-    cancelled, what came back is still stored and scored. Where the machine has no file handles for so many
-    attempts at once, fewer are in flight from then on.
+    bounded, so that a slow stage delays the ones before it instead of filling the memory. On cancellation,
+    finished attempts are still stored and scored. If the machine runs out of file handles, fewer attempts are
+    in flight from then on.
 
     Args:
-        due: What is asked.
-        adapter: Who is asked.
+        due: The attempts to make.
+        adapter: The agent.
         pipeline: Stores and scores.
         settings: The suite's.
         at_once: Attempts in flight.
     """
     asked: asyncio.Queue[StoredAttempt | None] = asyncio.Queue(maxsize=at_once)
-    kept: asyncio.Queue[Due | None] = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
+    stored: asyncio.Queue[Due | None] = asyncio.Queue(maxsize=4 * ATTEMPTS_AT_ONCE)
 
-    put_off: deque[tuple[int, Case, int]] = deque()
+    retry_later: deque[tuple[int, Case, int]] = deque()
     working = at_once
 
     def alone() -> bool:
@@ -52,12 +52,12 @@ async def ask_and_score(
 
     async def asker() -> None:
         nonlocal working
-        while (one := put_off.popleft() if put_off else next(due, None)) is not None:
+        while (one := retry_later.popleft() if retry_later else next(due, None)) is not None:
             position, case, repeat = one
             try:
                 attempt = await ask(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
-            except NoRoom as error:  # whoever still works asks it later
-                put_off.append(one)
+            except NoRoom as error:  # an asker that still works retries it later
+                retry_later.append(one)
                 level = logging.WARNING if working == at_once else logging.INFO
                 working -= 1
                 log.log(level, "%s; fewer attempts are in flight from now on (%d)", error, working)
@@ -65,38 +65,38 @@ async def ask_and_score(
             await asked.put(StoredAttempt(position=position, attempt=attempt))
         working -= 1
 
-    def keep(batch: list[StoredAttempt]) -> list[Due]:
-        pipeline.keep(batch)
+    def save(batch: list[StoredAttempt]) -> list[Due]:
+        pipeline.save_attempts(batch)
         return pipeline.begin(batch)
 
     def score(batch: list[Due]) -> None:
-        pipeline.score(batch, keep=False)
+        pipeline.score(batch, save=False)
 
-    keeping = asyncio.create_task(_drain(asked, lambda each: len(each.attempt.text), keep, onward=kept))
-    scoring = asyncio.create_task(_drain(kept, lambda each: len(each.stored.attempt.text), score))
+    storing = asyncio.create_task(_drain(asked, lambda each: len(each.attempt.text), save, onward=stored))
+    scoring = asyncio.create_task(_drain(stored, lambda each: len(each.stored.attempt.text), score))
     askers = [asyncio.create_task(asker()) for _ in range(at_once)]
 
-    async def whole() -> None:
+    async def run_stages() -> None:
         try:
-            await _all_or_first_end(askers, [keeping, scoring])
+            await _all_or_first_end(askers, [storing, scoring])
         finally:
             await _stop(askers)
             end = asyncio.create_task(asked.put(None))
-            # A stage that fails takes nothing more: what waits for it would wait for ever.
-            await asyncio.wait([keeping, scoring], return_when=asyncio.FIRST_EXCEPTION)
-            await _stop([end, keeping, scoring])
-            for stage in sorted((keeping, scoring), key=asyncio.Task.cancelled):
+            # A failed stage no longer empties its queue: waiting to put something there would never end.
+            await asyncio.wait([storing, scoring], return_when=asyncio.FIRST_EXCEPTION)
+            await _stop([end, storing, scoring])
+            for stage in sorted((storing, scoring), key=asyncio.Task.cancelled):
                 stage.result()  # the error that ended one, rather than the cancellation of the other
 
-    all_of_it = asyncio.create_task(whole())
+    running = asyncio.create_task(run_stages())
     try:
-        await asyncio.shield(all_of_it)
+        await asyncio.shield(running)
     except asyncio.CancelledError:
-        # Nothing is waited for that would still have to be asked or judged, whatever stage is at work.
+        # Stop asking and judging first, whichever stage is at work: only finished attempts are completed.
         await in_worker_thread(pipeline.close)
         await _stop(askers)
         with suppress(asyncio.CancelledError):
-            await all_of_it
+            await running
         raise
 
 
@@ -125,7 +125,7 @@ async def _drain(
     *,
     onward: asyncio.Queue[Due | None] | None = None,
 ) -> None:
-    """Hand over what a queue holds, batch by batch, in a thread of its own, until its end comes."""
+    """Handle the entries of a queue batch by batch, in a thread of its own, until None ends it."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(max_workers=1) as thread:
         open_ = True
@@ -142,7 +142,7 @@ async def _drain(
 
 
 async def _next_batch(queue: asyncio.Queue[T | None], size: Callable[[T], int]) -> tuple[list[T], bool]:
-    """At least one attempt, and whatever else is there already; False when the end was met."""
+    """At least one entry and all others that wait, within the limits of a batch; False at the end."""
     batch: list[T] = []
     characters = 0
     each = await queue.get()

@@ -45,8 +45,8 @@ from trivium.suites.suite import Suite, SuiteSource
 
 log = logging.getLogger(__name__)
 
-_SPEED = frozenset({"limits.attempts_at_once", "judge.concurrency"})
-"""Settings that may differ when a run goes on: they change nothing that it says."""
+_SETTINGS_OF_SPEED = frozenset({"limits.attempts_at_once", "judge.concurrency"})
+"""Settings that may differ when a run is resumed, because they change no result."""
 
 Agent = str | Callable[..., Any] | Any
 """``package.module:name``, an address, ``cmd:…``, a callable, or a PydanticAI agent."""
@@ -76,23 +76,23 @@ def evaluate(
     Args:
         suite: The suite, or what :meth:`Suite.load` takes: a file, a prefixed source, a list of cases, a
             mapping with the keys of a suite file, or a data frame.
-        agent: Who is asked: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        agent: The agent to ask: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
             mappings, or a data frame; its keys are those of a line of a file of outputs (``case``,
             ``output``, …).
-        attempts_of: Id of a stored run whose attempts are scored again; nobody is asked.
+        attempts_of: Id of a stored run whose attempts are scored again; no agent is asked.
         metrics: Metrics in place of the suite's.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
-        resume: Id of a run that was cut short; only what it lacks is done.
+        resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
         progress: Called as the run goes on.
 
     Returns:
         The finished run, its summary stored with it.
 
     Raises:
-        InputError: If what was asked for cannot be done as it stands.
-        StoreError: If the store fails; what was stored before is kept.
+        InputError: If the suite, the agent, the outputs or the options cannot be used as they are.
+        StoreError: If the store fails; everything stored before stays.
 
     Examples:
         >>> questions = [{"input": "2 + 2?", "references": ["4"]}, {"input": "3 + 4?", "references": ["7"]}]
@@ -131,22 +131,22 @@ async def evaluate_async(
 
     Args:
         suite: The suite, or what :meth:`Suite.load` takes.
-        agent: Who is asked: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        agent: The agent to ask: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
             mappings or a data frame.
-        attempts_of: Id of a stored run whose attempts are scored again; nobody is asked.
+        attempts_of: Id of a stored run whose attempts are scored again; no agent is asked.
         metrics: Metrics in place of the suite's.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
-        resume: Id of a run that was cut short; only what it lacks is done.
+        resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
         progress: Called as the run goes on.
 
     Returns:
         The finished run, its summary stored with it.
 
     Raises:
-        InputError: If what was asked for cannot be done as it stands.
-        StoreError: If the store fails; what was stored before is kept.
+        InputError: If the suite, the agent, the outputs or the options cannot be used as they are.
+        StoreError: If the store fails; everything stored before stays.
     """
     if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
         raise InputError("", "say whose attempts: one of agent, outputs, attempts_of")
@@ -162,7 +162,7 @@ async def evaluate_async(
     built = build_metrics(named, settings)
     _check_encoder(loaded, settings, built)
     _check_installed(source, settings, built)
-    # What is wrong with the agent or the outputs is said before anything is begun.
+    # Agent and outputs are checked before anything is stored.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_trivium_thread():
         adapter = apart(adapter)
@@ -171,7 +171,7 @@ async def evaluate_async(
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
     begin = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
-    asked = _asked(adapter, outputs, scored_before)
+    asked = _source_name(adapter, outputs, scored_before)
     called = asked if isinstance(agent, str) else None
     run = begin.resumed(resume, called) if resume is not None else begin.new(asked)
     watch = progress or NoProgress()
@@ -207,18 +207,21 @@ async def evaluate_async(
     finally:
         await in_worker_thread(pipeline.close)
         watch.end()
-    return _finished(opened, run, settings, incremental)
+    return _summarised(opened, run, settings, incremental)
 
 
 def _writable(store: str | Store) -> Store:
-    """The store, to be written to; that of a loaded run is open for reading alone."""
+    """Open a store for writing; that of a loaded run is open for reading only."""
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store
     return Store(store)
 
 
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
-    """Refuse an encoder that is named by its path, needed and not to be had; the hub may have any name."""
+    """Refuse an encoder that is needed, is given by its path and cannot be loaded.
+
+    Names of the hub are not checked, because that would need the network.
+    """
     from trivium.metrics.text.encoders.loading import load
     from trivium.metrics.text.encoders.model_files import is_path
 
@@ -233,7 +236,7 @@ def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> N
 
 
 def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -> None:
-    """Refuse metrics that the suite names and that cannot be measured here; others are skipped, with why."""
+    """Refuse metrics that the suite names and that cannot be measured here; others are skipped."""
     rules = (settings.passed and settings.passed.metric, settings.success and settings.success.metric)
     named = {renamed(name) for name in (*(settings.metrics or ()), *settings.gates, *rules) if name}
     problems = []
@@ -248,7 +251,7 @@ def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -
 
 
 class _RunStart:
-    """How a run begins, or begins again."""
+    """Makes the record of a new run, or takes over that of a run to resume."""
 
     def __init__(
         self,
@@ -270,7 +273,7 @@ class _RunStart:
         self.already = 0
 
     def new(self, asked: str) -> RunRecord:
-        """A new run, its cases stored."""
+        """Store the cases and begin a new run."""
         if self._source is not None and self._source.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases are not those of run {self._source.id}")
         self._store.save_cases(self._suite.digest, self._suite)
@@ -294,16 +297,16 @@ class _RunStart:
         )
 
     def _about_success(self) -> Iterator[str]:
-        """That success is what the references suggest, where the suite does not say."""
-        said = self._suite.settings.success is not None or self._settings.success is None
-        if not said and any(metric.name == "success" for metric in self._metrics):
+        """A note that success was inferred from the references, if the suite does not define it."""
+        defined = self._suite.settings.success is not None or self._settings.success is None
+        if not defined and any(metric.name == "success" for metric in self._metrics):
             yield (
                 "success is 1 where an output contains a reference: all of them are short, and the suite "
                 "does not say what success is (success: …)"
             )
 
     def resumed(self, id: str, named: str | None) -> RunRecord:  # noqa: A002
-        """A run that was cut short, now owned by this process."""
+        """Take over an interrupted run for this process."""
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
@@ -311,7 +314,7 @@ class _RunStart:
         if changed:
             what = f"its settings have changed since run {run.id} began: {', '.join(changed)}"
             raise InputError(self._suite.name, what)
-        # The name of a function in a notebook says little; what the command line names is what is meant.
+        # Functions in notebooks share names; only a name given on the command line identifies an agent.
         other = named is not None and run.provenance["agent"] != named
         if run.kind != self._kind or other:
             raise InputError(
@@ -323,10 +326,10 @@ class _RunStart:
 
 
 def _changed(before: Settings, now: Settings) -> list[str]:
-    """The settings that differ, but for those that only say how fast a run goes."""
+    """The settings that differ, except those that only change the speed of a run."""
     was, is_ = _settings_by_path(before), _settings_by_path(now)
     paths = dict.fromkeys([*is_, *was])
-    return [path for path in paths if path not in _SPEED and was.get(path) != is_.get(path)]
+    return [path for path in paths if path not in _SETTINGS_OF_SPEED and was.get(path) != is_.get(path)]
 
 
 def _settings_by_path(settings: Settings) -> dict[str, Any]:
@@ -351,8 +354,8 @@ def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorde
     return OutputsInMemory(outputs, suite)
 
 
-def _asked(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:
-    """Whose attempts a run holds, as a person would name it."""
+def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:
+    """A readable name of where the attempts come from."""
     if adapter is not None:
         return mask(adapter.name)
     if source is not None:
@@ -361,8 +364,8 @@ def _asked(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRec
 
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
-    """Score what is stored and not scored yet: all of it when another run's attempts are scored again."""
-    await pipeline.score_all(store.attempts(run, unscored_only=True), keep=False)
+    """Score stored attempts without an evaluation: all of them if another run's are scored again."""
+    await pipeline.score_all(store.attempts(run, unscored_only=True), save=False)
 
 
 async def _ask(
@@ -392,10 +395,10 @@ async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, 
             if position is not None and (position, attempt.repeat) not in answered:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
-    await pipeline.score_all(unread(), keep=True)
+    await pipeline.score_all(unread(), save=True)
 
 
-def _finished(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:
+def _summarised(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:
     aggregation = incremental.aggregation()
     figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
     if figures and incremental.repeats:

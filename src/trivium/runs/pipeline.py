@@ -105,7 +105,7 @@ class Pipeline:
         self._at_once = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
         self._closed = False
 
-    def keep(self, batch: Sequence[StoredAttempt]) -> None:
+    def save_attempts(self, batch: Sequence[StoredAttempt]) -> None:
         """Store attempts before they are scored, because asking for them again would cost money."""
         self._store.save(self._run, attempts=batch)
 
@@ -116,14 +116,14 @@ class Pipeline:
         subjects = prefetch(self._metrics, pairs)
         return [Due(stored, subject) for stored, subject in zip(batch, subjects, strict=True)]
 
-    def score(self, batch: Sequence[Due], *, keep: bool) -> None:
+    def score(self, batch: Sequence[Due], *, save: bool) -> None:
         """Score attempts that :meth:`begin` returned, and store their evaluations.
 
         After :meth:`close` only those whose scores are complete are stored.
 
         Args:
             batch: The attempts.
-            keep: Store the attempts too, in the same transaction.
+            save: Store the attempts too, in the same transaction.
         """
         rows = Rows(self._run)
         for part in batched(batch, self._at_once):
@@ -131,7 +131,7 @@ class Pipeline:
             folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
             self._incremental.add([(due.stored.position, due.subject.case) for due, _ in scored], folded)
             for (due, _), made in zip(scored, folded, strict=True):
-                if keep:
+                if save:
                     rows.add_attempt(due.stored, own_case=self._run.kind == "human")
                 rows.add_evaluation(StoredEvaluation(position=due.stored.position, evaluation=made))
         self._store.write(rows)
@@ -163,16 +163,16 @@ class Pipeline:
         for metric in self._metrics:
             metric.close()
 
-    async def score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
+    async def score_all(self, stored: Iterable[StoredAttempt], *, save: bool) -> None:
         """Read and score attempts in a thread, while metrics prefetch scores of the next ones.
 
         On cancellation the metrics are closed, and complete scores are stored.
 
         Args:
             stored: The attempts.
-            keep: Store them too.
+            save: Store them too.
         """
-        scoring = asyncio.ensure_future(asyncio.to_thread(self._score_all, stored, keep=keep))
+        scoring = asyncio.ensure_future(asyncio.to_thread(self._score_all, stored, save=save))
         try:
             await asyncio.shield(scoring)
         except asyncio.CancelledError:
@@ -180,9 +180,9 @@ class Pipeline:
             await asyncio.wait([scoring])
             raise
 
-    def _score_all(self, stored: Iterable[StoredAttempt], *, keep: bool) -> None:
+    def _score_all(self, stored: Iterable[StoredAttempt], *, save: bool) -> None:
         for batch in self._prefetched(stored):
-            self.score(batch, keep=keep)
+            self.score(batch, save=save)
             if self._closed:
                 return
 

@@ -23,21 +23,21 @@ Key = tuple[str, int]
 
 WHOLE = -1
 ANY_METHOD = 0
-"""Make of a value that may be compared with any: that of a failed attempt."""
+"""Method of a value that may be compared with any other: the 0 of a failed attempt."""
 
 
 class Methods:
-    """How values were made, numbered: values of unlike makes are not compared."""
+    """Numbers the methods by which values were computed; values of different methods are not compared."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, method: Hashable) -> int:
-        """The number of a make, from 1."""
+        """The number of a method, from 1."""
         return self._numbers.setdefault(method, len(self._numbers) + 1)
 
     def named(self, number: int) -> str:
-        """A make in words."""
+        """The name of a method."""
         return str(list(self._numbers)[number - 1])
 
 
@@ -46,7 +46,7 @@ class ScoredRun:
 
     Args:
         run: The run.
-        makes: Shared by the runs that are compared.
+        methods: Shared by the runs that are compared.
     """
 
     def __init__(self, run: Run, methods: Methods) -> None:
@@ -58,19 +58,19 @@ class ScoredRun:
         self.positions: dict[int, str] = {}
         self.attempts = 0
         self.bounds: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
-        """Of each figure the rows at which it was due and is missing: its least and greatest value there."""
+        """By figure and row of a missing value: its lowest and highest possible value."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """Of each figure why it is missing where an error or the want of a judge is why, with how often."""
+        """By figure: how often each error, or the lack of a judge, made a value missing."""
         self._methods = methods
         for stored in run.store.evaluations(run.record):
             self.positions[stored.position] = stored.evaluation.case
-            self._take(stored.evaluation)
+            self._add(stored.evaluation)
         self.attempts = len(self.rows)
         for position, scores in run.store.case_scores(run.record):
             self.rows[self.positions[position], WHOLE] = len(self.rows)
             for name, score in scores.items():
                 self._put(name, score.tier, score.value, self._method_of(score))
-        self._even()
+        self._pad()
 
     @cached_property
     def cases(self) -> dict[str, None]:
@@ -82,12 +82,12 @@ class ScoredRun:
         """Figures that have a value anywhere."""
         return [name for name, values in self.values.items() if not all(map(isnan, values))]
 
-    def _take(self, evaluation: Evaluation) -> None:
+    def _add(self, evaluation: Evaluation) -> None:
         self.rows[evaluation.case, evaluation.repeat] = len(self.rows)
         failed = evaluation.failed is not None
         if failed and self.settings.failed_attempts == "skip":
             return
-        self._take_verdict(evaluation, failed=failed)
+        self._add_verdict(evaluation, failed=failed)
         row = len(self.rows) - 1
         for name, score in evaluation.scores.items():
             value = None if stands_in(score) else score.value
@@ -97,7 +97,7 @@ class ScoredRun:
             if is_unavailable(score):
                 self.unavailable[name][score.reason or score.status] += 1
 
-    def _take_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
+    def _add_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
         folded, row = evaluation.composite, len(self.rows) - 1
         parts = frozenset(name for name, value in folded.parts.items() if value is not None)
         method = ANY_METHOD if failed else self._methods.number(("parts", parts))
@@ -124,8 +124,8 @@ class ScoredRun:
         values.append(nan if value is None else value)
         methods.append(method)
 
-    def _even(self) -> None:
-        """Make all arrays as long as there are rows."""
+    def _pad(self) -> None:
+        """Pad every array to the number of rows."""
         for name, values in self.values.items():
             gap = len(self.rows) - len(values)
             values.extend([nan] * gap)
@@ -146,16 +146,17 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
     Attributes:
         cases: Every paired case, shape (n,).
         base: Reduced value of each case, NaN where it has no pair, shape (n,).
-        head: Alike.
-        pairs: Attempts with a value on both sides, made alike.
+        head: The same for head.
+        pairs: Attempts with values of the same method on both sides.
         one_sided: Attempts with a value on one side only.
-        unlike: Attempts whose values were made in unlike ways, by their makes (base, head).
-        wholly_unlike: Whether no attempt's values are known to be made alike.
-        left_out: Attempts with a value on either side that are no pair.
-        missing: Attempts of which a side was due and is missing, and the other is there or missing too.
-        at_worst: The values of both sides with base's missing ones at their greatest and head's at their
-            least, shape (2, n); None where none is missing.
-        at_best: The other way round.
+        unlike: Attempts whose values have different methods, by the methods (base, head).
+        wholly_unlike: Whether no attempt has values of the same method.
+        left_out: Attempts with a value on either side that are not paired.
+        missing: Attempts with a missing value on a side, unless the other side has no value for another
+            reason.
+        at_worst: The values of both sides with base's missing ones at their highest and head's at their
+            lowest, shape (2, n); None if none is missing.
+        at_best: The same with base's missing values at their lowest and head's at their highest.
     """
 
     cases: list[str]
@@ -181,7 +182,7 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
         return self.head - self.base
 
     def moved(self, at_most: int) -> tuple[Move, ...]:
-        """The cases that moved most, the farthest first; those that did not move are not among them."""
+        """The cases that changed most, largest change first; unchanged ones are left out."""
         return self._moves(-np.abs(self.deltas), at_most)
 
     def worst(self, at_most: int) -> tuple[Move, ...]:
@@ -209,7 +210,7 @@ class Pairing:
         base: Scores of one run.
         head: Scores of the other.
         clusters: Cluster of every case of head that has an attempt, or lacks one.
-        absent: Attempts that one run has and the other should have, and has not.
+        absent: Attempts that one run has and the other should have but lacks.
     """
 
     def __init__(
@@ -239,17 +240,17 @@ class Pairing:
 
         Args:
             name: The figure.
-            alike: Whether values made in unlike ways are left out.
+            alike: Whether values of different methods are left out.
         """
-        base, ours = _taken(self._base, name, self._base_rows)
-        head, theirs = _taken(self._head, name, self._head_rows)
+        base, ours = _at_rows(self._base, name, self._base_rows)
+        head, theirs = _at_rows(self._head, name, self._head_rows)
         both = ~np.isnan(base) & ~np.isnan(head)
         made = both & (ours != ANY_METHOD) & (theirs != ANY_METHOD)
         apart = made & (ours != theirs)
         paired = both & ~apart if alike else both
         one_sided = int(np.count_nonzero(np.isnan(base) != np.isnan(head)))
         reduce = self._head.settings.reduce
-        left, right = self._filled(self._base, name, base), self._filled(self._head, name, head)
+        left, right = self._with_bounds(self._base, name, base), self._with_bounds(self._head, name, head)
         whole = (paired | (np.isnan(base) | np.isnan(head))) & ~np.isnan(left[0]) & ~np.isnan(right[0])
         missing = int(np.count_nonzero(whole & ~paired))
         one_sided -= int(np.count_nonzero(whole & (np.isnan(base) != np.isnan(head))))
@@ -267,12 +268,12 @@ class Pairing:
             at_best=self._sides(left[0], right[1], whole, reduce) if missing else None,
         )
 
-    def _filled(self, side: ScoredRun, name: str, values: Floats) -> tuple[Floats, Floats]:
-        """Values of a side with what is missing at its least, and at its greatest."""
+    def _with_bounds(self, side: ScoredRun, name: str, values: Floats) -> tuple[Floats, Floats]:
+        """Values of a side with the missing ones at their lowest, and at their highest."""
         low, high = values.copy(), values.copy()
         rows = self._base_rows if side is self._base else self._head_rows
         missing = side.bounds[name]
-        absent = name not in CASE_FIGURES  # of which no single attempt lacks one
+        absent = name not in CASE_FIGURES  # a figure of a case is not missing in single attempts
         for at in np.flatnonzero(np.isnan(values)).tolist():
             row = int(rows[at])
             ends = missing.get(row) if row != ABSENT else (0.0, 1.0) if absent else None
@@ -294,8 +295,8 @@ class Pairing:
         return reduced
 
 
-def _taken(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, Ints]:
-    """Values of a figure and how they were made, at the given rows; nan at those that are absent."""
+def _at_rows(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, Ints]:
+    """Values of a figure and their methods at the given rows; nan at absent rows."""
     values, methods = (
         np.array(side.values[name], np.float64)[rows],
         np.array(side.methods[name], np.int64)[rows],
