@@ -1,4 +1,4 @@
-"""StoredResponseCache: the answers of judges, shared by the runs of a store."""
+"""Response cache of judges in the store, shared by its runs and bounded in size."""
 
 import logging
 import time
@@ -20,23 +20,23 @@ log = logging.getLogger(__name__)
 
 _KEYS_AT_ONCE = 500
 _MOST_BYTES = 64_000_000
-"""Of an answer unpacked: a body that claims to be more is damaged."""
+"""Most bytes of an unpacked response; a larger body is damaged."""
 
 _USED_AGAIN = 3600.0
-"""Seconds after which it is put down that an answer was used again: not each use is worth a write."""
+"""Seconds after which a further use is recorded: not each use is worth a write."""
 
 _LOOKED_AFTER = 0.05
-"""Share of the bound that a run writes before it looks whether the bound is reached."""
+"""Share of the size limit that a run writes before it checks the limit."""
 
 _ROOM = 0.1
-"""Share of the bound that is made free at once, so that it is not reached again at the next answer."""
+"""Share of the size limit that is freed at once, so that the next response does not reach it again."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(ModelResponse)
 
 
 class StoredResponseCache:
-    """Answers in the store; see :class:`~trivium.metrics.judge.client.cache.ResponseCache`.
+    """Response cache in the store; see :class:`~trivium.metrics.judge.client.cache.ResponseCache`.
 
     Args:
         store: The store.
@@ -64,7 +64,7 @@ class StoredResponseCache:
         self._writer = Writer(store.engine, works)
 
     def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
-        """Those that are there, a few queries for all of them.
+        """Return the cached ones among some keys, with a few queries.
 
         Raises:
             StoreError: If the store cannot be read.
@@ -93,7 +93,7 @@ class StoredResponseCache:
         return found | {key: response for key, response in read.items() if response is not None}
 
     def put(self, key: str, response: ModelResponse) -> None:
-        """Have a reply written; returns at once."""
+        """Queue a response for writing; returns at once."""
         with self._lock:
             if key in self._on_the_way:
                 return
@@ -101,11 +101,11 @@ class StoredResponseCache:
         self._writer.write("put", (key, response, time.time()))
 
     def pending(self) -> int:
-        """Writes that are not committed yet."""
+        """Number of writes not yet committed."""
         return self._writer.waiting
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Have some deleted; returns at once."""
+        """Queue some for deletion; returns at once."""
         with self._lock:
             for key in keys:
                 self._on_the_way.pop(key, None)
@@ -113,11 +113,11 @@ class StoredResponseCache:
             self._writer.write("drop", key)
 
     def over(self) -> None:
-        """Have this run's answers count as those of any other: it is at its end and needs them no more."""
+        """Let the responses of this run be evicted like any other: the run has ended."""
         self._writer.write("over", None)
 
     def close(self) -> None:
-        """Return when everything is in the store.
+        """Block until everything is in the store.
 
         Raises:
             StoreError: If something could not be written.
@@ -168,7 +168,7 @@ class StoredResponseCache:
             connection.execute(doomed if self._shared else doomed.where(table.c.run == self._run))
 
     def _read(self, key: str, body: bytes) -> ModelResponse | None:
-        """The reply in a body; a damaged one is dropped, and so asked for anew."""
+        """Decode a stored response; a damaged one is dropped, so that it is asked for again."""
         try:
             return _decoder.decode(zlib.decompressobj().decompress(body, _MOST_BYTES))
         except (zlib.error, msgspec.MsgspecError) as error:
@@ -178,7 +178,7 @@ class StoredResponseCache:
 
 
 def _bound(connection: Connection, most_bytes: float, *, leave: int | None) -> None:
-    """Have answers leave that were not used for longest, where there are more than may be.
+    """Evict the least recently used responses if the cache exceeds its size.
 
     Args:
         connection: In a transaction.
@@ -208,7 +208,7 @@ def _bound(connection: Connection, most_bytes: float, *, leave: int | None) -> N
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers that a store keeps.
+    """Size of the response cache of a store.
 
     Attributes:
         answers: How many.
@@ -222,7 +222,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_answers(store: Store) -> Kept:
-    """How many answers a store keeps, and how large they are."""
+    """Return the number and size of the cached responses of a store."""
     table = tables.answers
     query = select(func.count(), func.coalesce(func.sum(table.c.size), 0), func.min(table.c.used))
     with explain_errors(store.engine), store.engine.connect() as connection:
@@ -231,7 +231,7 @@ def kept_answers(store: Store) -> Kept:
 
 
 def empty_answers(store: Store) -> None:
-    """Drop the answers of all runs but those that are running: they are paid for anew when they are due."""
+    """Delete the cached responses of all runs that have ended; when needed again, they cost again."""
     running = select(tables.runs.c.number).where(tables.runs.c.state == "running")
     with explain_errors(store.engine), store.engine.begin() as connection:
         connection.execute(delete(tables.answers).where(tables.answers.c.run.not_in(running)))

@@ -1,4 +1,4 @@
-"""StoredLedger: what a run spent on judges, in the store as it goes."""
+"""Ledger in the store: records what a run spends on judges while it runs."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
 
 _BETWEEN = "\x1f"
-"""Between the dimensions of an entry: what separates units, in ASCII."""
+"""Separates the dimensions of an entry: the ASCII unit separator."""
 
 
 class StoredLedger:
-    """Books in the store; see :class:`~trivium.metrics.judge.budget.ledger.Ledger`.
+    """Ledger in the store; see :class:`~trivium.metrics.judge.budget.ledger.Ledger`.
 
     Args:
         store: The store.
@@ -43,22 +43,22 @@ class StoredLedger:
         self._writer.write("record", (entry, more))
 
     def commit(self, *, usd: float, tokens: int) -> None:
-        """Put down what may be spent; returns when it is committed."""
+        """Record how much may be spent; returns when it is committed."""
         self._writer.write("commit", (usd, tokens))
         self._writer.flush()
         self._committed = (usd, tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything noted so far, of the run as a whole."""
+        """Everything recorded so far for the run."""
         with self._lock:
             return dict(self._entries)
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens, as they were last put down."""
+        """USD and tokens as last committed."""
         return self._committed
 
     def close(self) -> None:
-        """Return when everything is in the store.
+        """Block until everything is in the store.
 
         Raises:
             StoreError: If something could not be written.
@@ -86,7 +86,7 @@ class StoredLedger:
 
 
 def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
-    """What a run spent so far, by model and dimensions."""
+    """Return the spending of a run by model and dimensions."""
     table = tables.spending
     query = select(table).where(table.c.run == run.number).order_by(table.c.model, table.c.about)
     with explain_errors(store.engine), store.engine.connect() as connection:
@@ -100,7 +100,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
 
 
 def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
-    """USD and tokens that a run may have spent, at most."""
+    """Return the USD and tokens that a run may have spent at most."""
     table = tables.advances
     query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)
     with explain_errors(store.engine), store.engine.connect() as connection:
@@ -110,7 +110,7 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
 
 @cache
 def _adding(dialect: str) -> "Insert":
-    """The statement that adds to what is spent; building it anew takes as long as running it."""
+    """Build the statement that adds spending; cached, as building takes as long as running it."""
     table = tables.spending
     statement = insert_into(dialect, table)
     added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}

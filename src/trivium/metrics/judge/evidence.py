@@ -1,7 +1,7 @@
-"""Quote lookup and similarity to the source.
+"""Finds a judge's quotes in the texts it was shown, and measures how similar they are to the source.
 
-Which one is a setting of the run and recorded with each judgement. Where the encoder cannot be had the
-similarities are null: the other one in its place would mean something else.
+The similarity (by words or by encoder) is a setting of the run and recorded with each judgement. Without the
+encoder the similarities are null: the other measure in its place would mean something else.
 """
 
 import logging

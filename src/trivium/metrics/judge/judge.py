@@ -1,4 +1,4 @@
-"""Judge: one rubric, judged for a batch of attempts at once (spec: metrics, T2)."""
+"""Judges a batch of attempts by one rubric (spec: metrics, T2)."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ from trivium.suites.settings import JudgeSettings
 log = logging.getLogger(__name__)
 
 SAMPLED_TEMPERATURE = 0.7
-"""Of several samples (T2.5); a single one has 0."""
+"""Temperature of several samples (T2.5); a single sample uses 0."""
 
 Judgements = dict[str, Judgement]
 
@@ -69,10 +69,10 @@ class Judge:
                 subject.prefetched[self] = self.executor.submit(partial(self._judge_one, subject))
 
     def judge(self, subjects: Sequence[MetricInput]) -> list[Judgements]:
-        """The judgements of every attempt, by dimension; each is judged once. No failing model raises.
+        """Return the judgements of every attempt by dimension. A failing model raises nothing.
 
         Raises:
-            Stopped: If the bench was closed before they were there.
+            Stopped: If the executor was closed before.
         """
         self.prefetch(subjects)
         judged = [subject.prefetched[self] for subject in subjects]
@@ -83,7 +83,7 @@ class Judge:
             raise Stopped from None
 
     def close(self) -> None:
-        """Give up what is being judged, and end the connections."""
+        """Cancel what is being judged and close the connections."""
         self.executor.close()
 
     async def _judge_one(self, subject: MetricInput) -> Judgements:
@@ -128,7 +128,7 @@ class Judge:
     async def _by_first(
         self, models: Sequence[str], subject: MetricInput, texts: Shown, asked: Prepared
     ) -> Judgements:
-        """Of each dimension what the first model says that answers it (spec: metrics, T2.6).
+        """Take each dimension from the first model that answers it (spec: metrics, T2.6).
 
         One that a model answers wrongly twice goes to the next model by itself; the others stay as they are.
         """
@@ -152,7 +152,7 @@ class Judge:
         return judged | {each.name: _nobody(missing[each.name]) for each in left}
 
     async def _vote(self, name: str, subject: MetricInput, asked: Prepared) -> Judgements | Missing | Spent:
-        """What one model says of every dimension, or why it says nothing."""
+        """Return one model's judgement of every dimension, or why there is none."""
         try:
             model = await self.executor.model(name)
             samples = await self._samples(model, asked)
@@ -172,7 +172,7 @@ class Judge:
         return await self._worked_out(partial(self._read, samples, asked, facts))
 
     async def _worked_out(self, work: Callable[[], Judgements]) -> Judgements:
-        """What some work gives; an encoder's is done off the loop, which it would hold up."""
+        """Do some work; with an encoder on another thread, as it would block the loop."""
         return work() if self._similar.kind == "cosine" else await asyncio.to_thread(work)
 
     def _read(self, samples: Sequence[Answered], asked: Prepared, facts: Mapping[str, object]) -> Judgements:
@@ -223,7 +223,7 @@ class Judge:
         return by_complexity.get(subject.case.complexity, self.settings.models)
 
     async def _samples(self, model: Model, asked: Prepared) -> list[Answered]:
-        """As many answers as were asked for; those that fail are left out, unless all do."""
+        """Return the samples; failed ones are left out unless all failed."""
         settings = self.settings
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
 
@@ -256,7 +256,7 @@ class Judge:
 
 
 def _passed_over(missing: Sequence[Missing], judgement: Judgement) -> Judgement:
-    """A judgement that says why it is not one of the models before."""
+    """Add to a judgement why earlier models did not give it."""
     if not missing:
         return judgement
     why_not = {"passed_over": [each.reason for each in missing]}

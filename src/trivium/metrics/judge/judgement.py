@@ -1,4 +1,4 @@
-"""Judgement record; level / Likert -> [0,1]."""
+"""The judgement of one dimension, and how answers become scores in [0, 1]."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median, median_low
@@ -16,7 +16,7 @@ from trivium.suites.settings import JudgeSettings
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of judging one dimension of one attempt.
+    """The judgement of one dimension of one attempt.
 
     Attributes:
         status: ok, abstained, skipped (does not apply), or failed (no judge answered).
@@ -47,7 +47,7 @@ def judgement_of(
     settings: JudgeSettings,
     similar: EvidenceSimilarity,
 ) -> Judgement:
-    """What the samples of one judge say of one dimension.
+    """Combine the samples of one judge into the judgement of one dimension.
 
     Args:
         dimension: What was judged.
@@ -119,7 +119,7 @@ def nearest_level(value: float, levels: dict[str, float]) -> str:
 
 
 def taken(samples: Sequence[Answered], dimensions: int) -> dict[str, Any]:
-    """What the request took, which its dimensions share."""
+    """Usage of the request, which its dimensions share."""
     costs = [sample.cost_usd for sample in samples]
     known = [cost for cost in costs if cost is not None]
     return {
@@ -163,7 +163,7 @@ def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | N
 
 
 class Combined(NamedTuple):
-    """What several answers to one question come to.
+    """Several answers to one question, combined.
 
     Attributes:
         value: The score, None where they abstain.

@@ -1,8 +1,7 @@
-"""Pairwise comparison rubric.
+"""Builds the rubric that compares two outputs.
 
-Each dimension of an output is asked about in the same words, and answered with the better of the two; one
-more asks for the better in all. A rubric like any other, it is judged the same way: fenced, retried, sampled,
-by one judge or a panel.
+For each dimension about an output the judge names the better of the two, and finally the better one overall.
+The rubric is judged like any other: delimited, retried, sampled, by one judge or a panel.
 """
 
 from collections.abc import Sequence

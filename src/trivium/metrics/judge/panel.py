@@ -1,4 +1,4 @@
-"""Combine votes of several judges."""
+"""Combines the votes of several judges into one judgement."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _OF_THE_REQUEST = frozenset({"prompt", "shared_by", "evidence_similarity", "reas
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one judge of a panel says of one dimension.
+    """The vote of one judge of a panel on one dimension.
 
     Attributes:
         model: Who.
@@ -37,7 +37,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that said nothing of use.
+    """A model without a usable answer.
 
     Attributes:
         model: Who.
@@ -58,7 +58,7 @@ def combined(
     *,
     backed: Callable[[Sequence[str]], Mapping[str, Any]],
 ) -> Judgement:
-    """What a panel says of one dimension.
+    """Combine the votes of a panel on one dimension.
 
     The score is the median of the scores, a level the one that a strict majority of the votes is for. Where
     not even a strict majority of the votes has a score, or no level has one, the panel abstains. Reason and
@@ -193,7 +193,7 @@ def _signals(
 
 
 def _taken(votes: Sequence[Vote]) -> dict[str, Any]:
-    """What all votes took together; the cost is unknown where one's is."""
+    """Sum the usage of all votes; the cost is unknown if one is."""
     each = [vote.judgement.detail for vote in votes]
     costs = [detail.get("cost_usd") for detail in each]
     known = [cost for cost in costs if cost is not None]
@@ -238,7 +238,7 @@ def by_judge(scores: Mapping[str, Score], weights: Mapping[str, float]) -> dict[
 
 
 def majority(verdicts: Sequence[bool]) -> bool | None:
-    """What more than half say; None where they tie."""
+    """Return the majority, or None if there is none."""
     passed = sum(verdicts)
     if 2 * passed == len(verdicts):
         return None

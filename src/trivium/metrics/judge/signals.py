@@ -1,4 +1,4 @@
-"""Confidence signals: token logprobs, self-consistency."""
+"""Computes confidence signals of a judgement: token log-probabilities and self-consistency."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Prices: what tokens of a model cost, by the suite's own list or by genai-prices."""
+"""Token prices of models, from the suite's list or from genai-prices."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     request_usd: float = 0.0
 
     def of(self, response: ModelResponse) -> float:
-        """USD that a reply cost."""
+        """Cost of a response in USD."""
         read = response.input_tokens
         cached = min(response.cached_tokens, read)
         put = min(response.cache_write_tokens, read - cached)
@@ -68,7 +68,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         return self.request_usd + cost + response.output_tokens * self.output.at(read)
 
     def most(self, *, input_tokens: int, output_tokens: int) -> float:
-        """USD that a call costs at most which reads and writes at most this much."""
+        """Most USD that a request with at most these tokens costs."""
         read = max(each.most(input_tokens) for each in (self.input, self.cached_input, self.cache_write))
         return self.request_usd + input_tokens * read + output_tokens * self.output.most(input_tokens)
 

@@ -1,4 +1,4 @@
-"""Opening a language model by its PydanticAI name, and saying in one line why it cannot be had."""
+"""Opens language models by PydanticAI name, and explains in one line why one is unavailable."""
 
 import os
 import re
@@ -33,17 +33,17 @@ class ModelUnavailable(Exception):
 def open_model(
     name: str, *, over: "httpx2.AsyncClient | None" = None, server: ServerSettings | None = None
 ) -> "Model":
-    """A model ready to be asked, in the event loop that runs.
+    """Open a model in the running event loop.
 
-    ``openai:…`` is spoken to by chat completions, which every OpenAI-compatible server knows and which give
-    log-probabilities; ``openai-responses:…`` says otherwise. Clients take OPENAI_BASE_URL and
+    ``openai:…`` uses chat completions, which every OpenAI-compatible server offers and which return
+    log-probabilities; ``openai-responses:…`` uses the Responses API. Clients take OPENAI_BASE_URL and
     ANTHROPIC_BASE_URL from the environment.
 
     Args:
         name: Its PydanticAI name.
-        over: What its provider's SDK has in place of connections of its own. (Connections that are not used
-            would still cost 20 to 60 ms: reading the certificates that are trusted.)
-        server: Where it is asked, if not where the environment says.
+        over: HTTP client for the provider's SDK, in place of its own. (An unused one would cost 20 to 60 ms
+            for reading the trusted certificates.)
+        server: Its server, if not the one that the environment names.
 
     Raises:
         ModelUnavailable: If the extra, the key or the name is missing or wrong.
@@ -78,7 +78,7 @@ def open_model(
 
 
 def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str | None) -> "Provider[Any]":
-    """A provider with connections or a base URL of one's own."""
+    """Create a provider with the given HTTP client or base URL."""
     from pydantic_ai.providers import infer_provider_class
 
     kind: Any = infer_provider_class(called)
@@ -96,12 +96,16 @@ def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str |
 
 
 def _can_be_sent(value: str) -> bool:
-    """Whether a value can stand in a header."""
+    """Whether a value is valid in a header."""
     return value.isascii() and value.isprintable() and value == value.strip()
 
 
 def _with_address(model: "Model", name: str) -> "Model":
-    """A model whose base URL, if it has one, can be asked at."""
+    """Return the model if its base URL is valid.
+
+    Raises:
+        ModelUnavailable: If it is not.
+    """
     parts = urlsplit(str(model.base_url or "http://none"))
     try:
         known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 80)
@@ -109,13 +113,13 @@ def _with_address(model: "Model", name: str) -> "Model":
     except ValueError:  # of a port, or of a name that no host has
         known = False
     if not known:
-        told = mask(str(model.base_url))
-        raise ModelUnavailable(f'{name}: the base URL is "{told}", expected http://… or https://…')
+        shown = mask(str(model.base_url))
+        raise ModelUnavailable(f'{name}: the base URL is "{shown}", expected http://… or https://…')
     return model
 
 
 def no_such_provider(name: str) -> str | None:
-    """What is wrong with the provider of a model's name, or None where it is known, or nobody can tell."""
+    """Say what is wrong with the provider in a model name; None if it is known or cannot be checked."""
     provider, colon, _ = name.partition(":")
     if colon and provider in KEYS:  # without loading what knows the others
         return None
@@ -146,7 +150,7 @@ def _known_providers() -> set[str]:
 
 
 def expanded(text: str) -> str:
-    """A text of a suite with environment variables in place of ``${NAME}``.
+    """Replace ``${NAME}`` in a text by environment variables.
 
     Raises:
         ModelUnavailable: If one is not set.
@@ -164,7 +168,7 @@ def expanded(text: str) -> str:
 
 
 def where(name: str, server: ServerSettings | None = None) -> str:
-    """The address that a model is asked at.
+    """Return the address of a model.
 
     Raises:
         ModelUnavailable: If it cannot be used.
@@ -173,7 +177,7 @@ def where(name: str, server: ServerSettings | None = None) -> str:
 
 
 def why_unavailable(name: str) -> str | None:
-    """Why a model cannot be used, or None when it seems that it can; nobody is asked."""
+    """Say why a model cannot be used, or None if it seems that it can; no request is sent."""
     try:
         open_model(name)
     except ModelUnavailable as unavailable:

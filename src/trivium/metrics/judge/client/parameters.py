@@ -1,4 +1,4 @@
-"""Parameters: what the requests to one model carry, less what its server refuses (spec: metrics, T2.6)."""
+"""Builds the request parameters of one model, without those that its server refuses (spec: metrics, T2.6)."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from trivium.suites.settings import JudgeSettings, ServerSettings
 log = logging.getLogger(__name__)
 
 IN_WORDS = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
-"""Before the schema, where a model takes neither a schema nor a tool."""
+"""Precedes the schema in the prompt, for a model that accepts neither a schema nor a tool."""
 
 REPLACED = {
     "response_format": "the JSON schema of the answer is sent as a tool",
@@ -25,9 +25,9 @@ REPLACED = {
 
 
 class Parameters:
-    """Request parameters of one model, of which those that its server refuses by name are left out.
+    """Request parameters of one model; those that its server refuses by name are left out.
 
-    What was refused is kept with the answers, so that a later run does not ask for it again.
+    Refusals are stored in the response cache, so that a later run does not repeat them.
 
     Args:
         name: The model's, as the suite has it.
@@ -80,14 +80,14 @@ class Parameters:
         self._known: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        """Find out what was refused in earlier runs, once."""
+        """Load the refusals of earlier runs, once."""
         if self._known is None:
             self._known = asyncio.create_task(self._load())
         await asyncio.shield(self._known)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """While it is being found out what a server takes, one request at a time does so."""
+        """Let one request at a time through while the accepted parameters are being found."""
         if self._adapting:
             async with self._one_at_a_time:
                 if self._adapting:  # it may have been found out by the one before
@@ -96,7 +96,7 @@ class Parameters:
         yield
 
     def applied(self, request: ModelRequest) -> ModelRequest:
-        """A call as it is sent."""
+        """Return a request with the parameters that are sent."""
         out = {*self._unset, *self.refused}
         output = request.output if self._native else "tool"
         if output == "native" and "response_format" in out:
@@ -122,7 +122,7 @@ class Parameters:
         )
 
     def refuse(self, refused: ParameterRefused, request: ModelRequest) -> bool:
-        """Leave a parameter out from now on, or put another in its place.
+        """Leave a parameter out from now on, or replace it.
 
         Args:
             refused: What the server said.
@@ -151,7 +151,7 @@ class Parameters:
         return True
 
     def refused_since(self, request: ModelRequest) -> str | None:
-        """A parameter of a call that was refused since it was made, or None."""
+        """Return a parameter of a request that has been refused since it was built, or None."""
         if not self.refused:
             return None
         if request.limit != self._limit():
@@ -161,7 +161,7 @@ class Parameters:
         )
 
     def answered(self) -> None:
-        """A request was answered: the server takes what is sent now."""
+        """Record that the server accepts the current parameters."""
         if self._adapting:
             self._adapting = False
             self._cache.drop([self._key])
@@ -183,7 +183,7 @@ class Parameters:
 
 
 def _as_response(refused: tuple[str, ...]) -> ModelResponse:
-    """What was refused, as answers are kept."""
+    """Encode refusals as a cached response."""
     return ModelResponse(
         text=msgspec.json.encode(refused).decode(),
         finish=None,

@@ -1,4 +1,4 @@
-"""Reads a provider's error: its own words, what another try would do, and what may be billed for it."""
+"""Classifies provider errors: message, whether to retry, and whether the request may be billed."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
 SAME_FOR_ALL = frozenset({401, 402, 403, 404})
-"""Statuses about the key, the account or the model, which every other request would meet as well."""
+"""Statuses about the key, account or model, which concern every request."""
 
 NEVER_SENT = ("pool", "connect")
 """Phases in which a connection fails before anything was sent: refused, no such host, no certificate."""
 
 OF_ANOTHER = frozenset({408, 499, 502, 504, 520, 522, 524, 598, 599})
-"""Statuses by which a gateway says that it waited for a model in vain: what that did, it does not know."""
+"""Statuses of gateway timeouts: whether the model did the work is unknown."""
 
 PASSING = frozenset({408, 409, 425, 499})
-"""Statuses under 500 that another try may not meet."""
+"""Statuses below 500 that a retry may avoid."""
 
 _BUSY = frozenset({429, 503, 529})
 
@@ -77,7 +77,7 @@ _WORDS_CHARS = 250
 
 
 def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
-    """What an error of PydanticAI's says, in the provider's own words.
+    """Convert an error of PydanticAI, with the provider's message.
 
     Args:
         request: What was asked.
@@ -103,7 +103,7 @@ def error_of(request: ModelRequest, error: "ModelAPIError") -> RequestError:
 
 
 def error_within(request: ModelRequest, body: bytes) -> RequestError | None:
-    """The error that the body of a 200 holds in place of an answer, as gateways send it; None without one."""
+    """Return the error that a gateway sent with status 200, or None."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -131,7 +131,7 @@ def error_within(request: ModelRequest, body: bytes) -> RequestError | None:
 
 
 def refused_parameter(sent: Collection[str], status: int | None, body: Any, words: str) -> str | None:
-    """The parameter of a request that an error says is not supported, or None where it says no such thing.
+    """Return the request parameter that an error reports as not supported, or None.
 
     Args:
         sent: Parameters of the request.
@@ -157,7 +157,7 @@ def _pattern(parameter: str) -> re.Pattern[str]:
 
 
 def words_of(body: Any) -> str:
-    """What an error's body says, in one line; empty where it says nothing."""
+    """Return the message of an error body in one line; empty without one."""
     if isinstance(body, Mapping):
         inner = body.get("error", body)
         if not isinstance(inner, Mapping):

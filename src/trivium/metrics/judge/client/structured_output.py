@@ -1,4 +1,4 @@
-"""Asking: an answer that can be used, out of a model's replies, with one re-ask at most (T2.6)."""
+"""Asks a model for structured output, validates it, and asks once more if it is invalid (T2.6)."""
 
 import logging
 import time
@@ -19,16 +19,16 @@ TOP_LOGPROBS = 5
 TWICE = "answered twice, never as asked: "
 
 MOST_SENT_BACK = 20_000
-"""Characters of a malformed answer that are sent back with what is wrong with it."""
+"""Most characters of a malformed answer that are sent back with the error."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked.
+    """A question to a model, before its parameters are chosen.
 
     Attributes:
-        static: The instructions of the judge, the same for all cases.
-        case: What is judged, fenced.
-        ask: What is asked of it.
+        static: The judge's instructions, the same for all cases.
+        case: The material to judge, between delimiters.
+        ask: The task.
         schema: JSON schema of the answer.
         temperature: 0 or more.
         seed: For providers that take one.
@@ -49,17 +49,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered, and what it took.
+    """A validated answer with its usage.
 
     Attributes:
-        answer: As it was understood, by dimension.
-        wrong: What was wrong with the dimensions that ``answer`` lacks.
-        said: The reply that each dimension of ``answer`` stands in: of two, where one was asked for again.
-        input_tokens: Of all requests that were answered.
+        answer: The parsed answer, by dimension.
+        wrong: Errors of the dimensions that ``answer`` lacks.
+        said: The response that each dimension of ``answer`` was taken from.
+        input_tokens: Sum over all answered requests.
         output_tokens: Likewise.
         cost_usd: Likewise, or None where no price is known.
-        seconds: From the first request to the answer, waiting for a turn included.
-        requests: That were sent; 0 when the answer had been kept.
+        seconds: From the first request to the answer, queueing included.
+        requests: Requests sent; 0 if the answer was cached.
     """
 
     answer: Answers
@@ -78,17 +78,16 @@ async def ask(
     question: Question,
     understand: Callable[[str, Collection[str]], Answers],
 ) -> Answered:
-    """Ask a model, and once more for what of its answer cannot be used.
+    """Ask a model, and ask once more for the dimensions whose answer is invalid.
 
-    Where something is still wrong then, what came of asking again is forgotten: a dimension that failed is
-    asked for anew by a later run.
+    If the second answer is invalid too, it is removed from the cache, so that a later run asks again.
 
     Args:
-        executor: Where it is asked.
-        model: Who.
-        question: What.
-        understand: Makes the answer about some dimensions of a text, or raises MalformedAnswer; the model is
-            then told what is wrong and asked once more for the dimensions that lack an answer, and no more.
+        executor: Runs the requests.
+        model: The model.
+        question: The question.
+        understand: Parses a text into answers about some dimensions, or raises MalformedAnswer. The error
+            is sent to the model with a second request, for the dimensions without an answer only.
 
     Raises:
         GivenUp: If there is no usable answer.
@@ -112,7 +111,7 @@ async def ask(
         except (GivenUp, Spent) as nothing:
             if not answer:
                 raise
-            # What the first answer has right is not lost with the second.
+            # Keep the valid part of the first answer.
             before, after = "answered once, not as asked (", f"), and no more: {nothing}"
             break
         response, requests = asked.response, requests + asked.requests
@@ -158,7 +157,7 @@ async def ask(
 async def _asked(
     executor: JudgeExecutor, model: Model, request: ModelRequest, about: tuple[str, ...]
 ) -> tuple[ModelRequest, AskResult]:
-    """A call as it was sent in the end, and the reply; parameters that are refused by name are left out.
+    """Send a request, without parameters that the server refuses; return it as sent, and the result.
 
     Raises:
         GivenUp: If there is none.
@@ -183,7 +182,7 @@ async def _asked(
 def _understood(
     response: ModelResponse, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
 ) -> tuple[MalformedAnswer | None, Answers]:
-    """What is wrong with a reply, if anything is, and what of it can be used."""
+    """Parse a response; return the error or None, and the valid answers."""
     try:
         return None, understand(response.text, names)
     except PartlyMalformed as partly:

@@ -1,1 +1,1 @@
-"""Prompts: what a judge is shown, and the answer it has to give."""
+"""Prompts of judges: context, instructions, and the answer format."""

@@ -1,4 +1,4 @@
-"""Answer: the JSON that a judge has to give, its schema made from the rubric and its bounds checked."""
+"""Builds the JSON schema of a judge's answer from the rubric, and parses and checks answers."""
 
 import json
 import re

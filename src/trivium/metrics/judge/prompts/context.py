@@ -1,4 +1,4 @@
-"""What is shown: excerpts, trace digest, truncation."""
+"""Builds the context a judge sees: document excerpts, a digest of the trace, truncated texts."""
 
 import re
 from collections import Counter

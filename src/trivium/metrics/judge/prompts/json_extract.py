@@ -1,4 +1,4 @@
-"""The JSON object in what a model said, whatever stands around it; of one that breaks off what is whole."""
+"""Extracts the JSON object from a model's text; from a truncated object, its complete members."""
 
 import json
 import re

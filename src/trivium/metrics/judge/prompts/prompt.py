@@ -1,4 +1,4 @@
-"""Build instructions and fenced body.
+"""Builds the judge's instructions and the delimited material.
 
 Everything that is judged is hostile until shown otherwise.
 """
