@@ -41,7 +41,7 @@ def test_without_a_budget_everything_is_allowed_and_counted():
         holds = [await one.reserve(CALL, about=ABOUT) for _ in range(100)]
         for hold in holds:
             assert one.settle(hold, reply(1000, 500), billed=True) == pytest.approx(2.0)
-        one.found(CALL, about=ABOUT)
+        one.record_cached(CALL, about=ABOUT)
         return ledger
 
     found = asyncio.run(work()).entries()
