@@ -1,6 +1,6 @@
-"""Rich / HTML repr mixin of public records.
+"""Mixins that give public records their Rich and HTML representations.
 
-Records know nothing of rendering; these tables name what renders them, imported when it is first needed.
+Records do not depend on rendering: the tables below name their renderers, which are imported on first use.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ RENDERABLES = {
     "PairComparison": "trivium.reports.pairwise:PairTable",
     "Summary": "trivium.reports.terminal:SummaryTable",
 }
-"""Rich renderable of each kind of record that is a table in a terminal."""
+"""Rich renderable of each record that is a table in a terminal."""
 
 FRAGMENTS = {
     "Agreement": "trivium.reports.notebook.reprs:agreement_fragment",
@@ -26,26 +26,26 @@ FRAGMENTS = {
     "Run": "trivium.reports.notebook.reprs:run_fragment",
     "Summary": "trivium.reports.notebook.reprs:summary_fragment",
 }
-"""What draws each kind of record in a notebook; the others show the table of the terminal there."""
+"""Function that renders each record in a notebook; the others show their terminal table."""
 
 
 class HtmlRepr:
-    """Mixed into a record: a piece of HTML for notebooks, without script and without a style sheet."""
+    """Mixin of a record: HTML for notebooks, without scripts or style sheets."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        drawn: str = _named(FRAGMENTS, self)(self)
-        return drawn
+        html: str = _renderer(FRAGMENTS, self)(self)
+        return html
 
 
 class RichRepr:
-    """Mixed into a record: a table for ``print``, Rich and IPython, and a piece of HTML for notebooks."""
+    """Mixin of a record: a table for ``print``, Rich and IPython, and HTML for notebooks."""
 
     __slots__ = ()
 
     def __rich__(self) -> Any:
-        return _named(RENDERABLES, self)(self)
+        return _renderer(RENDERABLES, self)(self)
 
     def __str__(self) -> str:
         as_text = import_module("trivium.display").as_text
@@ -55,21 +55,21 @@ class RichRepr:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         text = str(self)
         if type(self).__name__ in FRAGMENTS:
-            return {"text/plain": text, "text/html": _named(FRAGMENTS, self)(self)}
+            return {"text/plain": text, "text/html": _renderer(FRAGMENTS, self)(self)}
         from html import escape
 
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
 
-def _named(table: dict[str, str], record: object) -> Any:
-    """What a table names for a record, by the name of its class or of one that it derives from."""
+def _renderer(table: dict[str, str], record: object) -> Any:
+    """Import the renderer that a table names for a record's class or one of its base classes."""
     name = next(cls.__name__ for cls in type(record).__mro__ if cls.__name__ in table)
     module, _, function = table[name].partition(":")
     return getattr(import_module(module), function)
 
 
 def as_text(renderable: RenderableType, *, width: int = 80, colour: bool = False) -> str:
-    """What a terminal would show.
+    """Render as a terminal would show it.
 
     Args:
         renderable: A :class:`~trivium.reports.terminal.SummaryTable` or any other Rich renderable.

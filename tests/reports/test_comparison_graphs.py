@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tests.reports import comparison_samples as samples
 from tests.reports.html.parsed import Page
-from trivium.reports import comparison_text as graph_words
+from trivium.reports import comparison_text as phrases
 from trivium.reports.comparison_markdown import render_markdown
 from trivium.reports.comparison_page import write_html
 from trivium.reports.comparison_text import ComparisonTable
@@ -77,26 +77,26 @@ def printed(comparison, width=80):
 
 
 def test_an_edge_says_what_it_is():
-    assert graph_words.edge(edge()) == "boss calls search"
-    assert graph_words.edge(edge(source=None)) == "nobody calls search"
-    assert graph_words.edge(edge(kind="order", source="START")) == "START then search"
-    assert graph_words.edge(edge(kind="message", target="aide")) == "boss → aide"
+    assert phrases.edge(edge()) == "boss calls search"
+    assert phrases.edge(edge(source=None)) == "nobody calls search"
+    assert phrases.edge(edge(kind="order", source="START")) == "START then search"
+    assert phrases.edge(edge(kind="message", target="aide")) == "boss → aide"
 
 
 def test_what_chance_may_have_done_has_a_question_mark():
-    assert graph_words.became(edge()) == "more"
-    assert graph_words.became(edge(sure=False)) == "more?"
-    assert graph_words.became(edge(sure=False, became="same")) == "same"
+    assert phrases.change_word(edge()) == "more"
+    assert phrases.change_word(edge(sure=False)) == "more?"
+    assert phrases.change_word(edge(sure=False, became="same")) == "same"
 
 
 def test_the_headline_counts_what_is_sure():
     found = graphs([edge(), edge(became="vanished"), edge(sure=False)], [pace(), pace(became="faster")])
     assert (
-        graph_words.found(found)
+        phrases.edges_changed(found)
         == "Among 3 edges: 1 vanished, 1 became more frequent, 1 slowed down, 1 sped up"
     )
-    assert graph_words.found(graphs([edge(sure=False)])).endswith("nothing changed beyond chance")
-    assert graph_words.met(graphs(without_trace=1_000)).endswith("21 cases; 1,000 pairs without")
+    assert phrases.edges_changed(graphs([edge(sure=False)])).endswith("nothing changed beyond chance")
+    assert phrases.traces_compared(graphs(without_trace=1_000)).endswith("21 cases; 1,000 pairs without")
 
 
 def test_every_report_shows_the_changes_and_counts_what_it_leaves_out(tmp_path):

@@ -1,5 +1,6 @@
-"""``trivium compare``: whether a run is worse than the one before it."""
+"""``trivium compare``: says whether a run is worse than an earlier one."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ _PATH = click.Path(dir_okay=False)
 @options.quiet
 @options.option(
     "--inconclusive",
-    type=options.Words(["pass", "fail"]),
+    type=options.Choice(["pass", "fail"]),
     help="What an inconclusive answer counts as (otherwise exit code 4).",
 )
 @options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")
@@ -43,6 +44,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     Ends with 0 for pass, 1 for fail, 4 for inconclusive, 3 where a run was not judged or something else that
     was due is missing or in error, and 2 where the runs cannot be compared.
     """
+    from trivium.cli.output import write_report
     from trivium.runs.comparing.compare import compare as compare_runs
     from trivium.runs.run import Run
     from trivium.store.store import Store
@@ -50,14 +52,14 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     store = Store(given["store"], read_only=True)
     newer = Run.load(head, store=store)
     comparison = compare_runs(
-        _before(newer) if base is None else Run.load(base, store=store),
+        _previous_run(newer) if base is None else Run.load(base, store=store),
         newer,
         **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs")},
     )
     _present(comparison, as_json=given["as_json"], quiet=given["quiet"])
     for name, write in (("html", _html), ("markdown", _markdown), ("chart", _chart)):
         if given[name] is not None:
-            _write(Path(given[name]), comparison, write)
+            write_report(Path(given[name]), partial(write, comparison))
     answer = comparison.answer
     if comparison.missing and answer != "fail":
         if given["quiet"]:
@@ -70,8 +72,8 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
     return _EXIT_CODES[answer]
 
 
-def _before(run: "Run") -> "Run":
-    """The newest run of the same suite that is older."""
+def _previous_run(run: "Run") -> "Run":
+    """The newest earlier run of the same suite."""
     from trivium.errors import StoreError
     from trivium.runs.run import Run
 
@@ -99,30 +101,19 @@ def _present(comparison: "Comparison", *, as_json: bool, quiet: bool) -> None:
         show(ComparisonTable(comparison))
 
 
-def _write(path: Path, comparison: "Comparison", write: Any) -> None:
-    from trivium.errors import InputError
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, comparison)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
-    click.echo(f"wrote {path}", err=True)
-
-
-def _html(path: Path, comparison: "Comparison") -> None:
+def _html(comparison: "Comparison", path: Path) -> None:
     from trivium.reports.comparison_page import write_html
 
     write_html(path, comparison)
 
 
-def _markdown(path: Path, comparison: "Comparison") -> None:
+def _markdown(comparison: "Comparison", path: Path) -> None:
     from trivium.reports.comparison_markdown import render_markdown
 
     path.write_text(render_markdown(comparison), encoding="utf-8")
 
 
-def _chart(path: Path, comparison: "Comparison") -> None:
+def _chart(comparison: "Comparison", path: Path) -> None:
     from trivium.reports.comparison_page import write_chart
 
     write_chart(path, comparison)

@@ -1,4 +1,4 @@
-"""``trivium demo``: the example reviewer on its papers, from asking to report."""
+"""``trivium demo``: runs the example reviewer on its papers, scores it and writes a report."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from trivium.errors import MissingExtra, TriviumError
 from trivium.runs.summary import Figure
 
 TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
-"""What people's reviews are scored by: nobody recorded what the people did to write them."""
+"""Metrics of the people's reviews; there are no traces of how they were written."""
 
-MOST_TOKENS = 500_000
-"""That the judge may use; six reviews take about 40,000."""
+JUDGE_TOKEN_BUDGET = 500_000
+"""Budget of the judge; six reviews take about 40,000 tokens."""
 
 
 @click.command()
@@ -46,7 +46,7 @@ def demo(
     and those with one another. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work
     and another judges it, for a few cents at most; without, rules do it and the judge is off.
     """
-    from trivium.cli.output import ProgressBar, exit_code, just_made, present
+    from trivium.cli.output import ProgressBar, exit_code, present, stored_summary
     from trivium.cli.run import load_suite
     from trivium.runs.evaluate import evaluate
 
@@ -62,9 +62,9 @@ def demo(
     )
     judge, off = (judge, None) if judge is not None else _judge()
     if judge is not None:
-        suite = suite.with_settings(judge={"models": [judge], "budget_tokens": MOST_TOKENS})
+        suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
-    summary = just_made(run)
+    summary = stored_summary(run)
     present(run, summary, as_json=as_json, quiet=quiet, html=output)
     if not (as_json or quiet):
         if off is not None:

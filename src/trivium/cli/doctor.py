@@ -1,4 +1,4 @@
-"""``trivium doctor``: what is installed, what is not, and what to do."""
+"""``trivium doctor``: reports what is installed, what is missing, and what to do about it."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +27,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "postgres": (("psycopg",), "a PostgreSQL store"),
     "inspect": (("zstandard",), "packed logs of Inspect AI"),
 }
-"""Modules of each extra, and what it is for."""
+"""Modules that each extra installs, and what it is for."""
 
 
 JUDGES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-haiku-4-5"}
@@ -35,7 +35,7 @@ JUDGES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-haiku-4
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing the doctor looked at.
+    """The state of one component.
 
     Attributes:
         what: Its name.
@@ -157,21 +157,22 @@ def _store(url: str) -> list[Finding]:
 
     try:
         with Store(url, read_only=True) as opened:
-            runs, kept = len(opened.runs()), kept_answers(opened)
+            runs, cache = len(opened.runs()), kept_answers(opened)
             return [
                 Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs"),
-                Finding(what="cache", ok=True, found=_cache(kept)),
+                Finding(what="cache", ok=True, found=_cache(cache)),
             ]
     except TriviumError as error:
         return [Finding(what="store", ok=False, found=str(error))]
 
 
-def _cache(kept: "Kept") -> str:
+def _cache(cache: "Kept") -> str:
     from datetime import UTC, datetime
 
-    if kept.oldest is None:
+    if cache.oldest is None:
         return "no answers of judges"
-    since = datetime.fromtimestamp(kept.oldest, tz=UTC).date()
-    size = kept.bytes / 1e6
-    told = f"{size:,.1f} MB" if size >= 0.1 else f"{kept.bytes:,} bytes"
-    return f"{kept.answers:,} answers of judges, {told}, all used since {since} (judge.cache_mb bounds it)"
+    since = datetime.fromtimestamp(cache.oldest, tz=UTC).date()
+    size = cache.bytes / 1e6
+    shown_size = f"{size:,.1f} MB" if size >= 0.1 else f"{cache.bytes:,} bytes"
+    stored = f"{cache.answers:,} answers of judges, {shown_size}"
+    return f"{stored}, all used since {since} (judge.cache_mb bounds it)"

@@ -1,4 +1,4 @@
-"""Export."""
+"""``trivium export``: writes a run's data as tables, traces or graphs."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -8,13 +8,13 @@ from typing import Any, BinaryIO
 import click
 
 from trivium.cli import options
-from trivium.cli.options import Words
+from trivium.cli.options import Choice
 
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
 
 graph = options.option(
     "--graph",
-    type=Words(["agents", "tools"]),
+    type=Choice(["agents", "tools"]),
     default="agents",
     show_default=True,
     help="Which graph, for graphml, dot and edges-jsonl.",
@@ -24,14 +24,14 @@ to = options.option(
 )
 
 
-def opened_output(output: str | None) -> "AbstractContextManager[Any]":
+def open_output(output: str | None) -> "AbstractContextManager[Any]":
     """The file to write, or standard output."""
     import sys
 
     return Path(output).open("wb") if output else nullcontext(sys.stdout.buffer)
 
 
-def write(told: Iterable[Any], *, format_: str, graph: str, output: str | None) -> None:
+def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: str | None) -> None:
     """Write traces or their graphs in one of ``TRACE_FORMATS``.
 
     Raises:
@@ -40,47 +40,49 @@ def write(told: Iterable[Any], *, format_: str, graph: str, output: str | None) 
     from trivium.errors import InputError
 
     try:
-        with opened_output(output) as file:
-            _write(told, file, format_=format_, graph=graph)
+        with open_output(output) as file:
+            _write(traces, file, format_=format_, graph=graph)
     except OSError as error:
         if output is None:
             raise
         raise InputError(output, f"cannot be written: {error.strerror}") from error
 
 
-def _write(told: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> None:
+def _write(traces: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> None:
     from trivium.store.export import graphs
     from trivium.traces.writers.otlp import delimited, request, resource_spans
 
     if format_ == "otlp":
-        file.writelines(request([entry]) + b"\n" for entry in resource_spans(told))
+        file.writelines(request([entry]) + b"\n" for entry in resource_spans(traces))
     elif format_ == "otlp-protobuf":
-        file.writelines(map(delimited, resource_spans(told)))
+        file.writelines(map(delimited, resource_spans(traces)))
     elif format_ == "edges-jsonl":
-        file.writelines(graphs.graph_lines(told, graph))
+        file.writelines(graphs.graph_lines(traces, graph))
     else:
         writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
-        writer(graphs.pooled_graph(told, graph), file)
+        writer(graphs.pooled_graph(traces, graph), file)
 
 
-def send(told: Iterable[Any], url: str) -> None:
-    """Send traces to an OTLP endpoint, and say how many spans went."""
+def send_traces(traces: Iterable[Any], url: str) -> None:
+    """Send traces to an OTLP endpoint and print the number of spans."""
     from trivium.masking import mask
     from trivium.reports.wording import counted
     from trivium.store.export.otlp import send
     from trivium.traces.writers.otlp import resource_spans
 
-    sent = send(resource_spans(told), url)
+    sent = send(resource_spans(traces), url)
     click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)
 
 
-WHAT = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
-TABLES = ("jsonl", "csv", "parquet")
+TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
+TABLE_FORMATS = ("jsonl", "csv", "parquet")
 
 
 @click.command()
 @click.argument("run", required=False)
-@options.option("--what", type=options.Words(WHAT), default="scores", show_default=True, help="Which data.")
+@options.option(
+    "--what", type=options.Choice(TABLE_KINDS), default="scores", show_default=True, help="Which data."
+)
 @options.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -96,7 +98,7 @@ TABLES = ("jsonl", "csv", "parquet")
 @options.option(
     "--format",
     "format_",
-    type=options.Words([*TABLES, *TRACE_FORMATS]),
+    type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS]),
     default="jsonl",
     show_default=True,
     help="A table, or the traces and their graphs.",
@@ -130,7 +132,7 @@ def export(
     store: str,
 ) -> None:
     """Write the data of RUN (the newest when none is named) for other programs."""
-    if to is None and format_ in TABLES:
+    if to is None and format_ in TABLE_FORMATS:
         _write_table(run, what, labels, certificate, confidence, format_, output, stable=stable, store=store)
         return
     from trivium.errors import InputError
@@ -138,7 +140,9 @@ def export(
     from trivium.store.store import Store
 
     if what != "scores" or stable:
-        raise InputError("--what" if what != "scores" else "--stable", f"goes with {', '.join(TABLES)} alone")
+        raise InputError(
+            "--what" if what != "scores" else "--stable", f"goes with {', '.join(TABLE_FORMATS)} alone"
+        )
     with Store(store, read_only=True) as opened:
         record = opened.run(run)
         if to == "opik":
@@ -147,9 +151,9 @@ def export(
 
             click.echo(push(Run(opened, record), project=project), err=True)
         elif to is not None:
-            send(traces_of_run(opened, record), to)
+            send_traces(traces_of_run(opened, record), to)
         else:
-            write(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
+            write_traces(traces_of_run(opened, record), format_=format_, graph=graph, output=output)
 
 
 def _write_table(
@@ -176,7 +180,7 @@ def _write_table(
         record = opened.run(run)
         rows = make(opened, record, stable=stable)
         try:
-            with opened_output(output) as file:
+            with open_output(output) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
             if output is None:

@@ -1,4 +1,4 @@
-"""Logs: what was decided and why, on standard error and on wish in a file, secrets masked."""
+"""Configures the log: lines on standard error and, if wanted, JSON lines in a file; secrets are masked."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from typing import TextIO
 from trivium.errors import InputError
 
 
-def set_up_logs(level: str, file: str | None) -> None:
+def configure_logging(level: str, file: str | None) -> None:
     """Send the log of Trivium to standard error and, as JSON lines, to a file.
 
     Raises:
@@ -22,42 +22,42 @@ def set_up_logs(level: str, file: str | None) -> None:
         old.close()
     logger.setLevel(level.upper())
     logger.propagate = False
-    screen = _StandardError()
-    screen.setFormatter(_Line())
+    screen = _StandardErrorHandler()
+    screen.setFormatter(_TextFormatter())
     logger.addHandler(screen)
     if file is not None:
         try:
-            handler = _File(file, encoding="utf-8")
+            handler = _LogFileHandler(file, encoding="utf-8")
         except OSError as error:
             raise InputError(file, f"the log cannot be written here: {error.strerror}") from error
-        handler.setFormatter(_JsonLine())
+        handler.setFormatter(_JsonFormatter())
         logger.addHandler(handler)
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
-    """Writes to what standard error is at the time; where that is closed, there is nobody to tell."""
+class _StandardErrorHandler(logging.StreamHandler[TextIO]):
+    """Writes to the current standard error; a closed one is ignored."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a name of logging's
-        """Say nothing: logging's own report would print the message unmasked."""
+        """Do nothing: logging's own report would print the message unmasked."""
 
 
-class _File(logging.FileHandler):
-    """Writes to a file; one that cannot be written to is reported without the message."""
+class _LogFileHandler(logging.FileHandler):
+    """Writes to a file; a failure is reported without the message."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - a name of logging's
-        """Report the cause alone: logging's own report would print the message unmasked."""
+        """Report only the cause: logging's own report would print the message unmasked."""
         with suppress(OSError, ValueError):
             sys.stderr.write(
                 f"warning: {self.baseFilename}: the log cannot be written: {sys.exc_info()[1]}\n"
             )
 
 
-class _Line(logging.Formatter):
-    """One line for people."""
+class _TextFormatter(logging.Formatter):
+    """Formats a record as one line of text."""
 
     def format(self, record: logging.LogRecord) -> str:
         from trivium.masking import mask
@@ -65,8 +65,8 @@ class _Line(logging.Formatter):
         return mask(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
-class _JsonLine(logging.Formatter):
-    """One JSON object for programs."""
+class _JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
         from trivium.masking import mask

@@ -1,4 +1,4 @@
-"""Entry point, command table, exit codes, lazy group."""
+"""The entry point of ``trivium``: table of commands, imported when needed, and exit codes."""
 
 import errno
 import gc
@@ -12,41 +12,43 @@ from typing import Any
 
 import click
 
-from trivium.cli.options import Words
+from trivium.cli.options import Choice
 
-_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
-"""What is wrong when standard output, which has no name, cannot be written to."""
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
+"""Error numbers that mean that standard output cannot be written to."""
 
-_WITH_A_VALUE = {"--log-level", "--log-file"}
-"""Options before the command."""
+_OPTIONS_WITH_A_VALUE = {"--log-level", "--log-file"}
+"""Options before the command that take a value."""
 
 
 def main() -> None:
     """Entry point of ``trivium``."""
-    _open_what_is_closed()
+    _reopen_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets "?" in a table; JSON is UTF-8 bytes
     try:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
-        left = isinstance(error, BrokenPipeError)  # the reader (`| head`): nothing is wrong
-        if not left and (error.filename is not None or error.errno not in _CANNOT_WRITE):
+        reader_left = isinstance(error, BrokenPipeError)  # as with `| head`: not an error
+        if not reader_left and (error.filename is not None or error.errno not in _WRITE_ERRORS):
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # what is left would fail at exit again
-        if not left:
+        # Python flushes the rest of the buffer at exit; it would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not reader_left:
             with suppress(OSError):  # it may be standard error that is on the full disk
                 sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
                 sys.stderr.flush()
-        code = 0 if left else 2
+        code = 0 if reader_left else 2
     if code:
         sys.exit(code)
 
 
-def _open_what_is_closed() -> None:
-    """Give closed streams (``>&-``) a place, or the next file that is opened, a store's, would be theirs."""
+def _reopen_closed_streams() -> None:
+    """Reopen closed standard streams (``>&-``) on /dev/null.
+
+    Otherwise the next file that is opened, such as the store's, would get their descriptor.
+    """
     if None not in {sys.stdin, sys.stdout, sys.stderr}:
         return
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -59,42 +61,46 @@ def _open_what_is_closed() -> None:
 def _run(arguments: list[str]) -> int:
     from trivium.runs.event_loop import THRESHOLDS_WHILE_ASKING
 
-    # For good: Python's own would have everything looked through once more before the process ends.
+    # Not reset at the end: with Python's thresholds a full collection would run before the process exits.
     gc.set_threshold(*THRESHOLDS_WHILE_ASKING)
     if _command(arguments) == "score" and not {"-h", "--help"} & set(arguments):
-        _seek_no_work()
+        _reduce_background_work()
     return run_command(arguments)
 
 
 def _command(arguments: list[str]) -> str | None:
-    """The command among the arguments: the first that is no option, nor the value of one."""
+    """The command among the arguments: the first that is neither an option nor an option's value."""
     words = iter(arguments)
     for word in words:
         if not word.startswith("-"):
             return word
-        if word in _WITH_A_VALUE:
+        if word in _OPTIONS_WITH_A_VALUE:
             next(words, None)
     return None
 
 
-def _seek_no_work() -> None:
-    """Have nothing look for work that is not there: no agent is asked, no large matrix multiplied."""
+def _reduce_background_work() -> None:
+    """Reduce garbage collection and OpenBLAS overhead for ``trivium score``.
+
+    It calls no agent and multiplies no large matrix.
+    """
     from trivium.runs.event_loop import THRESHOLDS_WHILE_SCORING
 
     gc.set_threshold(*THRESHOLDS_WHILE_SCORING)
-    # The threads that NumPy's OpenBLAS starts, one a core, turn for 2**26 cycles each before they sleep.
+    # OpenBLAS starts one thread a core, and each spins for 2**26 cycles before it sleeps.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    import trivium.cli.output
     import trivium.cli.run
     import trivium.runs.evaluate  # noqa: F401
 
-    gc.freeze()  # what was imported stays
+    gc.freeze()  # imported modules are never garbage
 
 
 class LazyCommands(click.Group):
-    """Commands by name.
+    """A group whose commands are imported when they are used.
 
     Args:
-        table: Of each command where it is (``package.module:name``), and what it does in one line.
+        table: For each command its location (``package.module:name``) and a one-line description.
     """
 
     def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -106,7 +112,7 @@ class LazyCommands(click.Group):
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import and return a command."""
         if cmd_name not in self.table:
             return None
         module, _, name = self.table[cmd_name][0].partition(":")
@@ -114,14 +120,14 @@ class LazyCommands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The lines of the overview."""
+        """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, or the nearest word."""
+        """Find the command; a wrong name is an error that suggests the nearest one."""
         from trivium.errors import suggest
 
         if args and args[0] not in self.table and not args[0].startswith("-"):
@@ -147,23 +153,26 @@ COMMANDS = {
     "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
     "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
 }
-"""Of each command where it is (``package.module:name``), and what it does in one line."""
+"""For each command its location (``package.module:name``) and a one-line description."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_LEVEL_HELP = "What is told on standard error about decisions made."
 LOG_FILE_HELP = "Also write the log here, as JSON lines with secrets masked."
 
-WIDEST = 100
-"""Columns of a help text, however wide the terminal."""
+MAX_COLUMNS = 100
+"""Most columns of a help text, however wide the terminal."""
 
 
 def columns() -> int:
-    """Columns of a help text here. Click would import shutil and its archivers to ask."""
+    """Columns of a help text in this terminal.
+
+    Click's own way imports shutil with its archivers, which costs time at every start.
+    """
     try:
         found = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
         found = 80
-    return max(50, min(found, WIDEST) - 2)
+    return max(50, min(found, MAX_COLUMNS) - 2)
 
 
 INTERRUPTED = 130
@@ -182,7 +191,7 @@ WRONG_INPUT = 2
 @click.version_option(package_name="trivium", message="trivium %(version)s")
 @click.option(
     "--log-level",
-    type=Words(LOG_LEVELS),
+    type=Choice(LOG_LEVELS),
     default="warning",
     envvar="TRIVIUM_LOG_LEVEL",
     show_default=True,
@@ -196,13 +205,13 @@ WRONG_INPUT = 2
 )
 def trivium(log_level: str, log_file: str | None) -> None:
     """The group of all commands."""
-    from trivium.cli.logs import set_up_logs
+    from trivium.cli.logs import configure_logging
 
-    set_up_logs(log_level, log_file)
+    configure_logging(log_level, log_file)
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run a command line and return its exit code: errors in plain words, codes as the specification says."""
+    """Run a command line, print errors without a traceback, and return the exit code."""
     try:
         outcome: Any = trivium.main(arguments, prog_name="trivium", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -214,7 +223,7 @@ def run_command(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except SystemExit:
-        # Click's answer when the reader of our output left (`| head`): nothing is wrong.
+        # Click exits like this when the reader of the output left (`| head`): not an error.
         return 0
     except MemoryError:
         click.echo("Error: this machine has not enough memory for what was to be read or computed", err=True)

@@ -20,18 +20,18 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
-class Words(click.Choice[str]):
-    """One of several words.
+class Choice(click.Choice[str]):
+    """One of several words; a wrong one suggests the nearest.
 
     Args:
-        words: Those to choose from.
+        words: The words to choose from.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(words)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """What is said about another word."""
+        """The error message for a word that is not among the choices."""
         from trivium.errors import suggest
 
         hint = suggest(str(value), self.choices)
@@ -41,7 +41,7 @@ class Words(click.Choice[str]):
 def file_names(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Leaves it to the shell to complete the name of a file, where one may stand."""
+    """Let the shell complete file names for an argument."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -66,13 +66,13 @@ certificate = option(
 resume = option("--resume", metavar="RUN", help="Finish a run that was cut short.")
 inconclusive = option(
     "--inconclusive",
-    type=Words(["pass", "fail"]),
+    type=Choice(["pass", "fail"]),
     help="What an inconclusive gate counts as (otherwise exit code 4).",
 )
 
 
 def reports(command: F) -> F:
-    """The options that write a report beside the table."""
+    """Add the options that write a report beside the table."""
     path = click.Path(dir_okay=False)
     for name, what in (
         ("--html", "one self-contained HTML page"),

@@ -1,4 +1,4 @@
-"""Presenting a run, exit code, progress bar, console."""
+"""Prints runs and writes their reports; exit codes, progress bar, and what goes to standard output."""
 
 import os
 import re
@@ -37,12 +37,12 @@ def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output, in UTF-8 whatever the terminal's encoding."""
+    """Print one JSON document, in UTF-8 whatever the terminal's encoding."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
-def just_made(run: Run) -> Summary:
-    """The summary that was stored when the run finished a moment ago; nothing can have changed since."""
+def stored_summary(run: Run) -> Summary:
+    """The summary that was stored when the run finished."""
     return msgspec.convert(run.record.summary, Summary)
 
 
@@ -63,53 +63,58 @@ def present(
 
     Args:
         run: The run.
-        summary: Of it.
+        summary: Its summary.
         as_json: Whether to print JSON in place of the table.
-        quiet: Whether to print nothing but, on standard error, what is in error or missing.
+        quiet: Whether to print only errors and missing scores, on standard error.
         html: Where to write a page.
         markdown: Where to write Markdown.
         junit: Where to write JUnit XML.
-        cases_shown: Most attempts in the page.
-        disagreements: Where its judges disagree; the page finds those of a panel without being told.
-        only_disagreements: Whether table, JSON and Markdown are of these and not of the run.
+        cases_shown: Largest number of attempts in the page.
+        disagreements: Where its judges disagree; without them the page shows those of a panel.
+        only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
     """
-    told = disagreements if only_disagreements else None
+    instead = disagreements if only_disagreements else None
     if as_json:
-        print_json(told or summary)
+        print_json(instead or summary)
     elif not quiet:
-        _show(summary, told)
+        _show(summary, instead)
     if quiet:
-        _say_what_is_missing(summary)
+        _print_missing(summary)
     if html is not None:
-        _write(html, lambda path: _html(run, summary, path, cases_shown, disagreements))
+        write_report(Path(html), lambda path: _html(run, summary, path, cases_shown, disagreements))
     if markdown is not None:
-        _write(markdown, lambda path: path.write_text(_markdown(summary, told), encoding="utf-8"))
+        write_report(
+            Path(markdown), lambda path: path.write_text(_markdown(summary, instead), encoding="utf-8")
+        )
     if junit is not None:
-        _write(junit, lambda path: _junit(run, summary, path))
+        write_report(Path(junit), lambda path: _junit(run, summary, path))
 
 
-def _say_what_is_missing(summary: Summary) -> None:
-    """One line on standard error where a quiet command ends with exit code 3."""
+def _print_missing(summary: Summary) -> None:
+    """Print one line on standard error where a quiet command ends with exit code 3."""
     if summary.missing or any(summary.errors.values()):
         from trivium.reports.wording import what_is_missing
 
         click.echo(what_is_missing(summary), err=True)
 
 
-def _show(summary: Summary, told: "Disagreements | None") -> None:
-
-    if told is not None:
+def _show(summary: Summary, instead: "Disagreements | None") -> None:
+    if instead is not None:
         from trivium.reports.disagreements import DisagreementTable
 
-        show(DisagreementTable(told))
+        show(DisagreementTable(instead))
     else:
         from trivium.reports.terminal import SummaryTable
 
         show(SummaryTable(summary))
 
 
-def _write(name: str, write: Callable[[Path], object]) -> None:
-    path = Path(name)
+def write_report(path: Path, write: Callable[[Path], object]) -> None:
+    """Have a function write a file, creating its folder first, and say so on standard error.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
@@ -153,11 +158,11 @@ def _html(
     )
 
 
-def _markdown(summary: Summary, told: "Disagreements | None") -> str:
-    if told is not None:
+def _markdown(summary: Summary, instead: "Disagreements | None") -> str:
+    if instead is not None:
         from trivium.reports.disagreements import render_markdown as render_disagreements
 
-        return render_disagreements(told)
+        return render_disagreements(instead)
     from trivium.reports.markdown import render_markdown
 
     return render_markdown(summary)
@@ -170,26 +175,26 @@ def _junit(run: Run, summary: Summary, path: Path) -> None:
         file.writelines(junit_parts(summary, _views(run)))
 
 
-def interrupted(command: list[str], run: str | None, done: int) -> None:
-    """Say what is kept and how to go on."""
+def print_resume_hint(command: list[str], run: str | None, done: int) -> None:
+    """Print how many attempts are stored and the command that resumes the run."""
     if run is None:
         return
     import shlex
 
-    again = [part for part in command if part]
-    if "--resume" not in again:
-        again = [*again, "--resume", run]
+    resume = [part for part in command if part]
+    if "--resume" not in resume:
+        resume = [*resume, "--resume", run]
     kept = f"{done:,} attempts are kept with their scores, and whatever else came back without"
-    click.echo(f"\nInterrupted: {kept}. To go on:\n  {shlex.join(again)}", err=True)
+    click.echo(f"\nInterrupted: {kept}. To go on:\n  {shlex.join(resume)}", err=True)
 
 
-def own_command_line() -> list[str]:
+def command_line() -> list[str]:
     """The command as it was typed."""
     return ["trivium", *sys.argv[1:]]
 
 
 class ProgressBar:
-    """Shows attempts done, rate, time left and failures; says nothing when it is no terminal."""
+    """Shows attempts done, rate, time left and failures on a terminal; prints nothing elsewhere."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._shown = not quiet and sys.stderr.isatty()
@@ -199,7 +204,7 @@ class ProgressBar:
         self.done = 0
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
-        """A run begins."""
+        """Start the bar of a run."""
         self.run = run
         self.done = already
         if not self._shown:
@@ -221,7 +226,7 @@ class ProgressBar:
         self._task = self._bar.add_task(run, total=total, completed=already, rate="", failed="")
 
     def advance(self, *, done: int, failed: int) -> None:
-        """So many more attempts are stored."""
+        """Advance by attempts that were stored."""
         self.done += done
         self._failed += failed
         if self._bar is None:
@@ -235,43 +240,46 @@ class ProgressBar:
         )
 
     def end(self) -> None:
-        """The run ended."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
-NARROWEST = 80
-"""Columns that every table fits. A narrower terminal breaks their lines itself, which cuts no cell off."""
+MIN_COLUMNS = 80
+"""Columns that every table fits in. A narrower terminal wraps the lines, which cuts no cell off."""
 
-_END_OF_LINE = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
+_TRAILING_BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
 def show(renderable: Any) -> None:
-    """Print a Rich renderable on standard output, without the blanks that it fills its lines with."""
+    """Print a Rich renderable on standard output, without trailing blanks."""
     from rich.console import Console
 
     console = Console(highlight=False, legacy_windows=False)
-    console.width = max(NARROWEST, console.width) if sys.stdout.isatty() else NARROWEST
+    console.width = max(MIN_COLUMNS, console.width) if sys.stdout.isatty() else MIN_COLUMNS
     with console.capture() as captured:
         console.print(renderable)
-    sys.stdout.write(_END_OF_LINE.sub(lambda end: end[0].replace(" ", ""), captured.get()))
+    sys.stdout.write(_TRAILING_BLANKS.sub(lambda end: end[0].replace(" ", ""), captured.get()))
 
 
 @contextmanager
-def kept_for_answers() -> Iterator[None]:
-    """Meanwhile what is printed goes to standard error, by Python or not, here or in a child process."""
+def reserved_stdout() -> Iterator[None]:
+    """Redirect everything printed to standard error, also by C code and child processes.
+
+    Standard output then holds the command's own answer alone, whatever an agent or metric prints.
+    """
     out, err = _descriptor(sys.stdout), _descriptor(sys.stderr)
     with redirect_stdout(sys.stderr):
-        if out is None or err is None:  # closed, or a test listens in their place
+        if out is None or err is None:  # closed, or replaced by a test
             yield
             return
-        kept = os.dup(out)
+        saved = os.dup(out)
         try:
             os.dup2(err, out)
             yield
         finally:
-            os.dup2(kept, out)
-            os.close(kept)
+            os.dup2(saved, out)
+            os.close(saved)
 
 
 def _descriptor(stream: IO[str] | None) -> int | None:

@@ -1,4 +1,4 @@
-"""``trivium pairs``: which of two runs' outputs a judge finds better, case by case."""
+"""``trivium pairs``: has a judge say, case by case, which of two runs has the better output."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,14 +45,14 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     """
     import msgspec
 
-    from trivium.cli.output import DONE, WITH_ERRORS, print_json
+    from trivium.cli.output import DONE, WITH_ERRORS, print_json, write_report
     from trivium.runs.pairwise import judge_pairs
     from trivium.runs.run import Run
     from trivium.suites.settings import Settings
 
     newer = Run.load(head, store=store)
-    asked = _asked(msgspec.convert(newer.record.settings, Settings).judge, given)
-    found = judge_pairs(Run.load(base, store=newer.store), newer, judge=asked)
+    judge = _judge_settings(msgspec.convert(newer.record.settings, Settings).judge, given)
+    found = judge_pairs(Run.load(base, store=newer.store), newer, judge=judge)
     if as_json:
         print_json(found)
     elif not quiet:
@@ -63,14 +63,14 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
     elif found.errors:
         click.echo(f"{found.errors:,} of {len(found.pairs):,} pairs got no answer from any judge", err=True)
     if given["output"] is not None:
-        _write(given["output"], b"".join(msgspec.json.encode(pair) + b"\n" for pair in found.pairs))
+        write_report(given["output"], lambda path: path.write_bytes(_lines(found)))
     if given["markdown"] is not None:
-        _write(given["markdown"], _markdown(found))
+        write_report(given["markdown"], lambda path: path.write_bytes(_markdown(found)))
     return WITH_ERRORS if found.errors else DONE
 
 
-def _asked(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettings | None":
-    """The judge of the suite, with what the command line says otherwise."""
+def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettings | None":
+    """The judge of the suite, changed by the options of the command line."""
     import msgspec
 
     from trivium.suites.rubrics.rubric import Rubric
@@ -89,15 +89,10 @@ def _asked(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettin
     return msgspec.structs.replace(judge or JudgeSettings(), **changes)
 
 
-def _write(path: Path, content: bytes) -> None:
-    from trivium.errors import InputError
+def _lines(found: "PairComparison") -> bytes:
+    import msgspec
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
-    click.echo(f"wrote {path}", err=True)
+    return b"".join(msgspec.json.encode(pair) + b"\n" for pair in found.pairs)
 
 
 def _markdown(found: "PairComparison") -> bytes:

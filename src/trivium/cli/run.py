@@ -1,25 +1,18 @@
-"""Run and score."""
+"""``trivium run`` and ``trivium score``: evaluate a suite with an agent, or with recorded outputs."""
 
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from trivium.cli import options
 from trivium.cli.options import split_names
-from trivium.cli.output import (
-    ProgressBar,
-    exit_code,
-    interrupted,
-    just_made,
-    kept_for_answers,
-    own_command_line,
-    present,
-)
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
-from trivium.suites.suite import Suite
+
+if TYPE_CHECKING:
+    from trivium.suites.suite import Suite
 
 
 @click.command()
@@ -110,8 +103,10 @@ def load_suite(
     tag: str | None = None,
     sample: int | None = None,
     certificates: Sequence[str] = (),
-) -> Suite:
-    """A suite with what the command line changes of it."""
+) -> "Suite":
+    """Load a suite and apply the options of the command line."""
+    from trivium.suites.suite import Suite
+
     suite = Suite.load(source) if config is None else Suite.load(source, config=config)
     if tag is not None:
         suite = suite.filter(tag=tag)
@@ -131,7 +126,7 @@ def load_suite(
 
 
 def _check_encoder(name: str) -> None:
-    """Refuse an encoder that cannot be had, whether a folder or a name on the hub: it was asked for here."""
+    """Refuse an encoder that cannot be loaded, from a folder or from the hub."""
     from trivium.metrics.text.encoders.loading import load
 
     try:
@@ -140,32 +135,41 @@ def _check_encoder(name: str) -> None:
         raise InputError("", Problem("--encoder", str(error))) from None
 
 
-def evaluate_and_present(suite: Suite, given: Mapping[str, Any], **whose: Any) -> int:
-    """Evaluate, print, report; returns the exit code."""
+def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any) -> int:
+    """Evaluate, print, write reports, and return the exit code."""
+    from trivium.cli.output import (
+        ProgressBar,
+        command_line,
+        exit_code,
+        present,
+        print_resume_hint,
+        reserved_stdout,
+        stored_summary,
+    )
     from trivium.runs.evaluate import evaluate
 
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
-    # A service manager's polite end is treated like Ctrl-C: what came back is stored.
+    # SIGTERM (from a service manager) is treated like Ctrl-C: attempts that came back are stored.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with kept_for_answers():
+        with reserved_stdout():
             run = evaluate(
                 suite,
                 metrics=split_names(given["metrics"]),
                 store=given["store"],
                 resume=given["resume"],
                 progress=bar,
-                **whose,
+                **source,
             )
     except (KeyboardInterrupt, TriviumError, OSError, MemoryError) as error:
         if not isinstance(error, StoreLost):
-            interrupted(own_command_line(), bar.run, bar.done)
-        if isinstance(error, OSError):  # such as no file handle left
+            print_resume_hint(command_line(), bar.run, bar.done)
+        if isinstance(error, OSError):  # such as too many open files
             raise InputError(str(error.filename or ""), error.strerror or str(error)) from error
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    summary = just_made(run)
+    summary = stored_summary(run)
     present(
         run,
         summary,

@@ -1,16 +1,16 @@
-"""Schema, completion."""
+"""``trivium schema`` and ``trivium completion``: text for editors and shells."""
 
 import click
 from click.shell_completion import get_completion_class
 
 from trivium.cli import options
-from trivium.cli.options import Words
+from trivium.cli.options import Choice
 
 
 @click.command()
 @click.argument(
     "what",
-    type=options.Words(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
+    type=options.Choice(["suite", "rubric", "case", "output", "item", "label", "judgement"]),
     default="suite",
 )
 @options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
@@ -52,7 +52,7 @@ def schema(what: str, output: str | None) -> None:
 
 
 @click.command()
-@click.argument("shell", type=Words(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the lines that complete trivium's commands and options in SHELL.
 

@@ -1,4 +1,4 @@
-"""Show, list, metrics table."""
+"""``trivium show`` and ``trivium list``: print a stored run, the stored runs, or the metrics."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Traces import / show / export."""
+"""``trivium traces``: shows, imports and exports traces of other tools."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import click
 from trivium.cli import export as exporting
 from trivium.cli import options
 from trivium.cli.main import LazyCommands
-from trivium.cli.options import Words
+from trivium.cli.options import Choice
 
 COMMANDS = {
     "show": ("trivium.cli.traces:show", "Count what traces hold: agents, tools, tokens, messages."),
@@ -51,8 +51,8 @@ def import_(files: tuple[Path, ...], format_: str | None, output: str | None) ->
             raise
         raise InputError(output, f"cannot be written: {error.strerror or error}") from error
     repaired = sum(len(trace.problems) for trace in traces)
-    told = f", with {repaired:,} problems listed in them" if repaired else ""
-    click.echo(f"read as {found}: {len(traces):,}{told}", err=True)
+    problems = f", with {repaired:,} problems listed in them" if repaired else ""
+    click.echo(f"read as {found}: {len(traces):,}{problems}", err=True)
 
 
 @click.command()
@@ -88,7 +88,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
 @options.option(
     "--format",
     "format_",
-    type=Words(exporting.TRACE_FORMATS),
+    type=Choice(exporting.TRACE_FORMATS),
     default="otlp",
     show_default=True,
     help="What to write.",
@@ -110,8 +110,8 @@ def export(
     from trivium.traces.readers import read_paths
     from trivium.traces.writers.otlp import told_of_traces
 
-    told = told_of_traces(read_paths(files, source)[1])
+    exported = told_of_traces(read_paths(files, source)[1])
     if to is not None:
-        exporting.send(told, to)
+        exporting.send_traces(exported, to)
     else:
-        exporting.write(told, format_=format_, graph=graph, output=output)
+        exporting.write_traces(exported, format_=format_, graph=graph, output=output)

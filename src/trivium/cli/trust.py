@@ -1,5 +1,6 @@
-"""Trust curve / calibrate / certify / agree / import."""
+"""``trivium trust``: curve, calibrate, certify, agree, and the import of judgements."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +9,8 @@ import click
 from trivium.cli import options
 from trivium.cli import trust_options as shared
 from trivium.cli.main import LazyCommands
-from trivium.cli.options import Words, option, split_names
-from trivium.cli.trust_options import open_calibrator, open_items
+from trivium.cli.options import Choice, option, split_names
+from trivium.cli.trust_options import load_calibrator, read_item_table
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
@@ -35,7 +36,7 @@ def trust() -> None:
     """
 
 
-GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
+DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 
 
 @click.command()
@@ -55,7 +56,7 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @shared.calibration
 @option(
     "--loss",
-    type=Words(["abs", "abs_norm", "zero_one"]),
+    type=Choice(["abs", "abs_norm", "zero_one"]),
     default="abs",
     show_default=True,
     help="How wrong a prediction is.",
@@ -63,8 +64,8 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @shared.scale
 @option(
     "--coverage-grid",
-    type=shared.Shares(),
-    default=GRID,
+    type=shared.CoverageGrid(),
+    default=DEFAULT_COVERAGES,
     show_default=True,
     help="Coverages at which the risk is read.",
 )
@@ -80,14 +81,14 @@ GRID = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 @shared.seed
 @option(
     "--rng",
-    type=Words(["pcg64", "legacy"]),
+    type=Choice(["pcg64", "legacy"]),
     default="pcg64",
     show_default=True,
     help="Random numbers: pcg64, or legacy (RandomState and plain percentiles, to reproduce old artifacts).",
 )
 @option(
     "--interval",
-    type=Words(["expanded", "percentile", "bca"]),
+    type=Choice(["expanded", "percentile", "bca"]),
     default="expanded",
     show_default=True,
     help="Intervals: percentile, expanded (wider when groups are few), or bca (corrects bias and skew).",
@@ -103,6 +104,7 @@ def curve(items: str | None, **given: Any) -> int:
     ITEMS is a file of items (JSONL, CSV, Parquet), a run artifact (.json, with --mode), or with --dimension a
     stored run, whose scores are joined with people's labels. Two --input compare the second with the first.
     """
+    from trivium.reports.trust.tables import CurveTable
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
 
     if given["chart"] is not None:
@@ -118,13 +120,21 @@ def curve(items: str | None, **given: Any) -> int:
             grid=given["coverage_grid"],
             area_coverage=given["area_coverage"],
             scale=given["scale"],
-            calibrator=open_calibrator(given["calibration"]),
+            calibrator=load_calibrator(given["calibration"]),
             intersection_only=given["intersection_only"],
             drawn=given["chart"] is not None or given["html"] is not None,
             created_at=given["created_at"],
         ),
     )
-    _answer(artifact, given)
+    _print_answer(artifact, CurveTable, given)
+    if given["chart"] is not None:
+        from trivium.reports.trust.charts import draw_curves
+
+        shared.write_file(given["chart"], draw_curves(artifact, given["chart"].suffix))
+    if given["html"] is not None:
+        from trivium.reports.trust.page import curve_page
+
+        shared.write_file(given["html"], curve_page(artifact))
     return 0
 
 
@@ -141,9 +151,7 @@ def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
     if len(modes) not in {0, len(sources)} or len(sources) > 2:
         raise click.UsageError(f"found {len(modes)} --mode for {len(sources)} inputs: one for each")
     return [
-        open_items(
-            source, mode=mode, dimension=given["dimension"], labels=given["labels"], store=given["store"]
-        )
+        _item_table(source, mode, given)
         for source, mode in zip(sources, modes or [None] * len(sources), strict=True)
     ]
 
@@ -162,25 +170,24 @@ def _plan(given: dict[str, Any]) -> "BootstrapOptions":
     )
 
 
-def _answer(artifact: dict[str, Any], given: dict[str, Any]) -> None:
-    """Print the artifact, and write the files that were asked for."""
+def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> "ItemTable":
+    """The items of one source, by the options that the commands share."""
+    return read_item_table(
+        source, mode=mode, dimension=given["dimension"], labels=given["labels"], store=given["store"]
+    )
+
+
+def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any]) -> None:
+    """Print an answer as a table or, with --json, as JSON; write it to --output."""
+    document = shared.as_document(answer)
     if given["output"] is not None:
-        shared.write(given["output"], shared.as_document(artifact))
+        shared.write_file(given["output"], document)
     if given["as_json"]:
-        click.echo(shared.as_document(artifact), nl=False)
-    else:
-        from trivium.cli.output import show
-        from trivium.reports.trust.tables import CurveTable
+        click.echo(document, nl=False)
+        return
+    from trivium.cli.output import show
 
-        show(CurveTable(artifact))
-    if given["chart"] is not None:
-        from trivium.reports.trust.charts import draw_curves
-
-        shared.write(given["chart"], draw_curves(artifact, given["chart"].suffix))
-    if given["html"] is not None:
-        from trivium.reports.trust.page import curve_page
-
-        shared.write(given["html"], curve_page(artifact))
+    show(table(answer))
 
 
 @click.command()
@@ -191,7 +198,7 @@ def _answer(artifact: dict[str, Any], given: dict[str, Any]) -> None:
 @options.store
 @option(
     "--method",
-    type=Words(["temperature", "isotonic", "logistic", "platt", "linear"]),
+    type=Choice(["temperature", "isotonic", "logistic", "platt", "linear"]),
     default="temperature",
     show_default=True,
     help="What is fitted.",
@@ -200,7 +207,7 @@ def _answer(artifact: dict[str, Any], given: dict[str, Any]) -> None:
 @option("--confidence", metavar="NAME", help="The confidence to calibrate, in place of signals.")
 @option(
     "--target",
-    type=Words(["correctness", "near_correct", "loss"]),
+    type=Choice(["correctness", "near_correct", "loss"]),
     default="correctness",
     show_default=True,
     help="What the calibrated number is the probability of (loss: 1 - error / range).",
@@ -215,16 +222,11 @@ def calibrate(items: str | None, **given: Any) -> int:
     The calibrator is written with --output and used by `trivium trust curve|certify --calibration FILE`. How
     good it is, is told for groups that it was not fitted on (cross-fitted).
     """
+    from trivium.reports.trust.tables import CalibratorTable
     from trivium.runs.artifacts.judge import calibrate as fit
     from trivium.runs.items.ranked import STATED
 
-    table = open_items(
-        items,
-        mode=given["mode"],
-        dimension=given["dimension"],
-        labels=given["labels"],
-        store=given["store"],
-    )
+    table = _item_table(items, given["mode"], given)
     features, confidence = split_names(given["features"]) or [], given["confidence"]
     if not features and confidence is None and table.states_confidence:
         confidence = STATED
@@ -237,17 +239,7 @@ def calibrate(items: str | None, **given: Any) -> int:
         scale=given["scale"],
         seed=given["seed"],
     )
-    artifact = fitted.to_json()
-    output: Path | None = given["output"]
-    if output is not None:
-        shared.write(output, shared.as_document(artifact))
-    if given["as_json"]:
-        click.echo(shared.as_document(artifact), nl=False)
-        return 0
-    from trivium.cli.output import show
-    from trivium.reports.trust.tables import CalibratorTable
-
-    show(CalibratorTable(artifact))
+    _print_answer(fitted.to_json(), CalibratorTable, given)
     return 0
 
 
@@ -287,7 +279,7 @@ def calibrate(items: str | None, **given: Any) -> int:
 @option("--group-size", type=click.IntRange(min=1), metavar="N", help="The most items that a group can have.")
 @option(
     "--bound",
-    type=Words(["betting", "hoeffding"]),
+    type=Choice(["betting", "hoeffding"]),
     default="betting",
     show_default=True,
     help="The test where groups have several items.",
@@ -300,15 +292,10 @@ def certify(items: str | None, **given: Any) -> int:
     With probability 1 - delta, at most the share epsilon of those accepted later is wrong. Everything below
     the threshold goes to people.
     """
+    from trivium.reports.trust.tables import CertificateText
     from trivium.runs.artifacts.judge import certificate
 
-    table = open_items(
-        items,
-        mode=given["mode"],
-        dimension=given["dimension"],
-        labels=given["labels"],
-        store=given["store"],
-    )
+    table = _item_table(items, given["mode"], given)
     answer = certificate(
         table,
         given["confidence"],
@@ -317,17 +304,9 @@ def certify(items: str | None, **given: Any) -> int:
         tolerance=given["tolerance"],
         group_size=given["group_size"],
         bound=given["bound"],
-        calibrator=open_calibrator(given["calibration"]),
+        calibrator=load_calibrator(given["calibration"]),
     )
-    if given["output"] is not None:
-        shared.write(given["output"], shared.as_document(answer))
-    if given["as_json"]:
-        click.echo(shared.as_document(answer), nl=False)
-        return 0
-    from trivium.cli.output import show
-    from trivium.reports.trust.tables import CertificateText
-
-    show(CertificateText(answer))
+    _print_answer(answer, CertificateText, given)
     return 0
 
 
@@ -353,15 +332,10 @@ def agree(items: str | None, **given: Any) -> int:
 
     From a run, scores that nobody labelled help to tell what people's mean would be over all of them.
     """
+    from trivium.reports.trust.tables import AgreementTable
     from trivium.runs.artifacts.judge import agreement_answer
 
-    table = open_items(
-        items,
-        mode=given["mode"],
-        dimension=given["dimension"],
-        labels=given["labels"],
-        store=given["store"],
-    )
+    table = _item_table(items, given["mode"], given)
     answer = agreement_answer(
         table,
         step=given["step"],
@@ -369,15 +343,7 @@ def agree(items: str | None, **given: Any) -> int:
         resamples=given["bootstrap_resamples"],
         seed=given["seed"],
     )
-    if given["output"] is not None:
-        shared.write(given["output"], shared.as_document(answer))
-    if given["as_json"]:
-        click.echo(shared.as_document(answer), nl=False)
-        return 0
-    from trivium.cli.output import show
-    from trivium.reports.trust.tables import AgreementTable
-
-    show(AgreementTable(answer))
+    _print_answer(answer, AgreementTable, given)
     return 0
 
 

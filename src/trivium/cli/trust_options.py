@@ -1,4 +1,4 @@
-"""Options and inputs of trust commands."""
+"""Options that the trust commands share, and reading their items."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Range(click.ParamType):  # type: ignore[type-arg]
-    """``LOW:HIGH``, two numbers that rise."""
+    """``LOW:HIGH``, two rising numbers."""
 
     name = "LOW:HIGH"
 
@@ -37,7 +37,7 @@ class Range(click.ParamType):  # type: ignore[type-arg]
         return ends
 
 
-class Shares(click.ParamType):  # type: ignore[type-arg]
+class CoverageGrid(click.ParamType):  # type: ignore[type-arg]
     """Coverages in (0, 1] with commas between."""
 
     name = "C,C,…"
@@ -94,8 +94,8 @@ output = option(
 )
 
 
-def write(path: Path, text: str | bytes) -> None:
-    """Write a file that was asked for, and say so.
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file and say so on standard error.
 
     Raises:
         InputError: If it cannot be written.
@@ -104,20 +104,20 @@ def write(path: Path, text: str | bytes) -> None:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from error
     click.echo(f"wrote {path}", err=True)
 
 
 def as_document(answer: Any) -> bytes:
-    """An answer as one JSON document in UTF-8; NaN and infinity are null."""
+    """Encode an answer as one JSON document in UTF-8; NaN and infinity become null."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"
 
 
-def open_items(
+def read_item_table(
     source: str | None,
     *,
     mode: str | None = None,
@@ -125,7 +125,7 @@ def open_items(
     labels: Path | None = None,
     store: str = DEFAULT_STORE,
 ) -> "ItemTable":
-    """The items of a file; with a dimension, those of a run (the newest when none is named).
+    """Read the items of a file or, with a dimension, of a run (the newest if none is named).
 
     Raises:
         InputError: If the items cannot be read, or the options do not go together.
@@ -147,11 +147,11 @@ def open_items(
     return Run.load(source, store=store).items(dimension=dimension, labels=labels)
 
 
-def open_calibrator(path: Path | None) -> "Calibrator | None":
-    """The calibrator of a file.
+def load_calibrator(path: Path | None) -> "Calibrator | None":
+    """Load a calibrator from a file; None without a file.
 
     Raises:
-        InputError: If it is none.
+        InputError: If the file holds no calibrator.
     """
     if path is None:
         return None

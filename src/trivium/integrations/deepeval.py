@@ -83,8 +83,8 @@ def deepeval_metric(
             "model": metric.evaluation_model,
             "cost_usd": metric.evaluation_cost,
         }
-        kept = {key: value for key, value in detail.items() if value is not None}
-        return share(metric.score, lower_is_better=lower_is_better), metric.score, metric.reason, kept
+        details = {key: value for key, value in detail.items() if value is not None}
+        return share(metric.score, lower_is_better=lower_is_better), metric.score, metric.reason, details
 
     return foreign_metric(name, judge, compares=compares, references=references)
 
@@ -121,10 +121,10 @@ def foreign_metric(
 
         def score(self, subject: MetricInput) -> Score:
             """What the other tool says, for each reference where it looks at one."""
-            wanted: list[str | None] = list(subject.case.references) if compares() else [None]
-            if not wanted:
+            references_used: list[str | None] = list(subject.case.references) if compares() else [None]
+            if not references_used:
                 raise Skip("the case has no reference")
-            verdicts = [judge(subject, reference) for reference in wanted]
+            verdicts = [judge(subject, reference) for reference in references_used]
             values = [value for value, *_ in verdicts if value is not None]
             raw = [figure for _, figure, *_ in verdicts] if len(verdicts) > 1 else verdicts[0][1]
             at = max(range(len(verdicts)), key=lambda index: _or_less(verdicts[index][0]))

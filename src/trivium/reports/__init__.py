@@ -1,1 +1,1 @@
-"""Reports: what a run says, in a terminal, a page, a CI comment and a CI test list."""
+"""Reports of runs and comparisons: terminal tables, HTML pages, Markdown comments and JUnit XML."""

@@ -1,9 +1,9 @@
-"""Charts of a run as SVG, drawn by Vega-Lite, in the colours of the page they stand on.
+"""Draws charts of a run as SVG with Vega-Lite, in the colours of the surrounding page.
 
-Vega knows neither light nor dark. It draws with stand-in colours, which are then replaced by the
-page's custom properties; a page that defines none shows the given defaults.
+Vega has no light and dark modes. It draws with placeholder colours, which are then replaced by the page's
+custom properties; a page that defines none shows the defaults.
 
-A chart is described once a process and drawn with ever new data, which is most of its cost.
+The specification of a chart is built once a process, which is most of the cost, and reused with new data.
 """
 
 from collections.abc import Sequence

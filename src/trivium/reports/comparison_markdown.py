@@ -1,6 +1,5 @@
-"""A comparison as a comment in a code review (GitHub and GitLab Markdown)."""
+"""Renders a comparison as Markdown for a comment in a code review (GitHub, GitLab)."""
 
-from trivium.reports import comparison_text as graph_words
 from trivium.reports import comparison_text as phrases
 from trivium.reports.markdown import ANSWER_MARKS, code, prose
 from trivium.reports.wording import number, seconds
@@ -8,11 +7,11 @@ from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 
 ROWS_KEPT = 15
-"""Rows of each table of what they did; the others are counted."""
+"""Rows of each table of edges and times; the others are counted."""
 
 
 def render_markdown(comparison: Comparison) -> str:
-    """The comparison as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    """The comparison as GitHub-flavoured Markdown; untrusted text is escaped."""
     blocks = [
         f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
     ]
@@ -59,7 +58,8 @@ def _moves(comparison: Comparison) -> str:
 
 
 def _graphs(graphs: GraphComparison) -> list[str]:
-    blocks = [f"**what they did** · {prose(graph_words.met(graphs))}. {prose(graph_words.found(graphs))}."]
+    compared, changed = prose(phrases.traces_compared(graphs)), prose(phrases.edges_changed(graphs))
+    blocks = [f"**what they did** · {compared}. {changed}."]
     if graphs.edges:
         rows = [_edge(one) for one in graphs.edges[:ROWS_KEPT]]
         head = "| change | edge | base | head | delta | interval | p (Holm) |"
@@ -68,14 +68,14 @@ def _graphs(graphs: GraphComparison) -> list[str]:
         rows = [_pace(one) for one in graphs.paces[:ROWS_KEPT]]
         head = "| change | kind | median time | base | head | factor | interval | p (Holm) |"
         blocks.append("\n".join([head, "|:--|:--|:--|--:|--:|--:|:--|--:|", *rows]))
-    under = [graph_words.left_out(graphs, ROWS_KEPT), graph_words.graph_note(graphs)]
+    under = [phrases.left_out(graphs, ROWS_KEPT), phrases.graph_note(graphs)]
     return [*blocks, f"<sub>{'<br>'.join(prose(line) for line in under if line)}</sub>"]
 
 
 def _edge(change: EdgeChange) -> str:
     cells = (
-        prose(graph_words.became(change)),
-        code(graph_words.edge(change)),
+        prose(phrases.change_word(change)),
+        code(phrases.edge(change)),
         number(change.base),
         number(change.head),
         f"**{phrases.signed(change.delta)}**",
@@ -87,13 +87,13 @@ def _edge(change: EdgeChange) -> str:
 
 def _pace(change: PaceChange) -> str:
     cells = (
-        prose(graph_words.became(change)),
+        prose(phrases.change_word(change)),
         change.kind,
         code(change.name),
         prose(seconds(change.base)),
         prose(seconds(change.head)),
-        f"**{graph_words.factor(change.factor)}**",
-        prose(graph_words.factors(change.ci95)),
+        f"**{phrases.factor(change.factor)}**",
+        prose(phrases.factors(change.ci95)),
         prose(phrases.probability(change.p_holm)),
     )
     return f"| {' | '.join(cells)} |"

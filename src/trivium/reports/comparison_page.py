@@ -1,4 +1,4 @@
-"""Comparison HTML page, forest plot."""
+"""Writes a comparison as an HTML page, with a forest plot of the differences."""
 
 import os
 import re
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from trivium.errors import InputError, MissingExtra
-from trivium.reports import comparison_text as graph_words
 from trivium.reports import comparison_text as phrases
 from trivium.reports.drawings.svg import element, picture, text
 from trivium.reports.escape import one_line
-from trivium.reports.html.page import asset, environment, policy, write_whole
+from trivium.reports.html.page import asset, environment, policy, write_atomically
 from trivium.reports.wording import seconds
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
@@ -37,7 +36,7 @@ def write_html(path: str | os.PathLike[str], comparison: Comparison) -> None:
     target = Path(path)
     page = _page(comparison)
     try:
-        write_whole(target, [page.encode()])
+        write_atomically(target, [page.encode()])
     except OSError as error:
         raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
 
@@ -51,10 +50,10 @@ def _page(comparison: Comparison) -> str:
         "probability": phrases.probability,
         "record": phrases.record,
         "further": phrases.further,
-        "became": graph_words.became,
-        "edge": graph_words.edge,
-        "factor": graph_words.factor,
-        "factors": graph_words.factors,
+        "became": phrases.change_word,
+        "edge": phrases.edge,
+        "factor": phrases.factor,
+        "factors": phrases.factors,
         "seconds": seconds,
     }
     from markupsafe import Markup
@@ -81,12 +80,12 @@ def _page(comparison: Comparison) -> str:
 
 def _graphs(graphs: GraphComparison) -> dict[str, Any]:
     return {
-        "met": graph_words.met(graphs),
-        "found": graph_words.found(graphs),
+        "met": phrases.traces_compared(graphs),
+        "found": phrases.edges_changed(graphs),
         "edges": graphs.edges[:ROWS_SHOWN],
         "paces": graphs.paces[:ROWS_SHOWN],
-        "left_out": graph_words.left_out(graphs, ROWS_SHOWN),
-        "note": graph_words.graph_note(graphs),
+        "left_out": phrases.left_out(graphs, ROWS_SHOWN),
+        "note": phrases.graph_note(graphs),
     }
 
 
@@ -150,7 +149,9 @@ def forest(comparison: Comparison) -> str:
     for row, (name, figure) in enumerate(figures.items()):
         y = TOP + ROW * row + ROW / 2
         parts += _row(name, figure, y, x, bold=name in comparison.decided_by)
-    return picture(*parts, label=_words(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest")
+    return picture(
+        *parts, label=_description(comparison), width=WIDTH, height=bottom + BOTTOM, class_="forest"
+    )
 
 
 def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], *, bold: bool) -> list[str]:
@@ -168,10 +169,10 @@ def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], 
         ]
     if figure.delta is not None:
         drawn.append(element("circle", cx=x(figure.delta), cy=y, r=5, fill=colour))
-    said = f"{phrases.signed(figure.delta)} {phrases.ends(figure.ci95)}"
+    label = f"{phrases.signed(figure.delta)} {phrases.ends(figure.ci95)}"
     # The mark stands apart, since a font that lacks it takes its neighbours along to another one.
     drawn.append(_label(phrases.MARKS[figure.answer], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
-    drawn.append(_label(said, NAMES + PLOT + 30, y + 4, "ink", "start"))
+    drawn.append(_label(label, NAMES + PLOT + 30, y + 4, "ink", "start"))
     return drawn
 
 
@@ -201,10 +202,10 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, dashes: str |
     )
 
 
-def _label(said: str, x: float, y: float, colour: str, anchor: str, weight: str = "400") -> str:
+def _label(label: str, x: float, y: float, colour: str, anchor: str, weight: str = "400") -> str:
     return element(
         "text",
-        said,
+        label,
         x=x,
         y=y,
         fill=_COLOURS[colour],
@@ -215,8 +216,8 @@ def _label(said: str, x: float, y: float, colour: str, anchor: str, weight: str 
     )
 
 
-def _words(comparison: Comparison) -> str:
-    """What the plot says, for those who cannot see it."""
+def _description(comparison: Comparison) -> str:
+    """The plot in words, for screen readers."""
     rows = [
         f"{name} {phrases.signed(figure.delta)} {phrases.ends(figure.ci95)} {figure.answer}"
         for name, figure in comparison.metrics.items()

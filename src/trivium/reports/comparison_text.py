@@ -1,4 +1,4 @@
-"""Comparison: phrases, terminal, Markdown."""
+"""Phrases of a comparison, and its table in a terminal."""
 
 from collections import Counter
 
@@ -8,15 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.escape import one_line
-from trivium.reports.wording import NOTHING, counted, number, seconds, share
+from trivium.reports.wording import FEW_GROUPS, NOTHING, counted, number, seconds, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.needed_cases import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-FEW_GROUPS = 10
-"""Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
 
 
 def signed(value: float | None) -> str:
@@ -40,7 +38,7 @@ def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
 
 
 def probability(value: float | None) -> str:
-    """A p-value; what is small is said to be small, never 0."""
+    """A p-value; a small one is shown as <0.001, never as 0."""
     if value is None:
         return NOTHING
     return "<0.001" if value < 0.001 else f"{value:.3f}"
@@ -71,7 +69,7 @@ def paired(comparison: Comparison) -> str:
 
 
 def outlook(comparison: Comparison) -> list[str]:
-    """What each deciding figure could tell, a sentence each; unchanged outputs leave nothing to tell."""
+    """One sentence for each deciding figure: what would settle it, and which difference it can detect."""
     if comparison.unchanged:
         return []
     return [_outlook(name, comparison.metrics[name]) for name in comparison.decided_by]
@@ -96,7 +94,7 @@ def _outlook(name: str, figure: MetricDelta) -> str:
 
 
 def what_is_missing(comparison: Comparison) -> str:
-    """What is missing or in error of either run, in a line."""
+    """What is missing or in error in either run, in one line."""
     parts = [
         f"{word}: {', '.join(f'{count:,} {one_line(name)}' for name, count in found.items())}"
         for word, found in comparison.missing.items()
@@ -111,7 +109,7 @@ def rule(comparison: Comparison) -> str:
 
 
 def note(comparison: Comparison) -> str:
-    """How the intervals were made."""
+    """How the intervals were computed."""
     figures = list(comparison.metrics.values())
     methods = dict.fromkeys(figure.method for figure in figures if figure.method)
     figures = [figure for figure in figures if figure.n] or figures
@@ -135,8 +133,8 @@ def edge(change: EdgeChange) -> str:
     return f"{source} {_VERBS[change.kind]} {one_line(change.target, at_most=NAME_CHARS)}"
 
 
-def became(change: EdgeChange | PaceChange) -> str:
-    """What became of it; with a question mark where chance may have done it."""
+def change_word(change: EdgeChange | PaceChange) -> str:
+    """What changed, with a question mark where it may be chance."""
     return change.became if change.sure or change.became == "same" else f"{change.became}?"
 
 
@@ -150,14 +148,14 @@ def factors(interval: tuple[float, float] | None) -> str:
     return NOTHING if interval is None else f"[{factor(interval[0])}, {factor(interval[1])}]"
 
 
-def met(graphs: GraphComparison) -> str:
-    """How much could be compared."""
-    told = f"{counted(graphs.attempts, 'pair')} of attempts with traces, {counted(graphs.cases, 'case')}"
-    return f"{told}; {graphs.without_trace:,} pairs without" if graphs.without_trace else told
+def traces_compared(graphs: GraphComparison) -> str:
+    """How many pairs of attempts have traces on both sides."""
+    compared = f"{counted(graphs.attempts, 'pair')} of attempts with traces, {counted(graphs.cases, 'case')}"
+    return f"{compared}; {graphs.without_trace:,} pairs without" if graphs.without_trace else compared
 
 
-def found(graphs: GraphComparison) -> str:
-    """What is sure, counted."""
+def edges_changed(graphs: GraphComparison) -> str:
+    """Counts of the edges that changed beyond chance."""
     sure: Counter[str] = Counter(one.became for one in graphs.edges if one.sure)
     sure.update(one.became for one in graphs.paces if one.sure)
     parts = [
@@ -172,8 +170,8 @@ def found(graphs: GraphComparison) -> str:
         )
         if sure[word]
     ]
-    said = ", ".join(parts) or "nothing changed beyond chance"
-    return f"Among {counted(len(graphs.edges) + graphs.edges_left_out, 'edge')}: {said}"
+    changes = ", ".join(parts) or "nothing changed beyond chance"
+    return f"Among {counted(len(graphs.edges) + graphs.edges_left_out, 'edge')}: {changes}"
 
 
 def left_out(graphs: GraphComparison, shown: int) -> str:
@@ -188,7 +186,7 @@ def left_out(graphs: GraphComparison, shown: int) -> str:
 
 
 def graph_note(graphs: GraphComparison) -> str:
-    """How it was worked out."""
+    """How the figures of the graphs were computed."""
     return (
         f"times an attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
         f"p by exact sign tests over {counted(graphs.groups, 'group')}; ? may be chance"
@@ -295,7 +293,7 @@ ROWS_SHOWN = 15
 def graphs_section(graphs: GraphComparison) -> RenderResult:
     """The section of a comparison; yields what Rich renders."""
     yield Text("\nwhat they did", style="bold")
-    yield Text(f"{met(graphs)}\n{found(graphs)}")
+    yield Text(f"{traces_compared(graphs)}\n{edges_changed(graphs)}")
     if graphs.edges:
         yield Text("")
         yield _edges(graphs.edges[:ROWS_SHOWN])
@@ -311,7 +309,7 @@ def _edges(changes: tuple[EdgeChange, ...]) -> Table:
     table = _plain("edge", "base", "head", "delta", "interval", "p (Holm)")
     for one in changes:
         table.add_row(
-            _word(one),
+            _change_cell(one),
             Text(edge(one)),
             number(one.base),
             number(one.head),
@@ -326,7 +324,7 @@ def _paces(changes: tuple[PaceChange, ...]) -> Table:
     table = _plain("median time", "base", "head", "factor", "interval", "p (Holm)")
     for one in changes:
         table.add_row(
-            _word(one),
+            _change_cell(one),
             Text(f"{one.kind} {one_line(one.name, at_most=NAME_CHARS)}"),
             seconds(one.base),
             seconds(one.head),
@@ -337,8 +335,8 @@ def _paces(changes: tuple[PaceChange, ...]) -> Table:
     return table
 
 
-def _word(change: EdgeChange | PaceChange) -> Text:
-    return Text(became(change), style="bold" if change.sure else "dim")
+def _change_cell(change: EdgeChange | PaceChange) -> Text:
+    return Text(change_word(change), style="bold" if change.sure else "dim")
 
 
 def _plain(what: str, *others: str) -> Table:

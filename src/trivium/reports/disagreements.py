@@ -1,4 +1,4 @@
-"""Disagreements: terminal, Markdown, HTML."""
+"""Renders the disagreements of judges for the terminal, as Markdown and for the HTML page."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ SHOWN_IN_MARKDOWN = 50
 
 
 def render_markdown(found: Disagreements) -> str:
-    """The disagreements as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    """The disagreements as GitHub-flavoured Markdown; untrusted text is escaped."""
     with_what = sources(found)
     blocks = [f"### Trivium · {code(found.suite)}: where judges disagree"]
     if found.notes:
@@ -135,12 +135,12 @@ def sources(found: Disagreements) -> str:
 
 
 def opinion(each: Opinion) -> str:
-    """Who thinks what."""
+    """A judge or person with their value."""
     return f"{one_line(each.by, at_most=80)} {value(each)}"
 
 
 def value(each: Opinion) -> str:
-    """What somebody thinks."""
+    """The value of an opinion."""
     return "abstained" if each.value is None else wording.number(each.value)
 
 
@@ -155,22 +155,22 @@ def signed(number: float | None) -> str:
 
 
 def agreed(tally: Tally) -> str:
-    """How often all were of one opinion."""
+    """How often all agreed."""
     return f"{tally.agreed:,} of {tally.compared:,}"
 
 
 def section_context(found: Disagreements) -> dict[str, Any]:
-    """Everything the template of the section needs."""
+    """The values that the template of the section needs."""
     return {
         "headline": headline(found),
         "sources": sources(found),
         "notes": found.notes,
-        "tallies": [_tally(each) for each in found.tallies],
-        "rows": [_row_of_section(each) for each in found.found],
+        "tallies": [_section_tally(each) for each in found.tallies],
+        "rows": [_section_row(each) for each in found.found],
     }
 
 
-def _tally(tally: Tally) -> dict[str, str]:
+def _section_tally(tally: Tally) -> dict[str, str]:
     return {
         "dimension": one_line(tally.dimension),
         "who": KINDS[tally.kind],
@@ -182,7 +182,7 @@ def _tally(tally: Tally) -> dict[str, str]:
     }
 
 
-def _row_of_section(each: Disagreement) -> dict[str, Any]:
+def _section_row(each: Disagreement) -> dict[str, Any]:
     return {
         "apart": apart(each),
         "anchor": anchor(each.case, each.repeat),

@@ -1,7 +1,7 @@
-"""Texts of strangers, made safe to look at.
+"""Makes untrusted text safe to display.
 
-Escaping keeps a text from becoming markup; this keeps it from moving the cursor, colouring the
-terminal, breaking XML or turning the reading direction round.
+HTML escaping keeps a text from becoming markup. This module keeps it from moving the cursor, colouring the
+terminal, breaking XML or reversing the reading direction.
 """
 
 _SURROGATES = range(0xD800, 0xE000)
@@ -21,7 +21,7 @@ _VISIBLE: dict[int, str] = {
 
 
 def visible(text: str) -> str:
-    """The text with every character that is obeyed rather than read replaced by one that is read."""
+    """Replace control characters by visible ones."""
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 

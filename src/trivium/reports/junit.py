@@ -1,4 +1,4 @@
-"""A run as JUnit XML: every attempt a test, so that any CI shows it."""
+"""Writes a run as JUnit XML, each attempt a test, so that any CI can show it."""
 
 import json
 import tempfile
@@ -15,7 +15,7 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 
 TEXT_CHARS = 4_000
-"""Longest reason, input or output that is kept."""
+"""Characters of a reason, input or output that are written."""
 SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
 
@@ -137,7 +137,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
 
 
 def _figure(score: Score) -> str:
-    """The value of a score; what stands in for a judgement is never written as one."""
+    """The value of a score; a fallback for a judgement is marked as such."""
     if stands_in(score):
         return f"not judged ({wording.number(score.value)} by {_xml(score.method or 'another way')})"
     return wording.number(score.value)

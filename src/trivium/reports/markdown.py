@@ -1,4 +1,4 @@
-"""The summary of a run as a comment in a code review (GitHub and GitLab Markdown)."""
+"""Renders the summary of a run as Markdown for a comment in a code review (GitHub, GitLab)."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _NOT_WORD = re.compile(r"[^0-9A-Za-z ]")
 
 
 def render_markdown(summary: Summary) -> str:
-    """The summary as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    """The summary as GitHub-flavoured Markdown; untrusted text is escaped."""
     blocks = [f"### Trivium · {code(summary.suite)}"]
     if summary.warnings:
         blocks += ["\n".join(f"> ⚠️ {prose(line)}  " for line in summary.warnings)]
@@ -35,7 +35,7 @@ def render_markdown(summary: Summary) -> str:
 
 
 def code(text: str, *, at_most: int = 200) -> str:
-    """A text as code, in which no mention, link or markup works; fit for a table cell."""
+    """A text as code, in which mentions, links and markup have no effect; safe in a table cell."""
     line = one_line(text, at_most=at_most)
     if _PLAIN.fullmatch(line):
         return f"`{line}`"

@@ -1,4 +1,4 @@
-"""Pairwise results: terminal, Markdown."""
+"""Renders a pairwise comparison for the terminal and as Markdown."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from rich.text import Text
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.markdown import code, prose
-from trivium.reports.wording import attempt_name, interval, number, spent_sentence
+from trivium.reports.wording import FEW_GROUPS, attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
 
 LOSSES_SHOWN = 5
@@ -83,7 +83,7 @@ PAIRS_SHOWN = 50
 
 
 def render_markdown(found: PairComparison) -> str:
-    """The comparison as GitHub-flavoured Markdown; texts of strangers are shown, never obeyed."""
+    """The comparison as GitHub-flavoured Markdown; untrusted text is escaped."""
     blocks = [f"### Trivium · {code(found.suite)}: {code(found.head)} against {code(found.base)}"]
     if found.notes:
         blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in found.notes))
@@ -130,11 +130,10 @@ def _why(pair: JudgedPair, name: str) -> str:
 
 
 MARKS = {"win": "+", "loss": "−", "tie": "=", None: "?"}
-FEW_GROUPS = 10
 
 
 def headline(found: PairComparison) -> str:
-    """What was compared by whom."""
+    """How many pairs were judged, and by which models."""
     models = ", ".join(one_line(model, at_most=80) for model in found.models)
     how = "a panel of " if found.panel else ""
     samples = f", {found.samples} samples each" if found.samples > 1 else ""
@@ -149,13 +148,13 @@ def record(figure: PairFigure) -> str:
 
 
 def bias(figure: PairFigure) -> str:
-    """How often the verdict went with the place, and with which."""
+    """How often one position won in both orders, and which one."""
     if figure.position_bias is None:
         return wording.NOTHING
-    told = wording.share(figure.position_bias)
+    rate = wording.share(figure.position_bias)
     if figure.for_first or figure.for_second:
-        told += f" ({figure.for_first:,}/{figure.for_second:,})"
-    return told
+        rate += f" ({figure.for_first:,}/{figure.for_second:,})"
+    return rate
 
 
 def probability(p: float | None) -> str:
@@ -166,7 +165,7 @@ def probability(p: float | None) -> str:
 
 
 def left_out(found: PairComparison) -> str:
-    """What takes no part, and what it cost."""
+    """How many attempts are left out, and what the judges cost."""
     parts = [f"{wording.counted(found.left_out, 'attempt')} left out"] if found.left_out else []
     return " · ".join([*parts, spent_sentence(found.spent)])
 
@@ -205,5 +204,5 @@ def losses(found: PairComparison, dimension: str) -> list[JudgedPair]:
 
 
 def main_dimension(found: PairComparison) -> str:
-    """The better in all, or the last dimension there is."""
+    """The dimension ``overall`` if there is one, else the last."""
     return "overall" if "overall" in found.figures else list(found.figures)[-1]

@@ -1,4 +1,4 @@
-"""Summary and run tables (Rich)."""
+"""Tables of a summary and of a list of runs for the terminal (Rich)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ WIDE = 104
 """Columns from which the table draws the intervals."""
 BAR_COLUMNS = 25
 NAME_COLUMNS = 22
-"""Longest name of a metric that is kept on one line, however narrow the table."""
+"""Longest name of a metric that is never wrapped, however narrow the table."""
 
 ANSWER_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 ANSWER_MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -257,8 +257,8 @@ def range_bar(
     return "".join(cells)
 
 
-_WIDE = 100
-"""Columns from which on there is room for everything."""
+RUNS_WIDE = 100
+"""Columns from which the list of runs shows when each was started."""
 
 STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
 
@@ -267,9 +267,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """One run in a list of runs.
 
     Attributes:
-        started: Seconds since the UNIX epoch, or None when nobody knows.
+        started: Seconds since the UNIX epoch, or None if unknown.
         state: running, interrupted, done, …
-        attempts: Attempts that are there.
+        attempts: Attempts that are stored.
         due: Attempts that were due.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
@@ -304,8 +304,8 @@ class RunsTable:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         table.add_column("run", no_wrap=True)
         table.add_column("suite", overflow="fold", min_width=8)
-        # The id of a run begins with the moment as well: where it is narrow, that has to do.
-        wide = options.max_width >= _WIDE
+        # The id of a run begins with its time: on a narrow terminal the column is left out.
+        wide = options.max_width >= RUNS_WIDE
         if wide:
             table.add_column("started (UTC)", no_wrap=True)
         table.add_column("state", overflow="fold")

@@ -1,4 +1,4 @@
-"""Trace facts and process tables."""
+"""Tables of ``trivium traces show``: what traces hold, and how they went."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -218,12 +218,12 @@ def _handed(totals: ProcessTotals) -> RenderResult:
 
 def _listed(counts: Mapping[str, int]) -> str:
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    told = [
+    names_shown = [
         f"{one_line(name, at_most=PROCESS_NAME_CHARS)} {number:,}"
         for name, number in ranked[:MOST_PROCESS_ROWS]
     ]
-    left = len(ranked) - len(told)
-    return ", ".join(told) + (f" and {left:,} more" if left else "")
+    left = len(ranked) - len(names_shown)
+    return ", ".join(names_shown) + (f" and {left:,} more" if left else "")
 
 
 def _plain(first: str, *others: str) -> Table:
@@ -255,12 +255,12 @@ class _Round(Protocol):
 
 def chained(names: Sequence[str]) -> str:
     """Names joined by arrows; of a long chain the ends."""
-    told = [one_line(name, at_most=NAME_CHARS) for name in names[:MOST_NAMED]]
+    names_shown = [one_line(name, at_most=NAME_CHARS) for name in names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:
         half = MOST_NAMED // 2
         ends = [one_line(name, at_most=NAME_CHARS) for name in names[-half:]]
-        told = [*told[:half], f"({len(names) - MOST_NAMED:,} more)", *ends]
-    return " → ".join(told)
+        names_shown = [*names_shown[:half], f"({len(names) - MOST_NAMED:,} more)", *ends]
+    return " → ".join(names_shown)
 
 
 def looped_words(loop: _Round) -> str:

@@ -1,4 +1,4 @@
-"""One attempt with all its data; sort order."""
+"""An attempt with all its data, as reports show it, and the order of attempts in reports."""
 
 import math
 
@@ -19,7 +19,7 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
         scores: By metric, in the order of the suite.
         composite: The scores folded into one number.
         passed: The verdict; None when the pass rule has no value.
-        why: Why it did not pass, where whoever made the view knows.
+        why: Why it did not pass, where that is known.
     """
 
     case: Case

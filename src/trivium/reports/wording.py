@@ -1,4 +1,4 @@
-"""Numbers and verdicts in words, costs."""
+"""Wording that all reports share: numbers, intervals, verdicts, gates and costs."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from trivium.runs.summary import (
 
 NOTHING = "–"
 BESIDE_PEOPLE = "each output scored against the other people's outputs of its case"
-"""What the table beside people shows, of the run as of people (spec: metrics, H.5)."""
+"""Note on the table that compares the run with people (spec: metrics, H.5)."""
 
 FEW_GROUPS = 10
 """Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
@@ -37,7 +37,7 @@ def interval(bounds: tuple[float, float] | None, *, digits: int = 3) -> str:
 
 
 def share(value: float) -> str:
-    """A share in per cent; what is not all is never rounded to 100, what is something never to 0."""
+    """A share in per cent; a share below 1 is never rounded to 100 %, one above 0 never to 0 %."""
     if 0 < value <= 0.005:
         return "<1 %"
     if 0.995 <= value < 1:
@@ -69,7 +69,7 @@ def not_ok(status: Mapping[str, int]) -> str:
 
 
 def lacking(figure: Figure) -> str:
-    """What a figure is not made of: the statuses that are not ok, and what stood in."""
+    """What a figure leaves out: scores that are not ok, and fallbacks."""
     if is_reported_only(figure):
         return "reported, not scored"
     parts = [not_ok(figure.status)]
@@ -79,7 +79,7 @@ def lacking(figure: Figure) -> str:
 
 
 def stood_in(figure: Figure) -> str:
-    """``similarity stood in for 50 of 60: 0.930``, which the figure leaves out."""
+    """The fallbacks that a figure leaves out: ``similarity stood in for 50 of 60: 0.930``."""
     aside = figure.aside
     if aside is None:
         return ""
@@ -95,12 +95,12 @@ def attempts_of(figure: Figure) -> int:
 
 
 def is_reported_only(figure: Figure) -> bool:
-    """Whether a figure is reported and never scored, so that having no value is nothing missing."""
+    """Whether a figure is only reported and never scored, so that no value is missing."""
     return figure.n == 0 and figure.status.get("ok", 0) > 0
 
 
 def further_dimensions(summary: Summary) -> dict[str, float]:
-    """Judged dimensions that are not among the metrics anyway."""
+    """Judged dimensions that are not among the metrics."""
     return {name: mean for name, mean in summary.dimension_averages.items() if name not in summary.metrics}
 
 
@@ -125,7 +125,7 @@ def headline(summary: Summary) -> str:
 
 
 def what_is_missing(summary: Summary) -> str:
-    """What is in error or missing of a run, in a line."""
+    """What is in error or missing in a run, in one line."""
     reasons = [line for line in summary.warnings if "was not judged in" in line or " failed on " in line]
     parts = [headline(summary), *[one_line(line, at_most=300) for line in reasons[:1]]]
     return ": ".join(parts)
@@ -139,7 +139,7 @@ def passed_of(summary: Summary) -> str:
 
 
 def composite_sentence(figure: CompositeFigure) -> str:
-    """The recommendation and how firm it is, or why there is none."""
+    """The recommendation with its distance to the threshold, or why there is none."""
     if figure.recommendation is None:
         return f"no recommendation: {why_no_recommendation(figure)}"
     parts = [words(one_line(figure.recommendation))]
@@ -158,14 +158,14 @@ def why_no_recommendation(figure: CompositeFigure) -> str:
 
 
 def weight_scored(figure: CompositeFigure) -> str:
-    """How much of the weight was scored; empty where it is all, or the recommendation says it."""
+    """The share of the weight that was scored; empty where it is 100 % or stated with the recommendation."""
     if figure.coverage >= 1 or figure.recommendation is None:
         return ""
     return f"{share(figure.coverage)} of the weight scored"
 
 
 def gate_sentence(gate: GateAnswer) -> str:
-    """What a gate found, what is missing from it, and what would settle it."""
+    """A gate's value, what is missing from it, and what would settle it."""
     parts = [f"{number(gate.value)} {interval(gate.ci95)}" if gate.value is not None else "no value"]
     if gate.missing:
         missing = f"{gate.missing:,} of {gate.due:,} missing"
@@ -188,7 +188,7 @@ def accepted_of(summary: Summary) -> str:
 
 
 def acceptance_sentence(name: str, found: Acceptance) -> str:
-    """What a certificate makes of one dimension, by which threshold, and what it promises."""
+    """How many judgements of a dimension a certificate accepts, its threshold and its promise."""
     counts = f"{one_line(name)}: accepted {found.accepted:,} of {found.accepted + found.to_people:,}"
     sure = one_line(found.confidence, at_most=60)
     by = f"{sure} ≥ {found.threshold:.6g}" if found.threshold is not None else f"no {sure} was certified"
@@ -197,12 +197,12 @@ def acceptance_sentence(name: str, found: Acceptance) -> str:
 
 
 def attempt_name(case: str, repeat: int) -> str:
-    """An attempt as reports call it: its case, and which repeat when it is not the first."""
+    """Name of an attempt in reports: its case, and the repeat if it is not the first."""
     return f"{case} #{repeat}" if repeat else case
 
 
 def interval_note(summary: Summary) -> str | None:
-    """How the intervals were made: level, methods, number of groups, seed."""
+    """How the intervals were computed: level, methods, number of groups, seed."""
     figures: list[Figure | Rate | CompositeFigure] = [summary.pass_rate, *summary.metrics.values()]
     if summary.composite is not None:
         figures.append(summary.composite)
@@ -230,7 +230,7 @@ def dollars(usd: float | None) -> str:
 
 
 def spent_sentence(spent: JudgeCosts) -> str:
-    """What a run spent, in a line."""
+    """What a run spent, in one line."""
     cost = dollars(spent.cost_usd) if spent.cost_usd is not None else "cost unknown"
     if spent.unpriced and spent.cost_usd is not None:
         cost = f"at least {cost}"
@@ -264,5 +264,5 @@ def spent_rows(spent: JudgeCosts) -> Iterator[tuple[str, str, ModelCosts]]:
 
 
 def whole(number: float) -> str:
-    """A count, or a share of one, without decimals that say nothing."""
+    """A count; a fraction of one keeps one decimal."""
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:,.1f}"

@@ -14,7 +14,7 @@ from tests.integrations.pytest_plugin.sessions import (
     session,
     write_tests,
 )
-from trivium.integrations.pytest.session import one_at_a_time
+from trivium.integrations.pytest.session import exclusive_lock
 
 pytest_plugins = ["pytester"]
 
@@ -103,12 +103,12 @@ def test_a_file_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     held, ended, second = Event(), Event(), Event()
 
     def hold() -> None:
-        with one_at_a_time(tmp_path / "lock"):
+        with exclusive_lock(tmp_path / "lock"):
             held.set()
             ended.wait(60)
 
     def follow() -> None:
-        with one_at_a_time(tmp_path / "lock"):
+        with exclusive_lock(tmp_path / "lock"):
             assert ended.is_set()
             second.set()
 

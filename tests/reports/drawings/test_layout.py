@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from trivium.reports.drawings.layout import GAP_ACROSS, PASSAGE, _fitted, layered
+from trivium.reports.drawings.layout import GAP_ACROSS, PASSAGE, _place_row, layered
 
 HEIGHT = 38.0
 
@@ -83,7 +83,7 @@ def test_layers_of_a_graph_without_cycles_are_its_longest_paths():
 @given(st.lists(st.tuples(st.floats(-500, 500), st.floats(0.5, 10)), min_size=1, max_size=12))
 def test_a_row_is_fitted_as_isotonic_regression_does(wanted):
     row = [("u", "v", place) for place in range(len(wanted))]
-    fitted = list(_fitted(row, wanted, {}).values())
+    fitted = list(_place_row(row, wanted, {}).values())
     offsets = np.arange(len(wanted)) * (PASSAGE + GAP_ACROSS)
     at, weights = np.array(wanted).T
     expected = IsotonicRegression().fit_transform(np.arange(len(wanted)), at - offsets, sample_weight=weights)

@@ -1,7 +1,7 @@
-"""Suites as tests. When pytest starts, only ``plugin`` is imported, which imports nothing.
+"""The pytest plugin: evaluates a suite and turns its attempts into tests.
 
-``EvaluatedRun`` and ``TestedAttempt`` are what the fixtures ``trivium_run`` and ``trivium_attempt`` give, for
-annotations.
+``EvaluatedRun`` and ``TestedAttempt`` are the types of the fixtures ``trivium_run`` and ``trivium_attempt``,
+for annotations. pytest imports ``plugin`` at every start, so that module is light.
 """
 
 from typing import TYPE_CHECKING, Any

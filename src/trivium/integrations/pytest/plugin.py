@@ -1,49 +1,30 @@
-"""What pytest sees: options, the mark, fixtures, hooks. Loaded whenever pytest starts: it imports nothing."""
+"""Hooks and fixtures of the pytest plugin.
 
-import os
+Loaded whenever pytest starts, so it imports the rest of Trivium only when a test uses a suite.
+"""
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trivium.integrations.pytest.options import ATTEMPT, MARK, SessionPaths, add_options, option
+
 if TYPE_CHECKING:
     from trivium.integrations.pytest.results import EvaluatedRun, TestedAttempt
-    from trivium.integrations.pytest.session import Evaluating
+    from trivium.integrations.pytest.session import SessionRuns
 
-MARK = "trivium"
-ATTEMPT = "trivium_attempt"
-
-OPTIONS = {
-    "agent": ("PKG.MOD:NAME|URL|cmd:…", "Who is asked, where neither a mark nor a fixture says."),
-    "store": ("URL", "Where runs are kept (default: .trivium/store.db in the folder that pytest starts in)."),
-    "compare": ("BASE", 'Compare with a stored run (its id, or "previous"); a regression fails the session.'),
-    "inconclusive": ("pass|fail", "What an inconclusive gate or comparison counts as (default: fail)."),
-    "resume": ("RUN", "Finish a run that was cut short: only what it lacks is asked."),
-}
-
-Meeting = dict[str, str]
-"""Where the processes of a session meet, ``folder``, and where it was ``started``."""
-
-_evaluating = pytest.StashKey["Evaluating"]()
-_meeting = pytest.StashKey[Meeting]()
+_session_runs = pytest.StashKey["SessionRuns"]()
+_session_paths = pytest.StashKey[SessionPaths]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--trivium-store`` is also ``TRIVIUM_STORE`` in the environment, ``trivium_store`` in an ini file."""
-    group = parser.getgroup("trivium", "Trivium: agents under test")
-    for name, (metavar, words) in OPTIONS.items():
-        group.addoption(f"--trivium-{name}", metavar=metavar, default=None, help=words)
-        parser.addini(f"trivium_{name}", words, default=None, type="string")
-
-
-def option(config: pytest.Config, name: str) -> str | None:
-    """An option as the command line, else the environment, else an ini file says."""
-    given: str | None = config.getoption(f"--trivium-{name}")
-    return given or os.environ.get(f"TRIVIUM_{name.upper()}") or config.getini(f"trivium_{name}") or None
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(suite, *, agent=None, outputs=None, **settings): the suite that the fixtures {ATTEMPT} and "
@@ -52,24 +33,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Refuse wrong options before anybody is asked anything."""
+    """Refuse wrong options before any agent is called."""
     config = session.config
-    said = option(config, "inconclusive")
-    if said not in {None, "pass", "fail"}:
-        raise pytest.UsageError(f'--trivium-inconclusive: found "{said}", expected pass or fail')
-    named = option(config, "compare") or option(config, "resume")
-    if named is not None and not hasattr(config, "workerinput"):
+    inconclusive = option(config, "inconclusive")
+    if inconclusive not in {None, "pass", "fail"}:
+        raise pytest.UsageError(f'--trivium-inconclusive: found "{inconclusive}", expected pass or fail')
+    stored_run = option(config, "compare") or option(config, "resume")
+    if stored_run is not None and not hasattr(config, "workerinput"):
         from trivium.integrations.pytest.summary import check_options
 
-        check_options(config, _of(config))
+        check_options(config, _runs_of(config))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Make the place where workers of pytest-xdist meet, and tell one of them."""
-    # Made here alone: a worker that outlives the session finds it gone, and asks nobody any more.
-    Path(_meeting_of(node.config)["folder"]).mkdir(mode=0o700, exist_ok=True)
-    node.workerinput["trivium"] = _meeting_of(node.config)
+    """Create the folder that workers of pytest-xdist share, and pass it to one of them."""
+    # Created only here: a worker that outlives the session finds it gone and calls no agent any more.
+    Path(_paths_of(node.config)["folder"]).mkdir(mode=0o700, exist_ok=True)
+    node.workerinput["trivium"] = _paths_of(node.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -82,25 +63,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def trivium_agent(pytestconfig: pytest.Config) -> Any:
-    """Who is asked where the mark does not say: ``--trivium-agent``, or what your own fixture returns."""
+    """The agent where the mark names none: ``--trivium-agent``, or what your own fixture returns."""
     return option(pytestconfig, "agent")
 
 
 @pytest.fixture
 def trivium_run(request: pytest.FixtureRequest, trivium_agent: Any) -> "EvaluatedRun":
     """The finished run of the marked suite, evaluated once however many tests and workers ask for it."""
-    return _of(request.config).run_for(request, trivium_agent)
+    return _runs_of(request.config).run_for(request, trivium_agent)
 
 
 @pytest.fixture
 def trivium_attempt(request: pytest.FixtureRequest, trivium_agent: Any) -> "TestedAttempt":
     """One attempt of the marked suite, scored: a test that takes it is run once for every case and repeat."""
-    return _of(request.config).attempt_for(request, trivium_agent)
+    return _runs_of(request.config).attempt_for(request, trivium_agent)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """An attempt that failed fails its test, whatever the test looks at."""
+    """Fail the test of an attempt in which the agent failed, whatever the test asserts."""
     attempt = pyfuncitem.funcargs.get(ATTEMPT)
     failure = getattr(attempt, "failure", None)
     if failure:
@@ -108,8 +89,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Why a figure of a run or of an attempt missed its bar."""
-    for one, other, sign in ((left, right, op), (right, left, _TURNED.get(op, op))):
+    """Explain why a figure of a run or of an attempt missed its threshold."""
+    for one, other, sign in ((left, right, op), (right, left, _MIRRORED.get(op, op))):
         explain = getattr(type(one), "trivium_explanation", None)
         if explain is not None:
             lines: list[str] | None = explain(one, sign, other)
@@ -117,58 +98,58 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     return None
 
 
-_TURNED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+_MIRRORED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Compare the session's runs with their base; once, not on every worker."""
+    """Compare the session's runs with their base, in the main process only."""
     if not hasattr(session.config, "workerinput") and _is_used(session.config):
         from trivium.integrations.pytest.summary import compare_all
 
-        compare_all(session, _of(session.config))
+        compare_all(session, _runs_of(session.config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """What the runs of the session say, and how they compare."""
+    """Write the summaries of the session's runs and their comparisons."""
     if _is_used(config):
         from trivium.integrations.pytest.summary import write_summary
 
-        write_summary(terminalreporter, _of(config))
+        write_summary(terminalreporter, _runs_of(config))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Let go of the stores, and of the place where workers met."""
-    evaluating = config.stash.get(_evaluating, None)
-    if evaluating is not None:
-        evaluating.close()
-    if _meeting in config.stash and not hasattr(config, "workerinput"):
+    """Close the store and delete the folder that the workers shared."""
+    runs = config.stash.get(_session_runs, None)
+    if runs is not None:
+        runs.close()
+    if _session_paths in config.stash and not hasattr(config, "workerinput"):
         import shutil
 
-        shutil.rmtree(config.stash[_meeting]["folder"], ignore_errors=True)
+        shutil.rmtree(config.stash[_session_paths]["folder"], ignore_errors=True)
 
 
-def _meeting_of(config: pytest.Config) -> Meeting:
-    if _meeting not in config.stash:
+def _paths_of(config: pytest.Config) -> SessionPaths:
+    if _session_paths not in config.stash:
         import tempfile
         from uuid import uuid4
 
         folder = Path(tempfile.gettempdir(), f"trivium-pytest-{uuid4().hex}")
-        own = {"folder": str(folder), "started": str(config.invocation_params.dir)}
-        config.stash[_meeting] = getattr(config, "workerinput", {}).get("trivium", own)
-    return config.stash[_meeting]
+        default = {"folder": str(folder), "started": str(config.invocation_params.dir)}
+        config.stash[_session_paths] = getattr(config, "workerinput", {}).get("trivium", default)
+    return config.stash[_session_paths]
 
 
 def _is_used(config: pytest.Config) -> bool:
-    """Whether a suite was begun with, here or on a worker."""
-    folder = config.stash[_meeting]["folder"] if _meeting in config.stash else ""
+    """Whether this process or a worker has started to evaluate a suite."""
+    folder = config.stash[_session_paths]["folder"] if _session_paths in config.stash else ""
     return folder != "" and any(Path(folder).glob("*.json"))
 
 
-def _of(config: pytest.Config) -> "Evaluating":
-    """What this process knows of the session's runs, made when it is first needed."""
-    if _evaluating not in config.stash:
-        from trivium.integrations.pytest.session import Evaluating
+def _runs_of(config: pytest.Config) -> "SessionRuns":
+    """The session's runs as this process knows them, created on first use."""
+    if _session_runs not in config.stash:
+        from trivium.integrations.pytest.session import SessionRuns
 
-        config.stash[_evaluating] = Evaluating(config, _meeting_of(config))
-    return config.stash[_evaluating]
+        config.stash[_session_runs] = SessionRuns(config, _paths_of(config))
+    return config.stash[_session_runs]

@@ -1,4 +1,4 @@
-"""EvaluatedRun, TestedAttempt."""
+"""What the fixtures return: a finished run and one attempt, whose figures explain a failing assertion."""
 
 from functools import cached_property
 from heapq import nlargest, nsmallest
@@ -28,8 +28,8 @@ SHOWN = 160
 """Characters of an output that a failing assertion shows."""
 
 
-class Value(float):
-    """A score of an attempt: a number that knows why it is so low. Not a number where there is none."""
+class ScoreValue(float):
+    """A score of an attempt as a float with its reason; NaN where the score has no value."""
 
     name: str
     why: str
@@ -54,7 +54,7 @@ class TestedAttempt:
         evaluation: All its scores, the composite and the verdict.
         passed: The verdict of the suite's ``pass`` rule; None when its metric has no value.
         why: Why it did not pass, in a few words; empty when it did.
-        failure: Why there is nothing to look at (the agent failed, nothing was recorded), or None.
+        failure: Why there is no output (the agent failed, nothing was recorded), or None.
     """
 
     __test__ = False
@@ -69,7 +69,7 @@ class TestedAttempt:
 
     @property
     def name(self) -> str:
-        """The case, and which repeat where it is not the first."""
+        """The case id, and the repeat where it is not the first."""
         return (
             f"{one_line(self.case.id)}#{self.attempt.repeat}"
             if self.attempt.repeat
@@ -78,10 +78,10 @@ class TestedAttempt:
 
     @property
     def output(self) -> Any:
-        """What the agent gave back."""
+        """What the agent returned."""
         return self.attempt.output
 
-    def __getitem__(self, metric: str) -> Value:
+    def __getitem__(self, metric: str) -> ScoreValue:
         """A score by its metric; ``composite`` is one too.
 
         Raises:
@@ -94,7 +94,7 @@ class TestedAttempt:
             value, why = scores[metric].value, scores[metric].reason
         else:
             raise LookupError(f'nothing is called "{metric}".{suggest(metric, [*scores, "composite"])}')
-        made = Value(nan if value is None else value)
+        made = ScoreValue(nan if value is None else value)
         made.name, made.why, made.attempt = metric, why or "", self
         return made
 
@@ -104,7 +104,7 @@ class TestedAttempt:
 
 
 def record_attempt(item: pytest.Item, attempt: TestedAttempt, *, run: str) -> None:
-    """Properties of the test for JUnit XML and other reports."""
+    """Add properties to the test for JUnit XML and other reports."""
     composite = attempt.evaluation.composite.value
     found: dict[str, object] = {
         "run": run,
@@ -126,15 +126,15 @@ class EvaluatedRun(Run):
 
     Args:
         store: Where the run is.
-        record: What the store says of it.
-        inconclusive_passes: Whether a figure of which nobody can say meets its bar.
+        record: Its record in the store.
+        inconclusive_passes: Whether an inconclusive answer counts as a pass.
     """
 
     def __init__(self, store: Store, record: RunRecord, *, inconclusive_passes: bool = False) -> None:
         super().__init__(store, record)
         self.inconclusive_passes = inconclusive_passes
 
-    def __getitem__(self, name: str) -> "Figured":
+    def __getitem__(self, name: str) -> "RunFigure":
         """A figure by its name: a metric, ``composite`` or ``pass_rate``.
 
         Raises:
@@ -142,7 +142,7 @@ class EvaluatedRun(Run):
         """
         if name not in self._columns:
             raise LookupError(f'nothing is called "{name}".{suggest(name, self._columns)}')
-        return Figured(self, name, self._columns[name], self.settings.level)
+        return RunFigure(self, name, self._columns[name], self.settings.level)
 
     def require_gates(self) -> None:
         """Fail unless every gate of the suite passes.
@@ -153,45 +153,47 @@ class EvaluatedRun(Run):
         gates = self.summary().gates
         if not gates:
             raise TriviumError(f'suite "{self.record.suite_name}" has no gates')
-        wrong = [gate for gate in gates if not self.meets(gate)]
-        if wrong:
-            pytest.fail("\n".join(line for gate in wrong for line in self.complaint(gate)), pytrace=False)
+        failed = [gate for gate in gates if not self.accepts(gate)]
+        if failed:
+            pytest.fail("\n".join(line for gate in failed for line in self.explain(gate)), pytrace=False)
 
-    def meets(self, gate: GateAnswer) -> bool:
+    def accepts(self, gate: GateAnswer) -> bool:
         """Whether an answer is good enough."""
         return gate.answer == "pass" or (gate.answer == "inconclusive" and self.inconclusive_passes)
 
-    def complaint(self, gate: GateAnswer) -> list[str]:
-        """What a gate found, what was asked, what would settle it, and the worst attempts."""
-        name, sign, bar = gate.gate.rsplit(" ", 2)
-        asked = f"{'at least' if sign == '≥' else 'at most'} {bar} was asked"
+    def explain(self, gate: GateAnswer) -> list[str]:
+        """Lines that explain a gate: value, threshold, what would settle it, and the worst attempts."""
+        name, sign, threshold = gate.gate.rsplit(" ", 2)
+        asked = f"{'at least' if sign == '≥' else 'at most'} {threshold} was asked"
         lines = [f"{gate.answer}: {one_line(name)} {wording.gate_sentence(gate)}; {asked}"]
-        lines += [f"  {one_line(line, at_most=100)}" for line in self.worst(name, highest=sign == "≤")]
+        lines += [
+            f"  {one_line(line, at_most=100)}" for line in self.worst_attempts(name, highest=sign == "≤")
+        ]
         return [*lines, f"  run {self.id}"]
 
-    def worst(self, name: str, *, highest: bool = False) -> list[str]:
+    def worst_attempts(self, name: str, *, highest: bool = False) -> list[str]:
         """The attempts that pull a figure down (or up), each with its reason."""
         if name == "pass_rate":
             found = self.summary().failures[:WORST]
             return [f"{wording.attempt_name(each.case, each.repeat)}: {each.why}" for each in found]
-        told: list[tuple[float, str]] = []
+        rows: list[tuple[float, str]] = []
         for _, outline in self.store.outlines(self.record):
             score = outline.composite if name == "composite" else outline.scores.get(name)
             if score is not None and score.value is not None:
                 attempt = wording.attempt_name(outline.case, outline.repeat)
                 why = outline.failed or why_not_passed(outline, self.settings) if not outline.passed else ""
-                told.append(
+                rows.append(
                     (score.value, f"{attempt}: {wording.number(score.value)}{' · ' if why else ''}{why}")
                 )
-        return [words for _, words in (nlargest if highest else nsmallest)(WORST, told)]
+        return [words for _, words in (nlargest if highest else nsmallest)(WORST, rows)]
 
     def summary(self) -> Summary:
-        """What the run says, as it was stored when it finished."""
+        """The summary that was stored when the run finished."""
         return self._summary
 
     @cached_property
     def settings(self) -> Settings:
-        """Of the suite, as it was evaluated."""
+        """The suite's settings at the time of the run."""
         return msgspec.convert(self.record.settings, Settings)
 
     def attempt(self, case: str, repeat: int) -> TestedAttempt:
@@ -222,11 +224,11 @@ class EvaluatedRun(Run):
         }
 
 
-class Figured:
-    """A figure of a run that knows how sure it is.
+class RunFigure:
+    """A figure of a run with its confidence interval, to assert a threshold on.
 
-    ``>=`` and ``<=`` hold where its whole interval lies on the good side of the bar. What is merely likely is
-    inconclusive, and does not hold.
+    ``>=`` and ``<=`` hold where the whole interval lies on the right side of the threshold. Otherwise the
+    answer is inconclusive or fail, and the assertion does not hold.
 
     Attributes:
         name: The metric, ``composite`` or ``pass_rate``.
@@ -244,27 +246,29 @@ class Figured:
         self._level = level
 
     def answer(self, *, at_least: float | None = None, at_most: float | None = None) -> GateAnswer:
-        """pass, fail or inconclusive, with what would settle it; exactly one bar is given."""
+        """pass, fail or inconclusive, with what would settle it; give exactly one threshold."""
         return answer_of(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
 
-    def __ge__(self, bar: float) -> bool:
-        return self._run.meets(self.answer(at_least=bar))
+    def __ge__(self, threshold: float) -> bool:
+        return self._run.accepts(self.answer(at_least=threshold))
 
-    def __le__(self, bar: float) -> bool:
-        return self._run.meets(self.answer(at_most=bar))
+    def __le__(self, threshold: float) -> bool:
+        return self._run.accepts(self.answer(at_most=threshold))
 
-    def trivium_explanation(self, op: str, bar: Any) -> list[str] | None:
+    def trivium_explanation(self, op: str, threshold: Any) -> list[str] | None:
         """The lines that a failing assertion shows."""
-        if op not in {">=", "<="} or not isinstance(bar, int | float):
+        if op not in {">=", "<="} or not isinstance(threshold, int | float):
             return None
-        return self._run.complaint(self.answer(at_least=bar) if op == ">=" else self.answer(at_most=bar))
+        return self._run.explain(
+            self.answer(at_least=threshold) if op == ">=" else self.answer(at_most=threshold)
+        )
 
     def __repr__(self) -> str:
         return f"{self.name} {wording.number(self.value)} {wording.interval(self.ci95)}"
 
 
 def record_run(item: pytest.Item, run: EvaluatedRun) -> None:
-    """Properties of the test for JUnit XML and other reports."""
+    """Add properties to the test for JUnit XML and other reports."""
     summary = run.summary()
     found: dict[str, object] = {"trivium.run": run.id, "trivium.suite": one_line(summary.suite)}
     figures = {"pass_rate": (summary.pass_rate.value, summary.pass_rate.ci95)}

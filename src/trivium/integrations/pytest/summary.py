@@ -1,4 +1,4 @@
-"""How a session ends: its runs summed up, compared with their base, and the line that goes on with one."""
+"""Ends a session: summaries of its runs, comparisons with their base, and the command that resumes a run."""
 
 import shlex
 
@@ -6,8 +6,8 @@ import pytest
 
 from trivium.display import as_text
 from trivium.errors import TriviumError
-from trivium.integrations.pytest.plugin import option
-from trivium.integrations.pytest.session import Evaluating, Note
+from trivium.integrations.pytest.options import option
+from trivium.integrations.pytest.session import RunNote, SessionRuns
 from trivium.reports.comparison_text import ComparisonTable
 from trivium.reports.escape import one_line
 from trivium.reports.terminal import SummaryTable
@@ -23,40 +23,40 @@ PREVIOUS = "previous"
 _compared = pytest.StashKey[list[Comparison | str]]()
 
 
-def check_options(config: pytest.Config, evaluating: Evaluating) -> None:
-    """Refuse runs that are not there.
+def check_options(config: pytest.Config, runs: SessionRuns) -> None:
+    """Refuse runs that the store does not have.
 
     Raises:
-        pytest.UsageError: Saying which and why.
+        pytest.UsageError: Which run, and why it cannot be read.
     """
     for name in ("compare", "resume"):
         run = option(config, name)
         if run is not None and (name, run) != ("compare", PREVIOUS):
             try:
-                with Store(evaluating.store_url, read_only=True) as store:
+                with Store(runs.store_url, read_only=True) as store:
                     store.run(run)
             except TriviumError as error:
                 raise pytest.UsageError(f"--trivium-{name} {run}: {error}") from error
 
 
-def compare_all(session: pytest.Session, evaluating: Evaluating) -> None:
+def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
     """Compare every finished run with its base; the session fails with any of them."""
     base = option(session.config, "compare")
-    notes = [note for note in evaluating.notes() if note.done]
+    notes = [note for note in runs.notes() if note.done]
     if base is None or not notes:
         return
     compared: list[Comparison | str] = []
     session.config.stash[_compared] = compared
-    own = {note.run for note in notes}
+    this_session = {note.run for note in notes}
     code = pytest.ExitCode.OK
     for note in notes:
         try:
-            head = evaluating.store.run(note.run)
-            found = _base_of(head, base, evaluating.store, own)
+            head = runs.store.run(note.run)
+            found = _base_of(head, base, runs.store, this_session)
             if found is None:
                 compared.append(f"{note.suite}: there is no earlier run to compare it with")
                 continue
-            comparison = compare(Run(evaluating.store, found), Run(evaluating.store, head))
+            comparison = compare(Run(runs.store, found), Run(runs.store, head))
         except TriviumError as error:
             compared.append(f"{note.suite}: {error}")
             code = pytest.ExitCode.USAGE_ERROR
@@ -64,7 +64,7 @@ def compare_all(session: pytest.Session, evaluating: Evaluating) -> None:
         compared.append(comparison)
         answer = comparison.answer
         if answer == "inconclusive":
-            answer = "pass" if evaluating.inconclusive == "pass" else "fail"
+            answer = "pass" if runs.inconclusive == "pass" else "fail"
         if answer == "fail" and code == pytest.ExitCode.OK:
             code = pytest.ExitCode.TESTS_FAILED
     if base != PREVIOUS and not any(isinstance(each, Comparison) for each in compared) and not code:
@@ -73,24 +73,24 @@ def compare_all(session: pytest.Session, evaluating: Evaluating) -> None:
         session.exitstatus = code
 
 
-def write_summary(reporter: pytest.TerminalReporter, evaluating: Evaluating) -> None:
-    """Write what the runs of the session say."""
-    notes = evaluating.notes()
+def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
+    """Write the summary of each run of the session, and its comparison."""
+    notes = runs.notes()
     if not notes:
         return
     reporter.section("trivium")
     for note in notes:
         if not note.done:
-            _write_unfinished(reporter, evaluating, note)
+            _write_unfinished(reporter, runs, note)
             continue
-        summary = Run(evaluating.store, evaluating.store.run(note.run)).summary()
+        summary = Run(runs.store, runs.store.run(note.run)).summary()
         if reporter.verbosity >= 0:
             _write(reporter, SummaryTable(summary))
         else:
             rate = summary.pass_rate
             figures = f"pass rate {number(rate.value)} {interval(rate.ci95)}, {passed_of(summary)}"
             reporter.write_line(f"{one_line(note.suite)}  {note.run}  {figures}")
-    for each in evaluating.config.stash.get(_compared, []):
+    for each in runs.config.stash.get(_compared, []):
         if isinstance(each, Comparison):
             reporter.section(f"trivium: compared with {one_line(each.base)}: {each.answer}", sep="-")
             _write(reporter, ComparisonTable(each))
@@ -98,22 +98,22 @@ def write_summary(reporter: pytest.TerminalReporter, evaluating: Evaluating) -> 
             reporter.write_line(f"--trivium-compare: {each}", yellow=True)
 
 
-def _base_of(head: RunRecord, base: str, store: Store, own: set[str]) -> RunRecord | None:
+def _base_of(head: RunRecord, base: str, store: Store, this_session: set[str]) -> RunRecord | None:
     """The run that a run of the session is compared with."""
     if base != PREVIOUS:
         found = store.run(base)
         return found if found.suite_name == head.suite_name else None
     for record in store.runs():
         same = record.suite_name == head.suite_name and record.kind == head.kind
-        if same and record.state == "done" and record.number < head.number and record.id not in own:
+        if same and record.state == "done" and record.number < head.number and record.id not in this_session:
             return record
     return None
 
 
-def _write_unfinished(reporter: pytest.TerminalReporter, evaluating: Evaluating, note: Note) -> None:
-    kept = sum(1 for _ in evaluating.store.answered(evaluating.store.run(note.run)))
+def _write_unfinished(reporter: pytest.TerminalReporter, runs: SessionRuns, note: RunNote) -> None:
+    stored = sum(1 for _ in runs.store.answered(runs.store.run(note.run)))
     reporter.write_line(
-        f"{one_line(note.suite)}: cut short; {kept:,} attempts are kept. Go on with", yellow=True
+        f"{one_line(note.suite)}: cut short; {stored:,} attempts are kept. Go on with", yellow=True
     )
     words = [str(word) for word in reporter.config.invocation_params.args]
     if option(reporter.config, "resume") is None:

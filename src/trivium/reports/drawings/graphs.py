@@ -1,4 +1,4 @@
-"""Tool graph and interaction graph."""
+"""Draws the tool graph and the interaction graph of a trace as SVG."""
 
 import math
 from collections.abc import Mapping
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 AGENTS_SHOWN = 30
 NAME_CHARS = 18
-CHARACTER = 7.6
+CHARACTER_WIDTH = 7.6
+"""Width of an average character of a node's name, in pixels."""
+"""Width of an average character of a node's name, in pixels."""
 NODE_HEIGHT = 30.0
 MARGIN = 16.0
 _BEND = 0.16
-"""How far an edge swings out, as a share of its length, so that both directions can be told apart."""
+"""Curvature of an edge as a share of its length, so that both directions can be distinguished."""
 
 
 def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
@@ -42,21 +44,21 @@ def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
     """
     agents = list(graph)
     busiest = sorted(agents, key=lambda agent: -graph.degree(agent, weight="count"))[:AGENTS_SHOWN]
-    kept = [agent for agent in agents if agent in set(busiest)]
-    centres, width, height = _circle(kept)
+    nodes = [agent for agent in agents if agent in set(busiest)]
+    centres, width, height = _circle(nodes)
     edges = [
         (source, target, data)
         for source, target, data in graph.edges(data=True)
         if source in centres and target in centres
     ]
-    body = [_edge(source, target, data, centres, middle=height / 2) for source, target, data in edges]
-    body += [_agent(agent, centres[agent]) for agent in kept]
+    body = [_message_edge(source, target, data, centres, middle=height / 2) for source, target, data in edges]
+    body += [_agent(agent, centres[agent]) for agent in nodes]
     label = "Interaction graph. " + "; ".join(
         f"{source} to {target}: {counted(int(data['count']), 'message')}" for source, target, data in edges
     )
     notes: tuple[str, ...] = ()
-    if len(kept) < len(agents):
-        notes = (f"{len(kept)} of {len(agents):,} agents shown, the busiest ones.",)
+    if len(nodes) < len(agents):
+        notes = (f"{len(nodes)} of {len(agents):,} agents shown, the busiest ones.",)
     return Drawing(
         svg=picture(*body, label=label, width=width, height=height, class_="graph agents"),
         title="Messages between agents",
@@ -66,7 +68,7 @@ def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
 
 
 def _half_width(agent: str) -> float:
-    return max(30.0, CHARACTER * cell_len(one_line(agent, at_most=NAME_CHARS)) / 2 + 12)
+    return max(30.0, CHARACTER_WIDTH * cell_len(one_line(agent, at_most=NAME_CHARS)) / 2 + 12)
 
 
 def _circle(agents: list[str]) -> tuple[dict[str, Point], float, float]:
@@ -106,19 +108,20 @@ def _agent(name: str, centre: Point) -> str:
     )
 
 
-def _edge(
+def _message_edge(
     source: str, target: str, data: Mapping[str, Any], centres: Mapping[str, Point], *, middle: float
 ) -> str:
     count = int(data["count"])
-    said = ", ".join(f"{kind} {number}" for kind, number in dict(data.get("types", {})).items())
-    title = element("title", text(f"{source} → {target}: {counted(count, 'message')} {said and f'({said})'}"))
+    types = ", ".join(f"{kind} {number}" for kind, number in dict(data.get("types", {})).items())
+    messages = counted(count, "message")
+    title = element("title", text(f"{source} → {target}: {messages} {types and f'({types})'}"))
     if source == target:
-        return _loop(centres[source], count, title, up=centres[source][1] <= middle)
+        return _agent_loop(centres[source], count, title, up=centres[source][1] <= middle)
     (x1, y1), (x2, y2) = centres[source], centres[target]
     bend_x = (x1 + x2) / 2 - _BEND * (y2 - y1)
     bend_y = (y1 + y2) / 2 + _BEND * (x2 - x1)
-    start = _rim(source, centres[source], (bend_x, bend_y), gap=1.0)
-    tip = _rim(target, centres[target], (bend_x, bend_y), gap=2.0)
+    start = _border_point(source, centres[source], (bend_x, bend_y), gap=1.0)
+    tip = _border_point(target, centres[target], (bend_x, bend_y), gap=2.0)
     far = math.hypot(tip[0] - bend_x, tip[1] - bend_y) or 1.0
     dx, dy = (tip[0] - bend_x) / far, (tip[1] - bend_y) / far
     end = (tip[0] - 5 * dx, tip[1] - 5 * dy)
@@ -134,15 +137,15 @@ def _edge(
     )
 
 
-def _rim(agent: str, centre: Point, towards: Point, *, gap: float) -> Point:
-    """Where the line from a node's centre leaves its rim."""
+def _border_point(agent: str, centre: Point, towards: Point, *, gap: float) -> Point:
+    """The point where the line from a node's centre crosses its border."""
     dx, dy = towards[0] - centre[0], towards[1] - centre[1]
     wide, high = _half_width(agent) + gap, NODE_HEIGHT / 2 + gap
     scale = 1 / max(abs(dx) / wide, abs(dy) / high, 1e-9)
     return centre[0] + scale * dx, centre[1] + scale * dy
 
 
-def _loop(centre: Point, count: int, title: str, *, up: bool) -> str:
+def _agent_loop(centre: Point, count: int, title: str, *, up: bool) -> str:
     """An edge from an agent to itself, on the outer side of the circle."""
     out = -1.0 if up else 1.0
     x, y = centre[0], centre[1] + out * NODE_HEIGHT / 2
@@ -165,9 +168,7 @@ TOOL_NODE_HEIGHT = 38.0
 END_HEIGHT = 22.0
 LOOP = 44.0
 """Room for the edge from a node to itself, on both sides so that the node stays in the middle."""
-TOOL_CHARACTER = 7.6
-"""Width of an average character of a node's name, in pixels."""
-SMALL_CHARACTER = 6.2
+SMALL_CHARACTER_WIDTH = 6.2
 """The same in the line under the name."""
 
 
@@ -181,36 +182,36 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
         failed: Calls of each tool that failed.
     """
     calls: dict[str, int] = dict(graph.in_degree(weight="count"))
-    kept = _kept(graph, start, end, calls)
+    nodes = _most_called(graph, start, end, calls)
     counts = {
         (source, target): int(data["count"])
         for source, target, data in graph.edges(data=True)
-        if source in kept and target in kept
+        if source in nodes and target in nodes
     }
     shown = dict(sorted(counts.items(), key=lambda entry: -entry[1])[:EDGES_SHOWN])
     edges = {edge: count for edge, count in counts.items() if edge in shown}
-    below = {tool: _below(calls[tool], failed.get(tool, 0)) for tool in kept}
-    widths = {node: _width(node, below[node]) for node in kept}
+    below = {tool: _below(calls[tool], failed.get(tool, 0)) for tool in nodes}
+    widths = {node: _width(node, below[node]) for node in nodes}
     layout = layered(
-        {node: widths[node] + (LOOP if (node, node) in edges else 0.0) for node in kept},
+        {node: widths[node] + (LOOP if (node, node) in edges else 0.0) for node in nodes},
         [edge for edge in edges if edge[0] != edge[1]],
         node_height=TOOL_NODE_HEIGHT,
     )
-    body = [_edge_of_tools(edge, layout, count) for edge, count in edges.items() if edge[0] != edge[1]]
+    body = [_tool_edge(edge, layout, count) for edge, count in edges.items() if edge[0] != edge[1]]
     body += [
-        _loop_of_tools(layout.centres[edge[0]], edge[0], widths[edge[0]], count)
+        _tool_loop(layout.centres[edge[0]], edge[0], widths[edge[0]], count)
         for edge, count in edges.items()
         if edge[0] == edge[1]
     ]
-    for node in kept:
+    for node in nodes:
         if node in {start, end}:
             body.append(_terminal(layout.centres[node], node))
         else:
             body.append(_tool(layout.centres[node], node, widths[node], below[node], failed=node in failed))
     tools = len(graph) - 2
     notes = []
-    if len(kept) - 2 < tools:
-        notes.append(f"{len(kept) - 2:,} of {counted(tools, 'tool')} shown, the most called ones.")
+    if len(nodes) - 2 < tools:
+        notes.append(f"{len(nodes) - 2:,} of {counted(tools, 'tool')} shown, the most called ones.")
     if len(edges) < graph.number_of_edges():
         notes.append(
             f"{len(edges):,} of {graph.number_of_edges():,} transitions shown, the most frequent ones."
@@ -227,7 +228,7 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
     )
 
 
-def _kept(graph: "nx.DiGraph[str]", start: str, end: str, calls: Mapping[str, int]) -> list[str]:
+def _most_called(graph: "nx.DiGraph[str]", start: str, end: str, calls: Mapping[str, int]) -> list[str]:
     """Nodes to draw, in order of appearance: start first, end last."""
     tools = [node for node in graph if node not in {start, end}]
     most = set(sorted(tools, key=lambda tool: -calls[tool])[:TOOLS_SHOWN])
@@ -239,8 +240,8 @@ def _below(calls: int, failed: int) -> str:
 
 
 def _width(node: str, below: str) -> float:
-    name = TOOL_CHARACTER * cell_len(one_line(node, at_most=TOOL_NAME_CHARS))
-    return max(52.0, name, SMALL_CHARACTER * len(below)) + 22
+    name = CHARACTER_WIDTH * cell_len(one_line(node, at_most=TOOL_NAME_CHARS))
+    return max(52.0, name, SMALL_CHARACTER_WIDTH * len(below)) + 22
 
 
 def _tool(centre: Point, name: str, width: float, below: str, *, failed: bool) -> str:
@@ -267,7 +268,7 @@ def _terminal(centre: Point, name: str) -> str:
     )
 
 
-def _edge_of_tools(edge: Edge, layout: Layout, count: int) -> str:
+def _tool_edge(edge: Edge, layout: Layout, count: int) -> str:
     points = layout.routes[edge]
     down = 1.0 if points[-1][1] > points[0][1] else -1.0
     tip_x, tip_y = points[-1]
@@ -292,7 +293,7 @@ def _middle(points: list[Point]) -> Point:
     return (x1 + x2) / 2, (y1 + y2) / 2
 
 
-def _loop_of_tools(centre: Point, tool: str, width: float, count: int) -> str:
+def _tool_loop(centre: Point, tool: str, width: float, count: int) -> str:
     x, y = centre[0] + width / 2, centre[1]
     path = (
         f"M{x:.1f},{y - 8:.1f} C{x + 24:.1f},{y - 16:.1f} {x + 24:.1f},{y + 16:.1f} {x + 5:.1f},{y + 8:.1f}"

@@ -1,7 +1,7 @@
-"""Where the nodes of a directed graph go, in layers from top to bottom (Sugiyama, Tagawa and Toda 1981).
+"""Lays out a directed graph in layers from top to bottom (Sugiyama, Tagawa and Toda 1981).
 
-Layers follow the order in which nodes first appeared, so that a walk reads downwards and what goes
-back to an earlier node visibly goes up.
+Layers follow the order in which nodes first appeared, so that a walk reads downwards and an edge back to an
+earlier node visibly goes up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,9 +48,9 @@ def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: f
     """
     edges = list(edges)
     layer = _layers(list(nodes), edges)
-    rows, chains = _with_passages(nodes, edges, layer)
-    _untangle(rows, chains)
-    across = _spread(rows, chains, nodes)
+    rows, chains = _insert_passages(nodes, edges, layer)
+    _reduce_crossings(rows, chains)
+    across = _straighten(rows, chains, nodes)
     left = min(across[slot] - _width(slot, nodes) / 2 for slot in across) - GAP_ACROSS
     right = max(across[slot] + _width(slot, nodes) / 2 for slot in across) + GAP_ACROSS
     pitch = node_height + GAP_DOWN
@@ -82,7 +82,7 @@ def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     return layer
 
 
-def _with_passages(
+def _insert_passages(
     nodes: Iterable[str], edges: Sequence[Edge], layer: Mapping[str, int]
 ) -> tuple[list[list[_Slot]], dict[Edge, list[_Slot]]]:
     """Rows of slots, and for each edge the slots it joins, from its source to its target."""
@@ -110,8 +110,8 @@ def _neighbours(chains: Mapping[Edge, Sequence[_Slot]]) -> dict[_Slot, list[_Slo
     return near
 
 
-def _untangle(rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]]) -> None:
-    """Sort each row by the mean place of what it is joined to, down and up, a few times."""
+def _reduce_crossings(rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]]) -> None:
+    """Sort each row by the mean position of its neighbours, downwards and upwards, a few times."""
     near = _neighbours(chains)
     for sweep in range(_SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
@@ -129,40 +129,40 @@ def _width(slot: _Slot, nodes: Mapping[str, float]) -> float:
     return nodes[slot] if isinstance(slot, str) else PASSAGE
 
 
-def _spread(
+def _straighten(
     rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]], nodes: Mapping[str, float]
 ) -> dict[_Slot, float]:
-    """Make edges as upright as can be, keeping the order and the gaps of every row.
+    """Make edges as vertical as possible, keeping the order and the gaps of every row.
 
-    Row by row the squared widths of the edges are made least, which converges.
+    Each step minimises the squared horizontal lengths of the edges of one row, which converges.
     """
     near = _neighbours(chains)
     across: dict[_Slot, float] = {}
     for row in rows:
-        across |= _fitted(row, [(0.0, 1.0)] * len(row), nodes)
+        across |= _place_row(row, [(0.0, 1.0)] * len(row), nodes)
     for sweep in range(4 * _SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = []
+            targets = []
             for slot in row:
                 pulls = [(across[other], _pull(slot, other)) for other in near.get(slot, ())]
                 weight = sum(pull for _, pull in pulls)
                 at = sum(x * pull for x, pull in pulls) / weight if pulls else across[slot]
-                wanted.append((at, weight or 1.0))
-            across |= _fitted(row, wanted, nodes)
+                targets.append((at, weight or 1.0))
+            across |= _place_row(row, targets, nodes)
     return across
 
 
 def _pull(one: _Slot, other: _Slot) -> float:
-    """Nodes straighten nodes, and a long edge straightens itself; where they meet they may bend."""
+    """Weight of an edge segment: high between two nodes or within a long edge, low where the two meet."""
     return _STRAIGHT if isinstance(one, str) == isinstance(other, str) else 1.0
 
 
-def _fitted(
-    row: Sequence[_Slot], wanted: Sequence[tuple[float, float]], nodes: Mapping[str, float]
+def _place_row(
+    row: Sequence[_Slot], targets: Sequence[tuple[float, float]], nodes: Mapping[str, float]
 ) -> dict[_Slot, float]:
-    """Places of a row nearest to those wanted (place, weight), none nearer to the next than the gap allows.
+    """Positions of a row closest to the targets (position, weight) that keep the minimum gaps.
 
-    With the least distances taken off, that is isotonic regression, by pooling adjacent violators.
+    With the minimum distances subtracted this is isotonic regression, solved by pooling adjacent violators.
     """
     offsets: list[float] = []
     for index, slot in enumerate(row):
@@ -170,7 +170,7 @@ def _fitted(
         before = _width(row[index - 1], nodes) / 2 + GAP_ACROSS + offsets[-1] if index else -half
         offsets.append(before + half)
     pools: list[tuple[float, float, int]] = []
-    for (at, weight), offset in zip(wanted, offsets, strict=True):
+    for (at, weight), offset in zip(targets, offsets, strict=True):
         mean, heavy, size = at - offset, weight, 1
         while pools and pools[-1][0] > mean:
             other, other_heavy, other_size = pools.pop()

@@ -1,4 +1,4 @@
-"""SVG elements as escaped text."""
+"""Builds SVG elements as text, with everything escaped."""
 
 import math
 from html import escape
@@ -44,12 +44,12 @@ def element(tag: str, *children: str, **attributes: str | Number | None) -> str:
 
 
 def text(content: str, *, at_most: int = 200) -> str:
-    """A text of strangers, on one line and escaped."""
+    """Untrusted text on one line, escaped."""
     return escape(one_line(content, at_most=at_most))
 
 
 def picture(*children: str, label: str, width: Number, height: Number, class_: str) -> str:
-    """An ``svg`` element with a text that stands for it where it cannot be seen."""
+    """An ``svg`` element with a description for screen readers."""
     return element(
         "svg",
         element("title", text(label, at_most=600)),

@@ -1,4 +1,4 @@
-"""The timeline: who did what when, a lane for each agent; the order of steps where there are no times."""
+"""Draws a trace as a timeline with one lane for each agent, or as the order of steps if it has no times."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ CHARACTER = 6.2
 """Width of an average character of a bar's label, in pixels."""
 WIDTH_READABLE = 1000
 """Width in pixels at which a bar is assumed to be read when its label is tried for size."""
-NOBODY = "no agent"
+NO_AGENT = "no agent"
 SHORTEST_SECONDS = 1e-9
-FURTHEST_SECONDS = 1e12
-"""A time beyond this on any clock is no time (it would be 30,000 years away)."""
+LATEST_SECONDS = 1e12
+"""Times beyond this are treated as missing (it is 30,000 years from any epoch)."""
 
 
 RETRY, LOOPED = "↻ ", "∞ "
@@ -51,7 +51,7 @@ def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | Non
     if not bars:
         return None
     process = process or Process(trace)
-    again = _again(process)
+    repeat_mark = _repeat_marks(process)
     first, last = min(bar.start for bar in bars), max(bar.end for bar in bars)
     length = max(last - first, SHORTEST_SECONDS)
     lanes: dict[str, list[_Bar]] = {}
@@ -69,7 +69,14 @@ def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | Non
         for bar, row in zip(own, rows, strict=True):
             at = places[bar.span.id] = y + LANE_HEAD + ROW * row
             drawn.append(
-                _draw(bar, at, first=first, length=length, timed=timed, again=again.get(bar.span.id, ""))
+                _draw(
+                    bar,
+                    at,
+                    first=first,
+                    length=length,
+                    timed=timed,
+                    repeat_mark=repeat_mark.get(bar.span.id, ""),
+                )
             )
         y += height + 4
     if timed:
@@ -96,15 +103,15 @@ def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | Non
 
 
 def _agent(span: Span) -> str:
-    return span.agent or (span.name if span.kind == "agent" else NOBODY)
+    return span.agent or (span.name if span.kind == "agent" else NO_AGENT)
 
 
 def _is_time(value: float | None) -> TypeGuard[float]:
-    return value is not None and abs(value) < FURTHEST_SECONDS
+    return value is not None and abs(value) < LATEST_SECONDS
 
 
 def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
-    """The bars to draw, whether they lie in time, and what is left out."""
+    """The bars to draw, whether they have times, and notes on what is left out."""
     timed = [span for span in trace.spans if _is_time(span.start)]
     notes = []
     if not timed:
@@ -133,7 +140,7 @@ def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
 
 
 def _rows(bars: Sequence[_Bar]) -> list[int]:
-    """The first row of its lane in which each bar fits; what runs inside another lands under it."""
+    """The first row of the lane in which each bar fits; a bar inside another is drawn below it."""
     free: list[float] = []
     rows = []
     for bar in bars:
@@ -146,8 +153,8 @@ def _rows(bars: Sequence[_Bar]) -> list[int]:
     return rows
 
 
-def _again(process: Process) -> dict[str, str]:
-    """The sign of every call that is a retry or goes round in a loop, by the id of its span."""
+def _repeat_marks(process: Process) -> dict[str, str]:
+    """The mark of every call that is a retry or part of a loop, by the id of its span."""
     calls = process.trace.tool_calls
     found = {calls[place].id: LOOPED for place in process.looped}
     return found | {calls[one.call].id: RETRY for one in process.repeated if one.retry}
@@ -190,31 +197,31 @@ def _lines(process: Process, places: dict[str, float], *, first: float, length: 
     return lines
 
 
-def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, again: str) -> str:
+def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repeat_mark: str) -> str:
     span = bar.span
     left = 100 * (bar.start - first) / length
     width = 100 * (bar.end - bar.start) / length
     state = " failed" if span.ok is False else " open" if bar.open_ended else ""
-    mark = again + ("✕ " if span.ok is False else "")
-    state += {RETRY: " retry", LOOPED: " looped"}.get(again, "")
-    said = f"{span.kind} {span.name}"
+    mark = repeat_mark + ("✕ " if span.ok is False else "")
+    state += {RETRY: " retry", LOOPED: " looped"}.get(repeat_mark, "")
+    description = f"{span.kind} {span.name}"
     if timed:
-        said += f", at {seconds(bar.start - first)}, " + (
+        description += f", at {seconds(bar.start - first)}, " + (
             "not finished" if bar.open_ended else seconds(bar.end - bar.start)
         )
     if span.ok is False:
-        said += ", failed"
-    said += {RETRY: ", a retry", LOOPED: ", again in a loop"}.get(again, "")
+        description += ", failed"
+    description += {RETRY: ", a retry", LOOPED: ", again in a loop"}.get(repeat_mark, "")
     inside = [
-        element("title", text(said)),
+        element("title", text(description)),
         element("rect", x=0, y=0, width="100%", height=BAR, rx=3, class_="fill"),
     ]
     label = mark + ("" if span.name == _agent(span) else span.name)
     room = width / 100 * WIDTH_READABLE / CHARACTER
     if label and room >= min(len(label), 8):
         inside.append(element("text", text(label, at_most=max(8, int(room))), x=5, y=12))
-    elif again and room >= len(again):
-        inside.append(element("text", again.strip(), x=2, y=12))
+    elif repeat_mark and room >= len(repeat_mark):
+        inside.append(element("text", repeat_mark.strip(), x=2, y=12))
     return element(
         "svg",
         *inside,
@@ -228,7 +235,7 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, agai
 
 def _axis(length: float, y: float) -> list[str]:
     """Grid lines and their times."""
-    step = _nice(length / 6)
+    step = _round_step(length / 6)
     lines = []
     for index in range(1, math.ceil(length / step)):
         x = f"{100 * index * step / length:.3f}%"
@@ -241,7 +248,7 @@ def _tick(value: float) -> str:
     return f"{value:g} s" if value < 600 else f"{value / 60:g} min"
 
 
-def _nice(rough: float) -> float:
+def _round_step(rough: float) -> float:
     """The next larger number of 1, 2, 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

@@ -1,4 +1,4 @@
-"""One attempt as the report shows it: texts side by side, scores, composite, drawings."""
+"""Section of one attempt in the report: texts side by side, scores, composite, drawings."""
 
 from collections import Counter
 from hashlib import blake2b
@@ -28,7 +28,7 @@ HALF_PAGE = 545
 
 
 def case_context(view: EvaluationView) -> dict[str, Any]:
-    """Everything the template of an attempt needs."""
+    """The values that the template of an attempt needs."""
     case, attempt = view.case, view.attempt
     judged = [score for score in view.scores.values() if score.tier == "judge" and _is_judgement(score)]
     quotes = quotes_of(judged)
@@ -43,7 +43,7 @@ def case_context(view: EvaluationView) -> dict[str, Any]:
         "composite_reason": view.composite.reason,
         "composite_coverage": view.composite.coverage,
         "parts": [(one_line(name), value, _bar(value)) for name, value in view.composite.parts.items()],
-        "gist": _gist(case.input),
+        "gist": _first_line(case.input),
         "facts": _facts(view),
         "anchor": anchor(case.id, attempt.repeat),
         "input": marked(case.input, quotes),
@@ -63,7 +63,7 @@ def case_context(view: EvaluationView) -> dict[str, Any]:
     }
 
 
-def _gist(value: Any) -> str:
+def _first_line(value: Any) -> str:
     return short(value) if not isinstance(value, str) else one_line(value, at_most=140)
 
 
@@ -86,9 +86,9 @@ def _facts(view: EvaluationView) -> list[str]:
 
 
 def anchor(case: str, repeat: int) -> str:
-    """What a link calls an attempt."""
-    told = f"{repeat} {case}".encode(errors="surrogatepass")
-    return f"attempt-{blake2b(told, digest_size=8).hexdigest()}"
+    """The anchor of an attempt on the page."""
+    identity = f"{repeat} {case}".encode(errors="surrogatepass")
+    return f"attempt-{blake2b(identity, digest_size=8).hexdigest()}"
 
 
 def _is_judgement(score: Score) -> bool:
@@ -102,12 +102,16 @@ def _is_judgement(score: Score) -> bool:
 def _quoted_texts(view: EvaluationView) -> dict[str, str]:
     """The texts that a judge may quote, folded, by the names they have on the page."""
     case = view.case
-    texts = {"output": _told(view.attempt.output), "source": case.source or "", "input": _told(case.input)}
+    texts = {
+        "output": _as_text(view.attempt.output),
+        "source": case.source or "",
+        "input": _as_text(case.input),
+    }
     texts |= {"reference": "\n".join(case.references), "facts": "\n".join(case.expect.facts)}
     return {name: fold(text[:SEARCHED_CHARS]) for name, text in texts.items()}
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 

@@ -1,4 +1,4 @@
-"""Folded text, range SVG."""
+"""Fragments of HTML pages: folded texts and the drawing of an interval."""
 
 import json
 from typing import Any
@@ -9,9 +9,9 @@ from trivium.reports.drawings.svg import element
 from trivium.reports.escape import cut, one_line
 
 HEAD_CHARS = 1_500
-"""A text up to this length is shown at once; of a longer one the beginning, the rest folded."""
+"""Characters of a text that are shown unfolded."""
 TEXT_CHARS = 20_000
-"""What of a text is in the report at all; how much more there is is said."""
+"""Characters of a text that the report contains; it says how many are left out."""
 JSON_CHARS = 4_000
 CELL_CHARS = 160
 _TOO_DEEP = "(nested too deeply to show)"
@@ -85,7 +85,10 @@ HEIGHT = 18
 
 
 def range_svg(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> str:
-    """Draw it; what it says stands beside it in numbers, so that it is hidden from screen readers."""
+    """Draw a mean and its interval on [0, 1].
+
+    The numbers stand beside the drawing, so it is hidden from screen readers.
+    """
     middle = HEIGHT / 2
     body = [element("line", x1="0%", x2="100%", y1=middle, y2=middle, class_="track")]
     if interval is not None:

@@ -1,7 +1,6 @@
-"""Judgement section, quote highlighting.
+"""Section of a judgement in the report, with the judge's quotes highlighted in the texts.
 
-What is stored of a judgement may come from a file that somebody else wrote, so nothing is taken for granted
-about its shape.
+Stored judgements may come from a file that somebody else wrote, so nothing is assumed about their shape.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,12 +29,12 @@ ROWS_SHOWN = 30
 TEXT_SHOWN = 2_000
 """Characters of a reason, an explanation or a quote."""
 
-_TOLD = frozenset(
+_SHOWN_KEYS = frozenset(
     {"reason", "evidence", "criteria", "claims", "aspects", "signals", "votes", "model", "tokens", "cost_usd"}
     | {"latency_seconds", "requests", "shared_by", "prompt", "samples", "samples_asked", "level", "panel"}
     | {"passed_over", "evidence_similarity", "acceptance"}
 )
-"""What has a place of its own; anything else that was recorded is shown as it is."""
+"""Keys of a judgement's detail that are shown in their own place; the others are shown as JSON."""
 
 
 def quotes_of(scores: Sequence[Score]) -> list[str]:
@@ -48,7 +47,7 @@ def quotes_of(scores: Sequence[Score]) -> list[str]:
 
 
 def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Everything the template of a judgement needs.
+    """The values that the template of a judgement needs.
 
     Args:
         score: Of the judge tier.
@@ -83,7 +82,8 @@ def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, s
         "facts": list(_facts(detail)),
         "passed_over": [_text(each) for each in _list(detail.get("passed_over"))[:ROWS_SHOWN]],
         "more": folded(
-            {name: value for name, value in detail.items() if name not in _TOLD} or None, at_most=JSON_CHARS
+            {name: value for name, value in detail.items() if name not in _SHOWN_KEYS} or None,
+            at_most=JSON_CHARS,
         ),
     }
 
@@ -154,11 +154,11 @@ def _samples(detail: Mapping[str, Any]) -> str:
     samples, asked = _list(detail.get("samples")), detail.get("samples_asked")
     if not samples:
         return ""
-    told = ", ".join(
+    shown = ", ".join(
         wording.number(each) if _is_number(each) else "abstained" for each in samples[:ROWS_SHOWN]
     )
     lost = asked - len(samples) if isinstance(asked, int) and asked > len(samples) else 0
-    return f"{told}{f'; {lost:,} lost' if lost else ''}"
+    return f"{shown}{f'; {lost:,} lost' if lost else ''}"
 
 
 def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
@@ -171,7 +171,7 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
     facts = [] if votes or not detail.get("model") else [str(_line(detail.get("model")))]
     tokens = _mapping(detail.get("tokens"))
     ways = (("input", "in"), ("output", "out"))
-    facts += [f"{tokens[way]:,} tokens {told}" for way, told in ways if _is_number(tokens.get(way))]
+    facts += [f"{tokens[way]:,} tokens {shown}" for way, shown in ways if _is_number(tokens.get(way))]
     facts += [say(detail[name]) for name, say in measured if _is_number(detail.get(name))]
     shared = detail.get("shared_by")
     if isinstance(shared, int) and shared > 1:
@@ -267,14 +267,14 @@ def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
         quotes: Numbered from 1; an empty one stands nowhere.
     """
     text = text[:SEARCHED_CHARS]
-    wanted = [(number, quote_parts(quote)) for number, quote in enumerate(quotes, 1)]
+    numbered = [(number, quote_parts(quote)) for number, quote in enumerate(quotes, 1)]
     whole = fold_text(text)
-    wanted = [(number, parts) for number, parts in wanted if places(parts, whole)]
-    if not wanted:
+    numbered = [(number, parts) for number, parts in numbered if places(parts, whole)]
+    if not numbered:
         return []
     whole, origins = _mapped(text)
     spans: list[Span] = []
-    for number, parts in wanted:
+    for number, parts in numbered:
         found = places(parts, whole)
         for _ in range(PLACES_SHOWN):
             if not found:

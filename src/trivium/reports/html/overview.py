@@ -1,4 +1,4 @@
-"""Run section, distributions."""
+"""Section of the run in the report: figures, distributions, gates, costs, provenance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +68,7 @@ def overview_context(
     shown: int,
     total: int,
 ) -> dict[str, Any]:
-    """Everything the template of the page around the attempts needs."""
+    """The values that the page's template needs around the attempts."""
     rows = [_row(name, figure) for name, figure in summary.metrics.items()]
     return {
         "summary": summary,

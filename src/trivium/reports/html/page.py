@@ -1,4 +1,4 @@
-"""Run report page."""
+"""Writes the report of a run as one HTML page."""
 
 import base64
 import hashlib
@@ -36,16 +36,15 @@ def write_html(
 ) -> None:
     """Write the report of a run.
 
-    Distributions are of all attempts. Of the attempts themselves the worst ``cases_shown`` are
-    shown, and the page says of how many. Attempts pass by one at a time: memory does not grow with
-    the run.
+    Distributions cover all attempts. The page shows the worst ``cases_shown`` attempts in full and says
+    how many there are. Attempts are read one at a time, so memory does not grow with the run.
 
     Args:
         path: The file; it is replaced only when the new one is complete.
-        summary: What the run says.
+        summary: The summary of the run.
         evaluations: Its attempts, in any order.
-        cases_shown: Most attempts to show.
-        provenance: How the run came to be, any nested names and values.
+        cases_shown: Largest number of attempts to show.
+        provenance: How the run was made: any nested names and values.
         disagreements: Where its judges disagree; those attempts are shown whatever their place.
         group: The case field that names the cluster, as in the suite's settings.
 
@@ -53,38 +52,47 @@ def write_html(
         MissingExtra: If ``trivium[report]`` is not installed.
         InputError: If the file cannot be written.
     """
-    charts.load_altair()  # what is missing is said before the work, not after it
+    charts.load_altair()  # report a missing extra before the work, not after it
     templates = environment()
     target = Path(path)
     distributions, times = Distributions(), RunTimes(group)
     with tempfile.TemporaryFile() as spool:
-        wanted = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
-        passing = _gathered(evaluations, distributions, times)
-        places, total = _spool_worst(passing, spool, templates, cases_shown, wanted=wanted)
-        went = times.context(summary.metadata.get("level", 0.95))
-        page = _around(
-            templates, summary, distributions, provenance or {}, len(places), total, disagreements, went
+        always_shown = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
+        passing = _counted(evaluations, distributions, times)
+        places, total = _spool_worst(passing, spool, templates, cases_shown, always_shown=always_shown)
+        times_context = times.context(summary.metadata.get("level", 0.95))
+        page = _render_page(
+            templates,
+            summary,
+            distributions,
+            provenance or {},
+            len(places),
+            total,
+            disagreements,
+            times_context,
         )
-        before, after = page.split(_HERE)
+        before, after = page.split(_ATTEMPTS_MARK)
         try:
-            write_whole(target, chain([before.encode()], _parts(spool, places), [after.encode()]))
+            write_atomically(
+                target, chain([before.encode()], _rendered_attempts(spool, places), [after.encode()])
+            )
         except OSError as error:
             raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
 
 
-_HERE = "<!-- attempts -->"
+_ATTEMPTS_MARK = "<!-- attempts -->"
 
 
-def _parts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+def _rendered_attempts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     for start, length in places:
         spool.seek(start)
         yield spool.read(length)
 
 
-def _gathered(
+def _counted(
     evaluations: Iterable[EvaluationView], distributions: Distributions, times: RunTimes
 ) -> Iterator[EvaluationView]:
-    """The attempts as they pass by, each counted."""
+    """Pass the attempts on, and count each of them."""
     for view in evaluations:
         distributions.add(view.scores, view.composite.value)
         times.add(view)
@@ -97,52 +105,56 @@ def _spool_worst(
     templates: "jinja2.Environment",
     at_most: int,
     *,
-    wanted: Set[tuple[str, int]],
+    always_shown: Set[tuple[str, int]],
 ) -> tuple[list[tuple[int, int]], int]:
-    """Write the worst attempts to the spool; where they stand in it, worst first, and how many passed by."""
+    """Write the worst attempts to the spool.
+
+    Returns:
+        Offset and length of each in the spool, worst first, and the number of all attempts.
+    """
     from trivium.reports.html.case import case_context
 
     template = templates.get_template("case.html")
     total = 0
-    # The least bad of those kept is on top, which is what the next one has to beat.
-    kept: list[tuple[_Reversed, int, int]] = []
-    kept_anyway: list[tuple[_Reversed, int, int]] = []
+    # The least bad of the attempts in the heap is on top: the next one has to be worse than it.
+    worst: list[tuple[_ReverseKey, int, int]] = []
+    requested: list[tuple[_ReverseKey, int, int]] = []
     for view in evaluations:
         total += 1
-        key = _Reversed(worst_first(view))
-        anyway = (view.case.id, view.attempt.repeat) in wanted
-        if not anyway and len(kept) >= at_most and (not kept or not kept[0][0] < key):
+        key = _ReverseKey(worst_first(view))
+        is_requested = (view.case.id, view.attempt.repeat) in always_shown
+        if not is_requested and len(worst) >= at_most and (not worst or not worst[0][0] < key):
             continue
         start = spool.seek(0, os.SEEK_END)
         length = spool.write(template.render(case_context(view)).encode())
         entry = (key, start, length)
-        if anyway:
-            kept_anyway.append(entry)
-        elif len(kept) < at_most:
-            heapq.heappush(kept, entry)
+        if is_requested:
+            requested.append(entry)
+        elif len(worst) < at_most:
+            heapq.heappush(worst, entry)
         else:
-            heapq.heapreplace(kept, entry)
-    return [(start, length) for _, start, length in sorted(kept + kept_anyway, reverse=True)], total
+            heapq.heapreplace(worst, entry)
+    return [(start, length) for _, start, length in sorted(worst + requested, reverse=True)], total
 
 
-class _Reversed:
-    """A key that sorts the other way round, since heapq keeps the smallest on top."""
+class _ReverseKey:
+    """A key that sorts in descending order, since heapq keeps the smallest on top."""
 
     __slots__ = ("key",)
 
     def __init__(self, key: Any) -> None:
         self.key = key
 
-    def __lt__(self, other: "_Reversed") -> bool:
+    def __lt__(self, other: "_ReverseKey") -> bool:
         return bool(other.key < self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reversed) and bool(self.key == other.key)
+        return isinstance(other, _ReverseKey) and bool(self.key == other.key)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _around(
+def _render_page(
     templates: "jinja2.Environment",
     summary: Summary,
     distributions: Distributions,
@@ -150,7 +162,7 @@ def _around(
     shown: int,
     total: int,
     disagreements: Disagreements | None,
-    went: dict[str, Any] | None,
+    times_context: dict[str, Any] | None,
 ) -> str:
     from markupsafe import Markup
 
@@ -162,11 +174,11 @@ def _around(
     return templates.get_template("page.html").render(
         overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
         disagreements=None if disagreements is None else section_context(disagreements),
-        went=went,
+        went=times_context,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),
-        here=Markup(_HERE),  # noqa: S704 - ours too
+        here=Markup(_ATTEMPTS_MARK),  # noqa: S704 - ours too
         version=__version__,
     )
 
@@ -176,7 +188,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @cache
 def asset(name: str) -> str:
-    """A file that stands beside the templates."""
+    """The text of a file in the templates' folder."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -191,7 +203,7 @@ def policy(style: str, script: str | None = None) -> str:
 
 @cache
 def environment() -> "jinja2.Environment":
-    """Jinja, escaping everything, with the words of the reports as filters.
+    """A Jinja environment that escapes everything and has the reports' wording as filters.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -208,7 +220,7 @@ def environment() -> "jinja2.Environment":
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printable,
     )
     made.filters |= {
         "number": wording.number,
@@ -219,10 +231,10 @@ def environment() -> "jinja2.Environment":
     return made
 
 
-def write_whole(target: Path, parts: Iterable[bytes]) -> None:
-    """Write beside the target and put it in place when it is complete.
+def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
+    """Write a temporary file beside the target and rename it when it is complete.
 
-    A link stays one; a device or a pipe, which nothing may take the place of, is written to as it is.
+    A symbolic link stays one; a device or a pipe is written to directly.
     """
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_file():
@@ -243,6 +255,6 @@ def _hash(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _shown(value: Any) -> Any:
-    """What a template prints: texts of strangers with nothing in them that is obeyed rather than read."""
+def _printable(value: Any) -> Any:
+    """Make control characters in untrusted text visible before a template prints it."""
     return visible(value) if type(value) is str else value

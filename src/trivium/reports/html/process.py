@@ -1,4 +1,4 @@
-"""Process sections."""
+"""Sections of the report about the process: times, repeated calls, hand-offs."""
 
 from array import array
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ NAME_CHARS = 40
 
 
 def process_context(process: Process) -> dict[str, Any]:
-    """Everything that the template of a trace needs of how it went."""
+    """The values that a trace's template needs about its process."""
     shares = [("Time by agent", process.by_agent), ("Time by tool", process.by_tool)]
     return {
         "timed": bool(process.stretches),
@@ -40,15 +40,20 @@ def process_context(process: Process) -> dict[str, Any]:
 
 def _share(one: TimeShare) -> tuple[str, str, Markup]:
     name = "nobody" if one.name is None else one_line(one.name, at_most=NAME_CHARS)
-    told = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
-    return name, told, Markup(range_svg(one.share, None))  # noqa: S704 - made of numbers
+    words = f"{wording.seconds(one.seconds)} · {wording.share(one.share or 0.0)}"
+    return name, words, Markup(range_svg(one.share, None))  # noqa: S704 - made of numbers
 
 
 def _sentences(process: Process) -> list[str]:
-    return [*_of_times(process), *_of_repeats(process), *_of_hand_offs(process), *_of_leftovers(process)]
+    return [
+        *_time_sentences(process),
+        *_repeat_sentences(process),
+        *_handoff_sentences(process),
+        *_unfinished_sentences(process),
+    ]
 
 
-def _of_times(process: Process) -> list[str]:
+def _time_sentences(process: Process) -> list[str]:
     whole, path = process.seconds, [step for step in process.path if step.span is not None]
     if not whole or not path:
         return []
@@ -56,54 +61,54 @@ def _of_times(process: Process) -> list[str]:
     through = wording.counted(len(path), "span")
     longest_name = one_line(longest.name or "", at_most=NAME_CHARS)
     most = f"{longest.kind} {longest_name}, {wording.seconds(longest.seconds)}"
-    said = [
+    sentences = [
         f"Wall time {wording.seconds(whole)}. The critical path goes through {through}.",
         f"Most of it is {most} ({wording.share(longest.share or 0.0)}).",
     ]
     found = process.concurrency
     if found.overlapped:
-        said.append(
+        sentences.append(
             f"Two or more spans were at work {wording.share(found.overlapped / whole)} of the time, in "
             f"{wording.counted(len(found.sections), 'parallel section')}, up to {found.most:,} at once."
         )
     waiting = whole - found.busy
     if waiting > whole / 100:
-        said.append(f"No span was at work {wording.share(waiting / whole)} of the time.")
-    return said
+        sentences.append(f"No span was at work {wording.share(waiting / whole)} of the time.")
+    return sentences
 
 
-def _of_repeats(process: Process) -> list[str]:
-    calls, said = process.trace.tool_calls, []
+def _repeat_sentences(process: Process) -> list[str]:
+    calls, sentences = process.trace.tool_calls, []
     retries = [calls[one.call] for one in process.repeated if one.retry]
     if retries:
         recovered = sum(call.ok is True for call in retries)
         count = wording.counted(len(retries), "retry", "retries")
-        said.append(f"{count} of failed calls, {recovered:,} with success.")
+        sentences.append(f"{count} of failed calls, {recovered:,} with success.")
     repeats = len(process.repeated) - len(retries)
     if repeats:
-        said.append(f"{wording.counted(repeats, 'call')} repeated what had succeeded before.")
-    return said + _first([f"Loop: {looped_words(loop)}." for loop in process.loops], "loop")
+        sentences.append(f"{wording.counted(repeats, 'call')} repeated what had succeeded before.")
+    return sentences + _at_most([f"Loop: {looped_words(loop)}." for loop in process.loops], "loop")
 
 
-def _of_hand_offs(process: Process) -> list[str]:
+def _handoff_sentences(process: Process) -> list[str]:
     found = process.hand_offs
-    said = [f"Longest chain of hand-offs: {chained(found.longest)}."] if len(found.longest) > 2 else []
-    said += _first([f"{game_words(game)}." for game in found.ping_pongs], "game of ping-pong")
-    return said + _first([f"{circuit_words(one)}." for one in process.circuits], "loop of hand-offs")
+    sentences = [f"Longest chain of hand-offs: {chained(found.longest)}."] if len(found.longest) > 2 else []
+    sentences += _at_most([f"{game_words(game)}." for game in found.ping_pongs], "game of ping-pong")
+    return sentences + _at_most([f"{circuit_words(one)}." for one in process.circuits], "loop of hand-offs")
 
 
-def _of_leftovers(process: Process) -> list[str]:
+def _unfinished_sentences(process: Process) -> list[str]:
     if not process.unfinished:
         return []
-    told = [
+    words = [
         f"{kind} {one_line(name, at_most=NAME_CHARS)}" + (f" × {number:,}" if number > 1 else "")
         for (kind, name), number in process.unfinished.most_common(SHARES_SHOWN)
     ]
-    left = len(process.unfinished) - len(told)
-    return [f"Never finished: {', '.join(told)}{f' and {left:,} more' if left else ''}."]
+    left = len(process.unfinished) - len(words)
+    return [f"Never finished: {', '.join(words)}{f' and {left:,} more' if left else ''}."]
 
 
-def _first(sentences: Sequence[str], what: str) -> list[str]:
+def _at_most(sentences: Sequence[str], what: str) -> list[str]:
     left = len(sentences) - SENTENCES_OF_A_KIND
     more = [f"And {wording.counted(left, f'further {what}')}."] if left > 0 else []
     return [*sentences[:SENTENCES_OF_A_KIND], *more]
@@ -112,11 +117,11 @@ def _first(sentences: Sequence[str], what: str) -> list[str]:
 ROWS_SHOWN = 15
 RUN_NAME_CHARS = 60
 
-Who = tuple[str, str | None]
+NameKey = tuple[str, str | None]
 """``agent`` or ``tool``, and its name."""
 
 
-class _Sparse:
+class _SparseColumn:
     """A figure of attempts that is 0 for those that are not among its rows."""
 
     def __init__(self) -> None:
@@ -142,13 +147,13 @@ class RunTimes:
         self._cluster_of: list[int] = []
         self._case_of = array("q")
         self._timed = array("q")
-        self._shares: dict[Who, _Sparse] = {}
-        self._seconds: dict[Who, float] = {}
-        self._again = {name: _Sparse() for name in _AGAIN}
-        self._parallel = _Sparse()
+        self._shares: dict[NameKey, _SparseColumn] = {}
+        self._seconds: dict[NameKey, float] = {}
+        self._again = {name: _SparseColumn() for name in _AGAIN}
+        self._parallel = _SparseColumn()
 
     def add(self, view: EvaluationView) -> None:
-        """Take in an attempt; one without a trace has nothing to tell."""
+        """Add an attempt; one without a trace is ignored."""
         if view.attempt.trace is None:
             return
         process, row = Process(view.attempt.trace), len(self._case_of)
@@ -181,12 +186,12 @@ class RunTimes:
         for one in shares:
             who = (kind, one.name)
             if who not in self._shares:
-                self._shares[who] = _Sparse()
+                self._shares[who] = _SparseColumn()
             self._shares[who].add(row, one.share or 0.0)
             self._seconds[who] = self._seconds.get(who, 0.0) + one.seconds
 
     def context(self, level: float) -> dict[str, Any] | None:
-        """Everything that the template of the page needs, or None where no attempt has a trace."""
+        """The values that the page's template needs, or None where no attempt has a trace."""
         if not self._case_of:
             return None
         every, timed = np.arange(len(self._case_of)), np.array(self._timed, np.int64)
@@ -197,14 +202,14 @@ class RunTimes:
             if rows:
                 tables.append((title, rows[:ROWS_SHOWN], max(0, len(rows) - ROWS_SHOWN)))
         counts = []
-        for name, told in _AGAIN.items():
+        for name, words in _AGAIN.items():
             again = self._again[name]
             mean, ends = self._mean(again, every, level, high=None)
             if len(self._clusters) < wording.FEW_GROUPS:
-                ends = None  # of so few counts an interval reaches far beyond anything met
+                ends = None  # with so few clusters the interval reaches far beyond the counts observed
             counts.append(
                 (
-                    told,
+                    words,
                     int(sum(again.values)),
                     f"{mean:.1f}",
                     wording.interval(ends, digits=1),
@@ -223,7 +228,7 @@ class RunTimes:
             "parallel": parallel,
         }
 
-    def _row(self, who: Who, timed: npt.NDArray[np.int64], level: float) -> dict[str, Any]:
+    def _row(self, who: NameKey, timed: npt.NDArray[np.int64], level: float) -> dict[str, Any]:
         mean, ends = self._mean(self._shares[who], timed, level, high=1.0)
         return {
             "name": "nobody" if who[1] is None else one_line(who[1], at_most=RUN_NAME_CHARS),
@@ -236,18 +241,18 @@ class RunTimes:
         }
 
     def _mean(
-        self, figure: _Sparse, among: npt.NDArray[np.int64], level: float, *, high: float | None
+        self, figure: _SparseColumn, among: npt.NDArray[np.int64], level: float, *, high: float | None
     ) -> tuple[float, tuple[float, float] | None]:
         """Mean over cases of the means of their attempts, and its interval by clusters."""
         cases = np.array(self._case_of, np.int64)
         sizes = np.bincount(cases[among], minlength=len(self._cluster_of))
         rows = np.array(figure.rows, np.int64)
         sums = np.bincount(cases[rows], weights=np.array(figure.values), minlength=len(self._cluster_of))
-        met = sizes > 0
-        values = sums[met] / sizes[met]
+        has_attempts = sizes > 0
+        values = sums[has_attempts] / sizes[has_attempts]
         if high is not None:
             values = np.clip(values, 0.0, high)
-        clusters = np.array(self._cluster_of, np.int64)[met]
+        clusters = np.array(self._cluster_of, np.int64)[has_attempts]
         _, codes = np.unique(clusters, return_inverse=True)
         low = None if high is None else 0.0
         interval = mean_interval(values, codes, level=level, low=low, high=high)

@@ -1,1 +1,1 @@
-"""Records in a notebook: pieces of HTML for light and dark pages, without scripts or style sheets."""
+"""HTML that notebooks show for records, for light and dark pages, without scripts or style sheets."""

@@ -1,6 +1,6 @@
-"""Building blocks of a fragment: text is escaped, styles stand in the elements, colours suit any page.
+"""Building blocks of HTML for notebooks, with escaped text, inline styles and colours for any background.
 
-Notebooks and code hosts take style sheets and scripts out of what a cell shows, so there are none.
+Notebooks and code hosts remove style sheets and scripts from the output of a cell, so there are none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from trivium.reports.drawings.svg import element, text
 
 GOOD, WARN, BAD, BLUE = "#1f9d63", "#c98a00", "#d9534f", "#3d8fc4"
-"""Colours that can be told from white and from black."""
+"""Colours that are visible on white and on black."""
 FAINT = "rgba(128,128,128,.35)"
 
 ANSWERS = {"pass": ("✓", GOOD), "fail": ("✗", BAD), "inconclusive": ("?", WARN)}
@@ -43,17 +43,17 @@ def line(words: str, *, quiet: bool = False) -> str:
 
 
 def warnings(lines: Iterable[str]) -> str:
-    """What a reader must know first."""
+    """Warnings, above everything else."""
     style = f"border-left:3px solid {WARN};padding-left:8px;margin:6px 0"
-    told = "".join(element("div", text(each, at_most=2000)) for each in lines)
-    return element("div", told, style=style) if told else ""
+    paragraphs = "".join(element("div", text(each, at_most=2000)) for each in lines)
+    return element("div", paragraphs, style=style) if paragraphs else ""
 
 
 def verdict(answer: str, words: str) -> str:
-    """pass, fail or inconclusive, and what that rests on."""
+    """An answer (pass, fail or inconclusive) and its reason."""
     mark, colour = ANSWERS.get(answer, ("?", WARN))
-    said = element("b", f"{mark} {text(answer)}", style=f"color:{colour};white-space:nowrap")
-    return element("div", said, " ", text(words, at_most=2000), style="margin:4px 0")
+    answer_words = element("b", f"{mark} {text(answer)}", style=f"color:{colour};white-space:nowrap")
+    return element("div", answer_words, " ", text(words, at_most=2000), style="margin:4px 0")
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:

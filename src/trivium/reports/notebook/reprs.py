@@ -1,4 +1,4 @@
-"""_repr_html_ of runs, comparisons, curves, calibrators."""
+"""HTML that notebooks show for runs, summaries, comparisons, curves, calibrators and certificates."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
 
 def comparison_fragment(comparison: Comparison) -> str:
     """The answer, every difference with its interval, and the cases that moved most."""
-    rows = [_row(name, figure) for name, figure in comparison.metrics.items()]
+    rows = [_comparison_row(name, figure) for name, figure in comparison.metrics.items()]
     moves = [
         (text(move.case, at_most=60), number(move.base), number(move.head), text(phrases.signed(move.delta)))
         for move in comparison.moves
@@ -52,7 +52,7 @@ def comparison_fragment(comparison: Comparison) -> str:
     )
 
 
-def _row(name: str, figure: MetricDelta) -> list[str]:
+def _comparison_row(name: str, figure: MetricDelta) -> list[str]:
     return [
         text(name),
         number(figure.base),
@@ -82,13 +82,13 @@ def curve_fragment(curve: Curve) -> str:
     areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
     return box(
         heading("risk and coverage", f"{curve.n_items:,} items, {share(curve.cmax)} predicted"),
-        _drawn(curve),
+        _curve_svg(curve),
         line(areas),
         table(["coverage", "reached", "risk"], [tuple(map(text, row)) for row in rows], left=0),
     )
 
 
-def _drawn(curve: Curve) -> str:
+def _curve_svg(curve: Curve) -> str:
     top = float(curve.selective_risk.max()) or 1.0
     last = f"{number(float(curve.selective_risk[-1]))} at {share(curve.cmax)}"
     step = -(-curve.coverage.size // MOST_POINTS)
@@ -133,8 +133,8 @@ def agreement_fragment(found: Agreement) -> str:
     rows = []
     for name, figure in found.figures.items():
         ends = None if figure.interval is None else (figure.interval.low, figure.interval.high)
-        told = interval(ends) if ends is not None else figure.reason or interval(None)
-        rows.append((text(NAMES.get(name, name)), number(figure.value), text(told)))
+        words = interval(ends) if ends is not None else figure.reason or interval(None)
+        rows.append((text(NAMES.get(name, name)), number(figure.value), text(words)))
     return box(
         heading("agreement", f"{counted(found.n, 'item')} in {counted(found.groups, 'group')}"),
         table(["measure", "value", "interval"], rows),
@@ -142,7 +142,7 @@ def agreement_fragment(found: Agreement) -> str:
 
 
 def calibrator_fragment(made: Calibrator) -> str:
-    """What was fitted on what, and how good it is."""
+    """The method, its features, and the quality of the calibrator."""
     on = ", ".join(made.features) or made.confidence or "one confidence"
     shown = [name for name in MEASURES if any(name in (figures or {}) for figures in _figures(made))]
     rows = [
@@ -158,16 +158,16 @@ def calibrator_fragment(made: Calibrator) -> str:
 
 
 def certificate_fragment(found: Certificate) -> str:
-    """From which confidence on verdicts may stand, or why none may."""
+    """The confidence from which verdicts are accepted, or why none can be certified."""
     promise = f"at most {share(found.epsilon)} wrong, kept with probability {1 - found.delta:g}"
     if found.threshold is None:
-        said = verdict("inconclusive", f"Nothing can be certified ({promise}): {found.reason}")
+        body = verdict("inconclusive", f"Nothing can be certified ({promise}): {found.reason}")
     else:
         accepted = f"{found.n_accepted:,} of {counted(found.n, 'labelled verdict')}, {found.errors:,} wrong"
-        said = verdict("pass", f"Accept from {found.threshold:g} on ({promise}): {accepted}")
+        body = verdict("pass", f"Accept from {found.threshold:g} on ({promise}): {accepted}")
     tested = f"{counted(found.groups, 'group')}, {counted(found.tested, 'threshold')} tested, {found.method}"
     covered = f"covers {share(found.coverage)}, error bound {number(found.error_bound)}"
-    return box(heading("certificate", covered), said, line(tested, quiet=True))
+    return box(heading("certificate", covered), body, line(tested, quiet=True))
 
 
 def _figures(made: Calibrator) -> list[dict[str, float]]:
@@ -178,23 +178,25 @@ FAILURES_SHOWN = 8
 
 
 def run_fragment(run: Run) -> str:
-    """The run: what it was of, and its summary as it was stored, else as far as it has come."""
+    """The run: its agent, its state, and its stored summary, or one of what is there so far."""
     record = run.record
     whose = text(str(record.provenance.get("agent", "")))
     summary = msgspec.convert(record.summary, Summary) if record.summary is not None else run.summary()
-    return box(*_parts(summary), line(f"{record.state} · {whose}" if whose else record.state, quiet=True))
+    return box(
+        *_summary_parts(summary), line(f"{record.state} · {whose}" if whose else record.state, quiet=True)
+    )
 
 
 def summary_fragment(summary: Summary) -> str:
     """The summary as a table with its intervals drawn."""
-    return box(*_parts(summary))
+    return box(*_summary_parts(summary))
 
 
-def _parts(summary: Summary) -> Iterator[str]:
+def _summary_parts(summary: Summary) -> Iterator[str]:
     yield heading(summary.suite, summary.run)
     yield line(wording.headline(summary))
     yield warnings(summary.warnings)
-    yield table(["", "mean", "0 … 1", "interval", "n", "cover", "not ok"], _rows(summary))
+    yield table(["", "mean", "0 … 1", "interval", "n", "cover", "not ok"], _summary_rows(summary))
     if summary.composite is not None:
         yield line(f"composite: {wording.composite_sentence(summary.composite)}")
     yield from (verdict(gate.answer, f"{gate.gate}: {wording.gate_sentence(gate)}") for gate in summary.gates)
@@ -214,24 +216,20 @@ def _parts(summary: Summary) -> Iterator[str]:
         yield line(note, quiet=True)
 
 
-def _rows(summary: Summary) -> Iterator[list[str]]:
+def _summary_rows(summary: Summary) -> Iterator[list[str]]:
     rate = summary.pass_rate
-    yield _row_of_summary(
-        "pass rate", rate.value, rate.ci95, rate.n, rate.coverage, wording.passed_of(summary)
-    )
+    yield _summary_row("pass rate", rate.value, rate.ci95, rate.n, rate.coverage, wording.passed_of(summary))
     if (whole := summary.composite) is not None:
-        yield _row_of_summary(
+        yield _summary_row(
             "composite", whole.mean, whole.ci95, whole.n, whole.coverage, wording.not_ok(whole.status)
         )
     for name, figure in summary.metrics.items():
-        yield _row_of_summary(
-            name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure)
-        )
+        yield _summary_row(name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure))
 
 
-def _row_of_summary(
-    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, cover: float, told: str
+def _summary_row(
+    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, cover: float, words: str
 ) -> list[str]:
     drawn = interval_bar(mean, ends)
-    numbers = (wording.interval(ends), f"{n:,}", wording.share(cover), told)
+    numbers = (wording.interval(ends), f"{n:,}", wording.share(cover), words)
     return [text(name), wording.number(mean), drawn, *map(text, numbers)]

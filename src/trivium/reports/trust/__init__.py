@@ -1,1 +1,1 @@
-"""What the trust commands found, as tables, charts and a page."""
+"""Reports of the trust commands: tables, charts and a page."""

@@ -1,6 +1,6 @@
-"""Pictures of risk and coverage, and of how far a stated confidence is true.
+"""Draws risk-coverage curves and reliability diagrams with Altair.
 
-They are made for readers who never saw one: axes say in words what they count, lines carry their names.
+They are drawn for readers who have never seen one: axes say in words what they count, lines are labelled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def check_format(suffix: str) -> None:
 
 
 def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None = None) -> dict[str, Any]:
-    """The picture in Vega-Lite's words: a row for each confidence.
+    """The picture as a Vega-Lite specification, one row for each confidence.
 
     Args:
         artifact: As for :func:`draw_curves`.
@@ -238,7 +238,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
 
 
 def _to_the_ends(band: Rows, cmax: float) -> Rows:
-    """The band from coverage 0 to the end of the curve, level beyond the middles it is told for."""
+    """Extend the band to coverage 0 and to the end of the curve, constant beyond its outermost points."""
     return [band[0] | {"coverage": 0.0}, *band, band[-1] | {"coverage": cmax}] if band else []
 
 

@@ -1,4 +1,4 @@
-"""One self-contained page: what was found, drawn and explained."""
+"""Renders ``trivium trust curve`` as one self-contained HTML page with charts and explanations."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Terminal tables of trust artifacts."""
+"""Tables of the trust commands for the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ TOO_FEW_GROUPS = 10
 
 
 class AgreementTable:
-    """Every measure with its interval, and people's mean as the judge's tells it.
+    """Every measure of agreement with its interval, and people's mean estimated from the judge's scores.
 
     Args:
         answer: As ``trivium.runs.artifacts.judge.agreement_answer`` makes it.
@@ -104,10 +104,6 @@ def _percent(figure: Mapping[str, Any]) -> str:
     return f"{100 * figure['value']:.0f} %{interval}"
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
 def _ends(ends: list[float] | None, reason: str | None) -> str:
     return f"[{ends[0]:.3f}, {ends[1]:.3f}]" if ends else f"none: {reason}"
 
@@ -124,7 +120,7 @@ WHEN = {"uncalibrated": "before", "cross_fitted": "after, unseen groups", "in_sa
 
 
 class CalibratorTable:
-    """What was fitted on what, and how good it is.
+    """A calibrator: its method, its features and its quality.
 
     Args:
         artifact: As ``Calibrator.to_json`` makes it.
@@ -151,7 +147,7 @@ class CalibratorTable:
         for key, words in WHEN.items():
             figures = metrics.get(key)
             if figures is not None:
-                table.add_row(words, *(_number_of_calibrator_table(figures[name]) for name in shown))
+                table.add_row(words, *(_number(figures[name]) for name in shown))
         table.caption = "Quote the figures of unseen groups: on its own data a calibrator flatters itself."
         yield table
         if metrics["cross_fitted"] is None:
@@ -160,12 +156,8 @@ class CalibratorTable:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
 
 
-def _number_of_calibrator_table(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
 class CertificateText:
-    """From which confidence on predictions may stand, or why none may.
+    """The confidence from which predictions are accepted, or why none can be certified.
 
     Args:
         answer: As ``trivium.runs.artifacts.judge.certificate`` makes it.
@@ -227,7 +219,6 @@ def _wrong(errors: int) -> str:
 
 
 NAME_COLUMNS = 27
-TOO_FEW_CURVE_GROUPS = 10
 MOST_SHARES = 9
 
 FIGURES = {
@@ -250,7 +241,7 @@ class CurveTable:
         self._artifact = artifact
         self._paired = bool(artifact["comparison"]["enabled"])
         groups = artifact["population"]["participants_included"]
-        self._interval = "interval" if groups < TOO_FEW_CURVE_GROUPS else "95 % interval"
+        self._interval = "interval" if groups < TOO_FEW_GROUPS else "95 % interval"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self._head()
@@ -272,7 +263,7 @@ class CurveTable:
         population, loss = self._artifact["population"], self._artifact["loss"]
         predicted, total = population["items_predicted"], population["items_total"]
         counts = predicted if isinstance(predicted, list) else [predicted]
-        shares = " and ".join(f"{count:,} ({_percent_of_curve_table(count, total)})" for count in counts)
+        shares = " and ".join(f"{count:,} ({_percent_of(count, total)})" for count in counts)
         yield Text(
             f"{counted(total, 'item')} in {counted(population['participants_included'], 'group')}, {shares} "
             f"predicted; "
@@ -291,11 +282,11 @@ class CurveTable:
             intervals = entry["bootstrap"]["ci95"]
             table.add_row(
                 one_line(name, at_most=NAME_COLUMNS),
-                _number_of_curve_table(entry["augrc_full"]),
-                _ends_of_curve_table(intervals["augrc_full"]),
-                _number_of_curve_table(entry["aurc_full"]),
-                _ends_of_curve_table(intervals["aurc_full"]),
-                _number_of_curve_table(entry["aurc_optimal"]),
+                _number(entry["augrc_full"]),
+                _plain_ends(intervals["augrc_full"]),
+                _number(entry["aurc_full"]),
+                _plain_ends(intervals["aurc_full"]),
+                _number(entry["aurc_optimal"]),
             )
         table.caption = (
             "Areas under the risk: lower is better. best: AURC of a perfect ranking of these predictions. "
@@ -333,10 +324,10 @@ class CurveTable:
                 table.add_row(
                     called,
                     label,
-                    _number_of_curve_table(delta["left"]),
-                    _number_of_curve_table(delta["right"]),
-                    _number_of_curve_table(delta["delta"], sign=True),
-                    _ends_of_curve_table(delta["ci95"]),
+                    _number(delta["left"]),
+                    _number(delta["right"]),
+                    _number(delta["delta"], sign=True),
+                    _plain_ends(delta["ci95"]),
                 )
                 called = ""
         table.caption = (
@@ -346,11 +337,11 @@ class CurveTable:
         return table
 
     def _words(self) -> Iterator[RenderableType]:
-        said: dict[str, list[str]] = {}
+        verdicts: dict[str, list[str]] = {}
         for name, deltas in self._artifact["comparison"]["deltas"].items():
             if deltas["in_words"]:
-                said.setdefault(deltas["in_words"], []).append(name)
-        for words, names in said.items():
+                verdicts.setdefault(deltas["in_words"], []).append(name)
+        for words, names in verdicts.items():
             yield Text(f"{', '.join(names)}: {words}.")
 
 
@@ -370,16 +361,16 @@ def conclusions(artifact: Mapping[str, Any]) -> list[str]:
         if not risks or not readings:
             continue
         half = readings[min(readings, key=lambda share: abs(share - 0.5))]
-        told = (
+        sentence = (
             f"{one_line(name, at_most=NAME_COLUMNS)}: mean loss {half['value']:.3f} among the most confident "
             f"{100 * half['achieved']:.0f} %, {risks[-1]:.3f} over all predictions"
         )
         if ends is None:
-            lines.append(f"{told}; there is no interval to tell whether that is more than chance.")
+            lines.append(f"{sentence}; there is no interval to tell whether that is more than chance.")
         elif ends[1] < risks[-1]:
-            lines.append(f"{told}: it ranks them better than chance.")
+            lines.append(f"{sentence}: it ranks them better than chance.")
         else:
-            lines.append(f"{told}: not shown to rank them better than chance.")
+            lines.append(f"{sentence}: not shown to rank them better than chance.")
     return lines
 
 
@@ -392,15 +383,15 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _number_of_curve_table(value: float | None, *, sign: bool = False) -> str:
+def _number(value: float | None, *, sign: bool = False) -> str:
     return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
 
 
-def _ends_of_curve_table(ends: Sequence[float] | None) -> str:
+def _plain_ends(ends: Sequence[float] | None) -> str:
     return "none" if ends is None else f"[{ends[0]:.3f}, {ends[1]:.3f}]"
 
 
-def _percent_of_curve_table(part: int, whole: int) -> str:
+def _percent_of(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
 
 

@@ -1,0 +1,40 @@
+"""Names and command-line options of the pytest plugin.
+
+Imported whenever pytest starts, with or without a suite, so nothing here imports the rest of Trivium.
+"""
+
+import os
+
+import pytest
+
+MARK = "trivium"
+"""Name of the mark, ``@pytest.mark.trivium(suite)``."""
+
+ATTEMPT = "trivium_attempt"
+"""Name of the fixture that runs a test once for every attempt."""
+
+OPTIONS = {
+    "agent": ("PKG.MOD:NAME|URL|cmd:…", "Who is asked, where neither a mark nor a fixture says."),
+    "store": ("URL", "Where runs are kept (default: .trivium/store.db in the folder that pytest starts in)."),
+    "compare": ("BASE", 'Compare with a stored run (its id, or "previous"); a regression fails the session.'),
+    "inconclusive": ("pass|fail", "What an inconclusive gate or comparison counts as (default: fail)."),
+    "resume": ("RUN", "Finish a run that was cut short: only what it lacks is asked."),
+}
+"""Metavariable and help of each option, ``--trivium-NAME`` on the command line."""
+
+SessionPaths = dict[str, str]
+"""Two folders of a test session: ``folder``, which its processes share; ``started``, where pytest began."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add each option to pytest's command line and ini files."""
+    group = parser.getgroup("trivium", "Trivium: agents under test")
+    for name, (metavar, words) in OPTIONS.items():
+        group.addoption(f"--trivium-{name}", metavar=metavar, default=None, help=words)
+        parser.addini(f"trivium_{name}", words, default=None, type="string")
+
+
+def option(config: pytest.Config, name: str) -> str | None:
+    """Value of an option: from the command line, else the environment, else an ini file; None if unset."""
+    given: str | None = config.getoption(f"--trivium-{name}")
+    return given or os.environ.get(f"TRIVIUM_{name.upper()}") or config.getini(f"trivium_{name}") or None
