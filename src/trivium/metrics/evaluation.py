@@ -1,4 +1,4 @@
-"""Evaluation and composite."""
+"""Folds the scores of an attempt into its composite and its verdict (spec: metrics, C)."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -66,7 +66,7 @@ def distance_to_threshold(value: float, thresholds: Thresholds) -> float:
 
 
 def looks_at_result(name: str, tier: str) -> bool:
-    """Whether a part says something of what an attempt came to, not of how it got there (C.3).
+    """Whether a part of the composite measures the result of an attempt, not the way to it (C.3).
 
     Args:
         name: The metric.
@@ -225,7 +225,7 @@ def _passed(
     if attempt.failed:
         return False
     rule = pass_rule(scores, settings)
-    if rule is JUDGED:  # of a panel it says what most of the judges do
+    if rule is JUDGED:  # a panel passes what most of its judges pass
         verdict: bool | None = scores[rule.metric].detail.get("passed")
         return verdict
     if rule.metric == "composite":

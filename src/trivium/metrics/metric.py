@@ -121,7 +121,7 @@ class Metric:
         tier: text, judge or trace.
         fixed_needs: Metrics whose scores must be there first, whatever the settings.
         version: Changes when the same input may give another score; runs with unlike versions are
-            compared only when told to.
+            compared only on request.
     """
 
     name: ClassVar[str] = ""
@@ -244,4 +244,4 @@ INCOMPLETE_TRACE = "the trace is incomplete: "
 """How the reason of a score begins that was computed all the same."""
 
 RECORDED_BY = "recorded by "
-"""How the method of a figure says what recorded the trace, where the figure depends on it."""
+"""How the method of a figure names what recorded the trace, where the figure depends on it."""

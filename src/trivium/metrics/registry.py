@@ -49,10 +49,10 @@ BUILT_IN = {
 CASE_FIGURES = ("path_agreement",)
 """Figures of a case, not of an attempt (spec: metrics, T3.14); a suite may name them too."""
 
-FOLDED = ("composite", "pass_rate")
-"""Figures that are no metrics; a bar may be set on them."""
+AGGREGATES = ("composite", "pass_rate")
+"""Figures that are no metrics, but may have a gate."""
 
-OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *FOLDED})
+OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *AGGREGATES})
 """Names that no metric from elsewhere may take."""
 
 PLANNING = "planning_rationality"
@@ -61,7 +61,7 @@ PLANNING = "planning_rationality"
 STAND_IN = "similarity"
 """What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
 
-SURELY_KNOWN = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
+KNOWN_WITHOUT_LOADING = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
 """Names that need not be looked for among rubrics and installed packages, which takes a while."""
 
 _JUDGED = "trivium.metrics.judge.metrics"
@@ -137,7 +137,7 @@ def _remedy(name: str) -> str:
 
 def _judged(settings: Settings | None) -> Any:
     """The metrics of rubrics: those built in, and those of a suite."""
-    taken = {*BUILT_IN, *CASE_FIGURES, *FOLDED, *_from_packages(), *REGISTERED}
+    taken = {*BUILT_IN, *CASE_FIGURES, *AGGREGATES, *_from_packages(), *REGISTERED}
     return import_module(_JUDGED).judged(settings, taken)
 
 
@@ -158,7 +158,7 @@ def usable_metrics(settings: Settings | None = None) -> tuple[str, ...]:
 
 
 def no_metric(name: str, known: Iterable[str]) -> str:
-    """What is said of a name that no metric has."""
+    """The message for a name that no metric has."""
     return f'no metric is called "{name}".{suggest(name, known)} (all: trivium show metrics)'
 
 
@@ -221,7 +221,11 @@ def asked_metrics(settings: Settings) -> tuple[str, ...]:
 
     The name of a rubric stands for its dimensions.
     """
-    if settings.metrics is not None and settings.judge is None and SURELY_KNOWN.issuperset(settings.metrics):
+    if (
+        settings.metrics is not None
+        and settings.judge is None
+        and KNOWN_WITHOUT_LOADING.issuperset(settings.metrics)
+    ):
         return tuple(dict.fromkeys(settings.metrics))
     judged = _judged(settings)
     if settings.metrics is not None:
@@ -243,7 +247,7 @@ def _decisive(settings: Settings) -> list[str]:
         settings.passed is None and "pass_rate" in settings.gates and not by_rubric
     ):
         found.append("success")
-    if settings.passed is not None and settings.passed.metric not in FOLDED:
+    if settings.passed is not None and settings.passed.metric not in AGGREGATES:
         found.append(renamed(settings.passed.metric))
     return found
 
@@ -312,9 +316,9 @@ def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Probl
     own |= _loaded(also, settings, [])
     doubtful = [
         (where, name, others)
-        for where, name, others in _spoken_of(settings)
+        for where, name, others in _names_in_settings(settings)
         # A path is followed where the metric is built, which says what is wrong with it.
-        if ":" not in name and name not in SURELY_KNOWN and name not in own and name not in others
+        if ":" not in name and name not in KNOWN_WITHOUT_LOADING and name not in own and name not in others
     ]
     known = {*known_metrics(settings), *own} if doubtful else set()
     for where, name, others in doubtful:
@@ -328,7 +332,7 @@ def _gated(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     certificates = () if settings.judge is None else settings.judge.certificate
     certified = tuple(each.dimension for each in certificates if not isinstance(each, str))
     metric = name.removesuffix(f".{ACCEPTED}")
-    return metric, (*FOLDED, ACCEPTED) if metric == name else certified
+    return metric, (*AGGREGATES, ACCEPTED) if metric == name else certified
 
 
 def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:
@@ -344,12 +348,12 @@ def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -
     return own
 
 
-def _spoken_of(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _names_in_settings(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(place, name, names that will do there beside those of metrics)."""
     if settings.success_rule.metric is not None:
         yield "success.metric", settings.success_rule.metric, ()
     if settings.passed is not None:
-        yield "pass.metric", settings.passed.metric, FOLDED[:1]
+        yield "pass.metric", settings.passed.metric, AGGREGATES[:1]
     for name in settings.similarity:
         yield f"similarity.{name}", name, ()
     for name in settings.gates:

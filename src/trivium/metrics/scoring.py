@@ -1,7 +1,7 @@
-"""Tv.score, batch scoring, isolation of failures, third-party metrics.
+"""Scores attempts with metrics, so that a metric that fails costs no other its scores.
 
-They stand in ``metadata.scores`` of the attempt, by name. A value that is no number in [0, 1] is reported, as
-it stands, not scored.
+Scores of third-party metrics are checked before they are stored. Scores that came with a recording are read
+from ``metadata.scores`` of the attempt, by name; a value that is no number in [0, 1] is reported, not scored.
 """
 
 import logging
@@ -87,7 +87,7 @@ def _scores_of(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
     if not subjects:
         return []
     try:
-        return _given(metric, subjects)
+        return _score_batch(metric, subjects)
     except Stopped:
         raise
     except BaseException as error:  # one bad attempt must not cost the others their scores
@@ -99,7 +99,7 @@ def _scores_of(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
 
 def _score_alone(metric: Metric, subject: MetricInput) -> Score:
     try:
-        (score,) = _given(metric, [subject])
+        (score,) = _score_batch(metric, [subject])
     except Stopped:
         raise
     except BaseException as error:
@@ -111,10 +111,10 @@ def _score_alone(metric: Metric, subject: MetricInput) -> Score:
     return score
 
 
-def _given(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
-    if not is_from_outside(metric):
+def _score_batch(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
+    if not is_third_party(metric):
         return metric.score_many(subjects)
-    return admitted(metric, metric.score_many(list(subjects)), len(subjects))
+    return checked_scores(metric, metric.score_many(list(subjects)), len(subjects))
 
 
 def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
@@ -247,13 +247,13 @@ ROUNDING = 1e-9
 """How far past 0 or 1 a value may lie by rounding; it is then 0 or 1."""
 
 
-def is_from_outside(metric: Metric) -> bool:
+def is_third_party(metric: Metric) -> bool:
     """Whether a metric's class is none of Trivium's own."""
     return type(metric).__module__.partition(".")[0] != "trivium"
 
 
-def admitted(metric: Metric, scores: Any, count: int) -> list[Score]:
-    """Scores as they may be stored; one that may not be is an error in its place.
+def checked_scores(metric: Metric, scores: Any, count: int) -> list[Score]:
+    """Check the scores of a third-party metric; one that cannot be stored becomes an error.
 
     Args:
         metric: Whose scores they are.
@@ -266,10 +266,10 @@ def admitted(metric: Metric, scores: Any, count: int) -> list[Score]:
     if not isinstance(scores, Sequence) or len(scores) != count:
         found = f"{len(scores)} scores" if isinstance(scores, Sequence) else _kind(scores)
         raise TypeError(f"score_many gave {found}, expected a list of {count}")
-    return [_admitted(metric, score) for score in scores]
+    return [_checked_score(metric, score) for score in scores]
 
 
-def _admitted(metric: Metric, score: Any) -> Score:
+def _checked_score(metric: Metric, score: Any) -> Score:
     if not isinstance(score, Score):
         return metric.error(f"gave {_kind(score)}, expected a Score")
     try:
@@ -321,24 +321,26 @@ def recorded_metric(name: str) -> type[Metric]:
 
 
 class _Recorded(Metric):
-    """What another tool said of the attempt."""
+    """A score that another tool recorded for the attempt."""
 
     def score(self, subject: MetricInput) -> Score:
         """The recorded score; skipped where there is none, or the tool itself gave no value."""
         scores = subject.attempt.metadata.get("scores")
-        told = scores.get(self.name) if isinstance(scores, dict) else None
-        if not isinstance(told, dict):
+        recorded = scores.get(self.name) if isinstance(scores, dict) else None
+        if not isinstance(recorded, dict):
             raise Skip(f"no score {self.name} was recorded")
-        detail = {key: told[key] for key in ("answer", "explanation", "edits", "original") if key in told}
-        if told.get("unscored") is not None:
+        detail = {
+            key: recorded[key] for key in ("answer", "explanation", "edits", "original") if key in recorded
+        }
+        if recorded.get("unscored") is not None:
             return Score(
                 name=self.name,
                 tier=self.tier,
                 status="abstained",
-                reason=str(told["unscored"]),
+                reason=str(recorded["unscored"]),
                 detail=detail,
             )
-        return self.ok(_share(told.get("value")), raw=told.get("raw"), detail=detail)
+        return self.ok(_share(recorded.get("value")), raw=recorded.get("raw"), detail=detail)
 
 
 def _share(value: Any) -> float | None:

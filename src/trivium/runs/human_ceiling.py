@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.metrics.registry import metric_class
-from trivium.metrics.text.task import DEFAULT_BAR
+from trivium.metrics.text.task import DEFAULT_THRESHOLD
 from trivium.runs.columns import Clusters, Column
 from trivium.runs.reducers import REDUCERS
 from trivium.runs.summary import Figure, HumanFigure
@@ -122,7 +122,7 @@ def _left_out(name: str, score: ScoreOutline, outline: Outline, settings: Settin
             return None
         decides = outline.scores.get(metric_class(rule.metric, settings).name)
         values = without_one(decides.raw if decides is not None else None, settings.references)
-        bar = DEFAULT_BAR if rule.at_least is None else rule.at_least
+        bar = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
         return None if values is None else sum(value >= bar for value in values) / len(values)
     if not isinstance(score.raw, list):
         return score.value

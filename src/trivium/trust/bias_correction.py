@@ -1,4 +1,7 @@
-"""The mean that people would give, from many scores of a judge and a few of theirs (spec: metrics, H.2)."""
+"""Estimates the mean that people would give from a judge's scores and a few labels (spec: metrics, H.2).
+
+The estimate is that of prediction-powered inference: the judge's mean, corrected by its bias on the labels.
+"""
 
 from collections.abc import Hashable, Sequence
 from math import sqrt
@@ -64,10 +67,10 @@ def corrected_mean(
 ) -> Corrected:
     """The mean that people would give, by prediction-powered inference (PPI++, Angelopoulos et al. 2023).
 
-    weight · mean(judge_only) + mean(people - weight · judge), with the weight that makes it surest: 0 ignores
-    a judge who says nothing of people's labels. Right whatever the judge is like, as long as the labelled
-    items are a random part of all. The standard error goes by groups and over both samples; the quantile is
-    Student's t with one degree of freedom less than there are labelled groups.
+    weight · mean(judge_only) + mean(people - weight · judge), with the weight of least variance: 0 ignores
+    a judge whose scores do not predict people's labels. Right whatever the judge is like, as long as the
+    labelled items are a random part of all. The standard error goes by groups and over both samples; the quantile
+    is Student's t with one degree of freedom less than there are labelled groups.
 
     Few labels show few disagreements, or none, and say too little of how many there are. Where all scores lie
     at the ends of the range (right or wrong), the interval is computed with one disagreement of either kind
@@ -222,7 +225,7 @@ def _lee_interval(
 
 
 def _weight(y: Floats, f: Floats, rest: Floats) -> float:
-    """The weight of the judge's scores that makes the corrected mean surest, within [0, 1]."""
+    """The weight of the judge's scores that gives the corrected mean the least variance, within [0, 1]."""
     spread = float(np.var(np.concatenate([f, rest]), ddof=1)) if f.size + rest.size > 1 else 0.0
     if not rest.size or spread == 0:
         return 0.0
@@ -240,9 +243,9 @@ def _pulls(values: Floats, codes: Ints, total: int) -> Floats:
 
 
 def _effective_size(values: Floats, codes: Ints) -> float:
-    """How many independent verdicts are worth as much: their number over the design effect.
+    """Effective number of independent verdicts: their number over the design effect.
 
-    Where all are equal the design effect cannot be told, and each group counts as one.
+    Where all are equal the design effect is unknown, and each group counts as one.
     """
     clusters, share = np.unique(codes).size, float(values.mean())
     if share in {0.0, 1.0} or clusters < 2:

@@ -1,4 +1,4 @@
-"""Acceptance threshold with risk guarantee."""
+"""Finds the confidence from which judgements may be accepted with a guaranteed error rate."""
 
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, floor, log, log1p
@@ -146,7 +146,7 @@ class Betting(Clustered):
     def _log_growth(self, limit: float, at: Ints) -> Floats:
         """Log of the factor by which each group changes the capital at each stake."""
         gain = (limit * self._taken[at] - self._lost[at]) / (self._size * (1 - limit))
-        gain = np.maximum(gain, -1)  # where rounding says that more than all is lost
+        gain = np.maximum(gain, -1)  # where by rounding more than everything would be lost
         with np.errstate(divide="ignore"):  # a group that is all wrong ruins whoever staked all
             return np.asarray(np.log1p(gain[:, None] * STAKES), dtype=np.float64)
 
@@ -158,11 +158,12 @@ def _log_p_of_capital(log_capitals: Floats) -> float:
 FIRST_SHARE = 1 / 3
 """Share of delta for the first threshold tested; the rest is for those that accept 2, 4, 8, … times as many.
 
-With more, an error among the surest leaves less to go on with; with less, it takes more verdicts to begin.
+With more, an error among the most confident leaves less to continue with; with less, it takes
+more verdicts to start.
 """
 
 MOST_COPIES = 50
-"""Times the labels at hand beyond which more of them are not said to be the remedy."""
+"""Multiple of the present labels beyond which more of them are not suggested."""
 
 GROWTH = 1.2
 """Factor from one number of labels that is tried to the next."""
@@ -223,9 +224,9 @@ def certify(
     them that are at least that sure is at most ``epsilon`` (Learn then Test, Angelopoulos et al. 2021). The
     thresholds are the distinct confidences, so that errors have no say in them, tested from the highest down.
     The first is the one where a sample without errors would pass, and the next is tested while each passes.
-    One error among the surest would end that, so it starts again where 2, 4, 8, … times as many are accepted,
-    each start with its own share of ``delta``, to which it adds what the starts before it still hold (the
-    fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the first has
+    One error among the most confident would end that, so it starts again where 2, 4, 8, … times as many are
+    accepted, each start with its own share of ``delta``, to which it adds what the starts before it still hold
+    (the fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the first has
     all of it. The test is the exact binomial tail where no group has several verdicts, else a bound on group
     means.
 

@@ -1,7 +1,7 @@
-"""Cluster bootstrap: groups, resamples, estimates.
+"""Resamples groups with replacement and makes estimates with intervals from them (spec: metrics, B.1).
 
-spec: metrics, B.1. A resample draws as many groups as there are, with replacement. What a seed draws depends
-on the number of groups alone: not on the chunks, the threads or the statistic.
+A resample draws as many groups as there are. What a seed draws depends on the number of groups alone: not on
+the chunks, the threads or the statistic.
 """
 
 import re
@@ -215,7 +215,7 @@ def estimate(
 
 
 def _worth(sizes: npt.NDArray[np.int64]) -> int:
-    """How many groups of one size those of unequal sizes are worth, at least 2."""
+    """Effective number of groups of unequal sizes, at least 2."""
     known = sizes.astype(np.float64)
     return max(2, int(known.sum() ** 2 / (known @ known) + 1e-9))
 
@@ -331,7 +331,7 @@ def bootstrap(
     """Resample groups with replacement and see how much a statistic moves.
 
     The same seed and number of groups give the same resamples for every statistic, so a difference of two is
-    paired. A statistic that is undefined in a resample says NaN (or None, given items).
+    paired. A statistic that is undefined in a resample returns NaN (or None, given items).
 
     Args:
         statistic: Given ``weights``: from how often each group counts, shape (b, groups), to the figures,
@@ -371,12 +371,12 @@ def bootstrap(
             found = statistic(weights.T.astype(np.float64))
         else:
             found = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
-        told, wanted = np.asarray(found, np.float64), weights.shape[1:]
-        if told.shape != wanted:
+        values, wanted = np.asarray(found, np.float64), weights.shape[1:]
+        if values.shape != wanted:
             raise ValueError(
-                f"the statistic must give one figure a resample, shape {wanted}; found {told.shape}"
+                f"the statistic must give one figure a resample, shape {wanted}; found {values.shape}"
             )
-        return told[None, :]
+        return values[None, :]
 
     at_once = max(1, _WEIGHTS_AT_ONCE // count)
     replicates = over_resamples(

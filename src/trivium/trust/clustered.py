@@ -1,9 +1,8 @@
-"""The mean of values that come in groups, and what its interval rests on (spec: metrics, B.0).
+"""Summarises values that come in groups so that the interval of their mean follows (spec: metrics, B.0).
 
-What is uncertain is which groups were met, so values of one group never count as so many independent ones.
-A :class:`ClusteredMean` keeps a few sums over the groups, from which it tells the interval at any level: so
-p-values (the level at which an interval touches a value) and needed cases come from the very interval that
-decides.
+The uncertainty is about which groups were sampled, so the values of one group never count as independent.
+A :class:`ClusteredMean` holds a few sums over the groups, from which the interval at any level is computed.
+P-values (the level at which an interval touches a value) and needed cases come from that same interval.
 """
 
 from math import inf, isfinite, log10, sqrt
@@ -29,7 +28,7 @@ TOO_FEW_GROUPS = 10
 many independent values (spec: metrics, B.3)."""
 
 LEAST_P = 1e-6
-"""P-values are told down to this."""
+"""The smallest p-value that is reported."""
 
 RARE_CHANGES = "cluster t, rare changes"
 """How an interval of differences that are mostly 0 is made."""
@@ -183,7 +182,7 @@ class ClusteredMean(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def _std_error(self, width: float, level: float, method: str) -> float:
-        """Standard error of the mean; of rare changes the one that the width of the interval is worth."""
+        """Standard error of the mean; of rare changes the one that matches the width of the interval."""
         if self.equal:
             return 0.0
         if method == RARE_CHANGES:
@@ -365,7 +364,7 @@ def clusters(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Floats, Ints
 def _freedom(sizes: Floats, variance: float, spread: float) -> int:
     """Satterthwaite's degrees of freedom of the variance of the mean: G - 1 where groups are of one size.
 
-    A group of m values with the intra-group correlation that the variance tells of has a part of it that is
+    A group of m values with the intra-group correlation that the variance implies has a part of it that is
     proportional to m (1 + correlation · (m - 1)).
     """
     n, count = float(sizes.sum()), sizes.size

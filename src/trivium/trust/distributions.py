@@ -1,6 +1,6 @@
-"""Normal / Student quantiles: the one place.
+"""Computes quantiles of the normal and the Student t distribution.
 
-SciPy has them too, but its special functions take longer to import than all of the rest that a summary needs.
+SciPy has them too, but importing its special functions takes longer than all else that a summary needs.
 """
 
 from functools import lru_cache

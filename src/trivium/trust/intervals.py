@@ -1,7 +1,7 @@
-"""Intervals of means and rates of clustered values, and what a gate makes of them (spec: metrics, B.0, B.5).
+"""Computes intervals of means and rates of clustered values, and answers gates (spec: metrics, B.0, B.5).
 
-Every function takes values of shape (n,) and a group code for each. What is uncertain is which groups were
-met, so values of one group never count as so many independent ones, and one group gives no interval. Under
+Every function takes values of shape (n,) and a group code for each. The uncertainty is about which groups
+were sampled, so the values of one group never count as independent, and one group gives no interval. Under
 ten groups that hold several values each, no interval is narrower than that of as many values as there are
 groups (spec: metrics, B.3).
 """
@@ -27,7 +27,7 @@ def mean_interval(
     """Interval of the mean over values that weigh the same, robust to clusters.
 
     The standard error SE is that of the cluster-robust (linearised) mean m, the quantile Student's t with
-    as many degrees of freedom as the sizes of the groups are worth (Satterthwaite 1946, rounded down; G - 1
+    the effective degrees of freedom of the group sizes (Satterthwaite 1946, rounded down; G - 1
     where all are of one size). The interval is m ± t · SE without a range, and for independent values (one a
     group) where it lies inside the range and m in its middle half. Else the error shrinks towards the ends of
     the range: in [0, 1] the interval holds every q with (q - m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as
@@ -69,7 +69,7 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
     :func:`mean_interval`, which allows for what was not met, with a variance of at least that of independent
     outcomes. By ``benchmarks/coverage.py``, with an intra-group correlation of 0.5 and groups of 1 to 60
     Wilson's on n / design effect holds a rate of 0.02 in 90 %, this one in 95 %. Where all outcomes are
-    equal nothing tells how alike those of a group are, and each group counts as one outcome.
+    equal it is unknown how alike those of a group are, and each group counts as one outcome.
 
     Args:
         outcomes: 0 or 1 (or bool), shape (n,).
@@ -175,7 +175,7 @@ def gate_answer(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Literal["pass", "fail", "inconclusive"]:
-    """What a gate says: pass or fail only where the whole interval lies on one side (spec: metrics, B.5).
+    """Answer a gate: pass or fail only where the whole interval lies on one side (spec: metrics, B.5).
 
     Args:
         interval: Of the figure; None where there is none, which decides nothing.
@@ -210,7 +210,7 @@ def groups_to_settle(
 
     Returns:
         0 where the gate is settled; None where more than ``MOST_NEEDED`` would be,
-        or nothing can be told.
+        or it is unknown.
     """
     return None if found is None else needed_groups(found, above=limit, below=limit, level=level, power=power)
 

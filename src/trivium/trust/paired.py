@@ -1,4 +1,4 @@
-"""Means of two sides compared pair by pair, and what that decides (spec: metrics, B.2, B.4, B.5)."""
+"""Compares the means of two sides pair by pair and decides non-inferiority (spec: metrics, B.2, B.4, B.5)."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -165,7 +165,7 @@ def settling_groups(found: ClusteredMean | None, *, margin: float, level: float)
         level: Of the interval.
 
     Returns:
-        None where more than :data:`trivium.trust.sample_size.MOST_NEEDED` would be, or nothing can be told.
+        None where more than :data:`trivium.trust.sample_size.MOST_NEEDED` would be, or it is unknown.
     """
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Kappa, Krippendorff alpha, correlation.
+"""Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
-Every function takes tables of shape (…, c, c): rows for the labels of one rater, columns for those of the
-other, both in rising order. The figure has shape (…,) and is NaN where it is not defined, so that one call
+Functions of tables take shape (…, c, c): rows for the labels of one rater, columns for those of the other,
+both in rising order. The figure has shape (…,) and is NaN where it is not defined, so that one call
 serves all resamples (spec: metrics, H.1).
 """
 

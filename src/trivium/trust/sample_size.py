@@ -1,4 +1,4 @@
-"""How many further groups would settle a gate or a comparison (spec: metrics, B.5)."""
+"""Estimates how many further groups would settle a gate or a comparison (spec: metrics, B.5)."""
 
 from collections.abc import Callable
 from math import isfinite, sqrt
@@ -9,7 +9,7 @@ import msgspec
 from trivium.trust.clustered import ClusteredMean
 
 MOST_NEEDED = 10_000
-"""Further groups (cases, where each is its own group) beyond which no number is told."""
+"""Further groups (cases, where each is its own group) beyond which no number is reported."""
 
 POWER = 0.8
 """How often the announced number settles it."""

@@ -1,4 +1,4 @@
-"""Interaction graph; communication, coordination, centrality, balance."""
+"""Measures how agents work together: communication, coordination, centrality and balance of tasks."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -100,11 +100,11 @@ class CoordinationQuality(TraceMetric):
     With ``expect.workflow``, efficiency is the F1 of the ordered pairs of agents that handed work on against
     the workflow's consecutive pairs; answers back do not count, so that a run that follows it has 1. Else it
     is the global efficiency of the undirected interaction graph (Latora & Marchiori 2001), which is 1 when
-    everyone talks to everyone: it says how easily word gets around, not whether it had to. One agent, or no
-    messages: skipped.
+    everyone talks to everyone: it measures how easily messages get around, not whether they had to. One
+    agent, or no messages: skipped.
 
     Frameworks record one and the same job differently, a hand-off in one being a request and its answer in
-    another: ``method`` says who recorded the trace, and unlike ones are not compared.
+    another: ``method`` names what recorded the trace, and traces of different recorders are not compared.
 
     Attributes:
         messages: Which types coordinate and which produce.

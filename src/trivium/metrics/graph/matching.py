@@ -1,4 +1,4 @@
-"""Expected vs actual calls, LCS, per-trace memo."""
+"""Matches the tool calls of a trace with those that a case expects."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -212,9 +212,9 @@ def once(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
         key: Everything else that it depends on.
         make: Called the first time.
     """
-    kept: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
+    cache: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
     try:
-        value: T = kept[key]
+        value: T = cache[key]
     except KeyError:
-        value = kept[key] = make()
+        value = cache[key] = make()
     return value

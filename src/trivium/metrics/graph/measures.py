@@ -1,7 +1,7 @@
-"""Graph measures on rustworkx, equal to NetworkX.
+"""Computes graph measures with rustworkx; they equal those of NetworkX.
 
-The measures work on this instead of on NetworkX graphs: nodes are 0 … n−1, edges are pairs, and
-rustworkx does the walking. Each thing is worked out once, when it is first asked for.
+A graph is a :class:`Shape`: nodes are 0 … n−1, edges are pairs. Each measure of it is computed once, when it
+is first needed.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -257,7 +257,7 @@ def estimated_betweenness(shape: Shape, sources: Sequence[int]) -> Betweenness:
         dependency = np.array(_dependency(following, source))
         total += dependency
         squares += dependency**2
-    # A source says nothing about itself: its own mean is over the others.
+    # A source is not on its own shortest paths: its mean is over the other sources.
     asked = np.full(shape.n, float(len(sources)))
     asked[list(sources)] -= 1
     mean = total / asked

@@ -1,4 +1,4 @@
-"""Recall, selection, success, efficiency, action match."""
+"""Measures tool calls: recall, selection, success, efficiency, and agreement with the expected actions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -200,7 +200,7 @@ class ActionMatch(ToolMetric):
         return self.ok(float(not found.missing and not found.extra), detail=detail)
 
     def _reading(self, expected: Iterable[ExpectedTool]) -> set[str]:
-        """Tools that change no state; what the case says of a tool outweighs what the suite says."""
+        """Tools that change no state; the case's statement of a tool goes before the suite's."""
         reading = set(self.tools.read_only)
         for tool in expected:
             if tool.reads:

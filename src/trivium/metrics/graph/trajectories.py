@@ -1,4 +1,4 @@
-"""Path convergence / agreement, complexity, loops, retries."""
+"""Measures the sequence of tool calls: path convergence and agreement, complexity, loops, retries."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
-"""Cosine, jaccard; rouge, bleu, chrf, edit.
+"""Compares texts by their words and characters: cosine, Jaccard, ROUGE-L, BLEU, chrF and edit distance.
 
-With two documents a term's smooth idf is 1 where both have it and ``ln 1.5 + 1`` where one has, so the
-cosine follows from the counts alone: no vocabulary, no matrix, and each text is taken apart by itself.
+Cosine: with two documents a term's smooth idf is 1 where both have it and ``ln 1.5 + 1`` where one has, so
+the cosine follows from the counts alone: no vocabulary, no matrix, and each text is taken apart by itself.
 
-The list is ``ENGLISH_STOP_WORDS`` of scikit-learn (BSD-3-Clause, copyright the scikit-learn developers),
-which took it from the Glasgow Information Retrieval Group.
+The list of stop words is ``ENGLISH_STOP_WORDS`` of scikit-learn (BSD-3-Clause, copyright the scikit-learn
+developers), which took it from the Glasgow Information Retrieval Group.
 
-They need the extra ``text``. A suite that names one of them is refused where it is missing, with the line to
-install it.
+ROUGE-L, BLEU, chrF and edit distance need the extra ``text``: without it a suite that names one of them is
+refused, with the command that installs it.
 """
 
 import math
@@ -58,7 +58,7 @@ class Seen(Generic[V]):
     """A memory of bounded size that forgets what was not used for longest.
 
     It is bounded by the total size of what it keeps, so that long texts cannot fill the memory, and
-    keeps nothing that is larger than an eighth of its room, so that one text cannot push out all others.
+    caches nothing larger than an eighth of its room, so that one text cannot push out all others.
 
     Args:
         room: Total size it may hold, in the unit of the sizes given to :meth:`keep`.
@@ -71,7 +71,7 @@ class Seen(Generic[V]):
         self._lock = Lock()
 
     def get(self, key: Hashable) -> V | None:
-        """What was kept under a key, or None."""
+        """The cached value of a key, or None."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -94,7 +94,7 @@ class Seen(Generic[V]):
 
     @property
     def taken(self) -> int:
-        """Total size of what is kept."""
+        """Total size of the cached values."""
         return self._taken
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Similarity: what the text metrics say together (spec: metrics, T1.4)."""
+"""Combines text metrics into one weighted similarity (spec: metrics, T1.4)."""
 
 from collections.abc import Mapping
 from dataclasses import field

@@ -1,4 +1,4 @@
-"""Success and time."""
+"""Decides whether an attempt succeeded, and scores the time it took (spec: metrics, T1)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from trivium.suites.settings import Settings, SuccessRule
 
 WAYS = ("metric", "exact", "contains", "regex", "predicate", "reward")
 
-DEFAULT_BAR = 0.8
+DEFAULT_THRESHOLD = 0.8
 """Threshold of ``similarity`` when the rule names none (spec: metrics, T1.6)."""
 
 SHORT_WORDS = 20
@@ -80,14 +80,14 @@ class Success(Metric):
         if rule.contains is not None:
             return self._contains(attempt.text, subject.case)
         if rule.regex is not None:
-            return self._said(_matches(rule.regex, attempt.text), f"regex {rule.regex}")
+            return self._decided(_matches(rule.regex, attempt.text), f"regex {rule.regex}")
         if rule.predicate is not None:
             verdict = _verdict(_predicate(rule.predicate)(subject.case, attempt))
             return self.ok(verdict, method=f"predicate {rule.predicate}")
         if attempt.reward is None:
             raise Skip("no reward was recorded")
-        bar = rule.reward or 0.0
-        return self._said(attempt.reward >= bar, f"reward ≥ {bar:g}", raw=attempt.reward)
+        threshold = rule.reward or 0.0
+        return self._decided(attempt.reward >= threshold, f"reward ≥ {threshold:g}", raw=attempt.reward)
 
     def _exact(self, text: str, case: Case) -> Score:
         expected = case.references if case.expect.output is None else (case.expect.output,)
@@ -95,7 +95,7 @@ class Success(Metric):
             raise Skip("the case has neither expect.output nor a reference")
         equal = text.strip() in {each.strip() for each in expected}
         why = None if equal else f"the output is {_quoted(text)}, expected {_either(expected)}"
-        return self._said(equal, "exact match", reason=why)
+        return self._decided(equal, "exact match", reason=why)
 
     def _contains(self, text: str, case: Case) -> Score:
         expected = case.references or (() if case.expect.output is None else (case.expect.output,))
@@ -105,9 +105,9 @@ class Success(Metric):
         lacking = [each for each in expected if not contains(text, each, ignore_case=fold)]
         whole = not lacking if self.rule.contains == "all" else len(lacking) < len(expected)
         why = None if whole else f"{_either(lacking)} is not in the output {_quoted(text)}"
-        return self._said(whole, f"contains {self.rule.contains}", reason=why)
+        return self._decided(whole, f"contains {self.rule.contains}", reason=why)
 
-    def _said(self, success: bool, method: str, **fields: Any) -> Score:
+    def _decided(self, success: bool, method: str, **fields: Any) -> Score:
         return self.ok(float(success), method=method, **fields)
 
     def _by_metric(self, judged: Score) -> Score:
@@ -115,15 +115,15 @@ class Success(Metric):
             return self.skipped(f"{judged.name} is missing: {judged.reason}", missing=True)
         if judged.value is None:
             raise Skip(f"{judged.name} has no score: {judged.reason}")
-        bar = DEFAULT_BAR if self.rule.at_least is None else self.rule.at_least
+        threshold = DEFAULT_THRESHOLD if self.rule.at_least is None else self.rule.at_least
         return Score(
             name=self.name,
             tier=self.tier,
-            value=float(judged.value >= bar),
+            value=float(judged.value >= threshold),
             status=judged.status,
             raw=judged.value,
             reason=judged.reason,
-            method=f"{judged.name} ≥ {bar:g}",
+            method=f"{judged.name} ≥ {threshold:g}",
         )
 
 
@@ -246,7 +246,7 @@ def _predicate(spec: str) -> Predicate:
 
 
 def _verdict(answer: Any) -> float:
-    """What a predicate said, in [0, 1]: a truth value, or a number for partial success."""
+    """The answer of a predicate in [0, 1]: a truth value, or a number for partial success."""
     if isawaitable(answer):
         raise TypeError("the predicate is a coroutine; expected a plain function")
     if isinstance(answer, Real):

@@ -1,4 +1,4 @@
-"""Fit and cross-validate by group."""
+"""Fits calibrators on labelled items, cross-validated by group (spec: metrics, S.10)."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def fit_calibrator(
     """Fit one calibrator on everything, and judge it on groups that it was not fitted on.
 
     The ``cross_fitted`` metrics are those to quote: each fold of groups is predicted by a calibrator fitted
-    on the others. Those calibrators are kept, and stand in where the groups are met again. The ``in_sample``
+    on the others. Those calibrators are stored, and are used for groups that occur again. The ``in_sample``
     metrics flatter (an isotonic model is calibrated perfectly on its own data).
 
     Args:
@@ -273,7 +273,7 @@ def feature_matrix(
     """The features of every item.
 
     A signal that is null or missing counts 0 where its name has "similarity" in it, 3 (the middle of 1–5)
-    where it has "confidence", else 0; how often that happened is told. A name that is neither a signal of
+    where it has "confidence", else 0; how often that happened is reported. A name that is neither a signal of
     judgements nor found in any item is refused: a misspelt feature would be a constant.
 
     Args:

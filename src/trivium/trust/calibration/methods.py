@@ -1,4 +1,4 @@
-"""Temperature, Platt, isotonic, linear."""
+"""Maps confidences to probabilities: temperature scaling, logistic (Platt), isotonic and linear models."""
 
 from math import isfinite
 from typing import Literal
@@ -199,7 +199,7 @@ COLDEST, HOTTEST = 0.05, 10.0
 
 
 class Temperature(msgspec.Struct, frozen=True, kw_only=True):
-    """sigmoid(logit(p) / T), with p kept 1e-6 away from 0 and 1.
+    """sigmoid(logit(p) / T), with p clipped to 1e-6 away from 0 and 1.
 
     It keeps the order of the probabilities, so no figure that depends on the order alone (AURC, AUGRC,
     AUROC) can change by it, but for ties where p was nearer than 1e-6 to 0 or 1.
@@ -232,7 +232,7 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     """The temperature in [0.05, 10] with the smallest negative log-likelihood.
 
     The likelihood is convex in 1 / T, so its slope has at most one root. Where it is flat (every p is 0.5)
-    the temperature cannot be told and stays 1.
+    the temperature is undefined and stays 1.
 
     Args:
         p: Probabilities, shape (n,), in [0, 1].

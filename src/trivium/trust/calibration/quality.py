@@ -69,7 +69,7 @@ def expected_calibration_error(p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int 
 
 
 def negative_log_likelihood(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
-    """Mean negative log-likelihood in nats, probabilities kept 1e-6 away from 0 and 1; None without data.
+    """Mean negative log-likelihood in nats, with p clipped to 1e-6 away from 0 and 1; None without data.
 
     Raises:
         TrustError: If a probability lies outside [0, 1] or an outcome is neither 0 nor 1.

@@ -1,4 +1,4 @@
-"""Confidence functions, registry, variants."""
+"""Computes the confidence of items from their signals: functions by name and their calibrated variants."""
 
 import re
 from collections.abc import Callable, Hashable, Sequence
@@ -120,13 +120,13 @@ def hybrid_evidence_similarity(signals: Signals) -> Floats:
 
 @confidence_function("verbalized")
 def verbalized(signals: Signals) -> Floats:
-    """What the judge says of itself, 1–5, mapped to [0, 1]; 0.5 where it says nothing."""
+    """The judge's stated confidence, 1–5, mapped to [0, 1]; 0.5 where it states none."""
     return (signals.number("verbalized_confidence", null=3.0, low=1, high=5, whole=True) - 1) / 4
 
 
 @confidence_function("verbalized_centred")
 def verbalized_centred(signals: Signals) -> Floats:
-    """What the judge says of itself, mapped to the middle of five equal parts: 0.1 to 0.9, never 0 or 1.
+    """The judge's stated confidence, mapped to the middle of five equal parts: 0.1 to 0.9, never 0 or 1.
 
     For calibration: a few wrong fives at probability 1 push the temperature to its bound.
     """
@@ -135,7 +135,7 @@ def verbalized_centred(signals: Signals) -> Floats:
 
 @confidence_function("hybrid_verbalized")
 def hybrid_verbalized(signals: Signals) -> Floats:
-    """What the judge says of itself, with evidence and similarity."""
+    """The judge's stated confidence, averaged with evidence and similarity."""
     return 0.4 * verbalized(signals) + 0.3 * _evidence(signals) + 0.3 * _similarity(signals)
 
 

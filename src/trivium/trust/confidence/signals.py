@@ -1,4 +1,4 @@
-"""Signals of many items in columns."""
+"""Reads the signals of many items column by column, and checks their values."""
 
 import reprlib
 from array import array
@@ -192,7 +192,7 @@ _NUMBER, _ABSENT, _NULL, _OTHER = range(4)
 
 
 class _Column:
-    """One signal: eight bytes an item and one that says what they mean."""
+    """One signal: eight bytes an item, and one byte with their type."""
 
     def __init__(self) -> None:
         self.numbers = array("d")
@@ -236,7 +236,7 @@ class SignalColumns(Sequence[Mapping[str, Any]]):
         self._size = 0
 
     def append(self, signals: Mapping[str, Any]) -> None:
-        """Add the signals of the next item; what is no number is kept only to be refused in words."""
+        """Add the signals of the next item; what is no number is stored for the message that refuses it."""
         for name, value in signals.items():
             column = self._columns.get(name)
             if column is None:

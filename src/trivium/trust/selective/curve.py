@@ -1,4 +1,4 @@
-"""Risk-coverage curve, AURC, AUGRC, ideals."""
+"""Computes the risk-coverage curve of a predictor that may abstain, its areas, and the best possible ones."""
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ COLLINEAR = 1e-10
 
 
 class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Working points of a predictor that may abstain, from the surest predictions down.
+    """Working points of a predictor that may abstain, from the most confident predictions down.
 
     Each array has shape (j,), one entry for each working point.
 

@@ -1,4 +1,4 @@
-"""Items: what was predicted, how wrong it was and how sure the predictor was (spec: metrics, S, S.2)."""
+"""Holds predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -127,20 +127,22 @@ def losses(
     low, high = scale
     if not low < high:
         raise TrustError(f"scale must rise; found {low:g}:{high:g}")
-    said, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
-    there = np.ones(said.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
-    if not said.shape == true.shape == there.shape:
+    predictions, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
+    there = np.ones(predictions.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
+    if not predictions.shape == true.shape == there.shape:
         raise TrustError(
-            f"pred, truth and predicted differ in length: {said.shape}, {true.shape}, {there.shape}"
+            f"pred, truth and predicted differ in length: {predictions.shape}, {true.shape}, {there.shape}"
         )
     called = name or (lambda row: f"row {row}")
     outside = f"outside the scale {low:g}:{high:g}"
     with np.errstate(invalid="ignore"):
         _refuse(~((true >= low) & (true <= high)), called, lambda row: f"truth is {true[row]:g}, {outside}")
         _refuse(
-            there & ~((said >= low) & (said <= high)), called, lambda row: f"pred is {said[row]:g}, {outside}"
+            there & ~((predictions >= low) & (predictions <= high)),
+            called,
+            lambda row: f"pred is {predictions[row]:g}, {outside}",
         )
-    error = np.abs(np.where(there, said, true) - true)
+    error = np.abs(np.where(there, predictions, true) - true)
     if kind == "abs_norm":
         return error / (high - low)
     return (error > 0).astype(np.float64) if kind == "zero_one" else error

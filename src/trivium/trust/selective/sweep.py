@@ -1,4 +1,4 @@
-"""Vectorised curve over many weightings.
+"""Computes risk-coverage curves and their areas under many weightings of the groups at once.
 
 With W accepted and L their summed loss after a working point, w what it adds to W, and r = L / W:
 2 N · AURC = Σ w (r + r'), r' the one before (for the first: r itself), and 2 N² · AUGRC = Σ w (L + L').

@@ -1,4 +1,4 @@
-"""Encoder protocol, tokenisation, length limits."""
+"""Defines what an encoder does, tokenises texts, and limits their length to what a model takes."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -170,7 +170,7 @@ def one_core_each(
 
 
 def describe(encoder: Encoder) -> str:
-    """One phrase that tells encoders apart: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``."""
+    """Name an encoder so that it differs from others: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``."""
     layer = "" if encoder.layer is None else f", layer {encoder.layer}"
     return f"{encoder.name}@{encoder.revision[:12]} ({encoder.backend}{layer})"
 

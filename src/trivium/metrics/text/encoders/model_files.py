@@ -15,7 +15,7 @@ from trivium.metrics.text.encoders.encoder import Backend
 log = logging.getLogger(__name__)
 
 HUB_SECONDS = 10.0
-"""Longest wait for an answer of the hub, so that a machine without network is told so soon."""
+"""Longest wait for an answer of the hub, so that a machine without network fails soon."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -74,7 +74,7 @@ class Source(NamedTuple):
 
 
 def is_path(name: str) -> bool:
-    """Whether a folder or file is meant, and nothing that the hub could have."""
+    """Whether a name is that of a folder or file, which the hub cannot have."""
     return Path(name).expanduser().exists() or not _HUB_NAME.fullmatch(name)
 
 
