@@ -69,8 +69,8 @@ def corrected_mean(
 
     weight · mean(judge_only) + mean(people - weight · judge), with the weight of least variance: 0 ignores
     a judge whose scores do not predict people's labels. Right whatever the judge is like, as long as the
-    labelled items are a random part of all. The standard error goes by groups and over both samples; the quantile
-    is Student's t with one degree of freedom less than there are labelled groups.
+    labelled items are a random part of all. The standard error goes by groups and over both samples; the
+    quantile is Student's t with one degree of freedom less than there are labelled groups.
 
     Few labels show few disagreements, or none, and say too little of how many there are. Where all scores lie
     at the ends of the range (right or wrong), the interval is computed with one disagreement of either kind

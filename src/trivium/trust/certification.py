@@ -225,10 +225,10 @@ def certify(
     thresholds are the distinct confidences, so that errors have no say in them, tested from the highest down.
     The first is the one where a sample without errors would pass, and the next is tested while each passes.
     One error among the most confident would end that, so it starts again where 2, 4, 8, … times as many are
-    accepted, each start with its own share of ``delta``, to which it adds what the starts before it still hold
-    (the fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the first has
-    all of it. The test is the exact binomial tail where no group has several verdicts, else a bound on group
-    means.
+    accepted, each start with its own share of ``delta``, to which it adds what the starts before it still
+    hold (the fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the
+    first has all of it. The test is the exact binomial tail where no group has several verdicts, else a bound
+    on group means.
 
     Args:
         wrong: Whether each labelled verdict was wrong, 0 or 1, shape (n,).
