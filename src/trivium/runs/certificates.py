@@ -32,10 +32,10 @@ STATED = "confidence"
 """The confidence that is stated with a judgement."""
 
 EXPIRED = "expired: "
-"""How a reason begins that says that a certificate is of other judgements."""
+"""Beginning of the reason that a certificate does not apply to a judgement."""
 
 ROUNDING = 1e-9
-"""A confidence is computed for many judgements at once or for one, and may differ by rounding."""
+"""Tolerance: a confidence computed for one judgement or for many at once may differ by rounding."""
 
 
 def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
@@ -44,7 +44,7 @@ def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
 
 
 def check_gates(settings: Settings, *, source: str) -> None:
-    """Refuse gates on the share accepted where no certificate says what is.
+    """Refuse gates on the share of accepted judgements if there is no certificate.
 
     Raises:
         SuiteError: With each such gate.
@@ -63,7 +63,7 @@ def check_gates(settings: Settings, *, source: str) -> None:
 
 
 class Certificates:
-    """The certificates of a run, ready to mark its judgements.
+    """The certificates of a run; marks its judgements.
 
     Args:
         settings: Of the run.
@@ -86,7 +86,7 @@ class Certificates:
         return bool(self._by_dimension)
 
     def marked(self, scores: Mapping[str, Score], group: str) -> Mapping[str, Score]:
-        """The scores of an attempt, each judgement that a certificate is of with its mark in ``detail``.
+        """The scores of an attempt, with the decision on each certified dimension in ``detail``.
 
         Args:
             scores: By name.
@@ -102,7 +102,7 @@ class Certificates:
 
 
 class _Applied:
-    """A certificate that meets the judgements of a run."""
+    """A certificate applied to the judgements of a run."""
 
     def __init__(self, certificate: JudgeCertificate, way: Mapping[str, Any]) -> None:
         self._certificate = certificate
@@ -123,7 +123,7 @@ class _Applied:
         return {"answer": TO_PEOPLE if why else ACCEPTED, "confidence": sure, "why": why}
 
     def _unlike(self, detail: Mapping[str, Any]) -> str | None:
-        """Why a judgement was made by another judge than those certified."""
+        """Why a certificate does not apply to the judge of a judgement; None if it does."""
         judged_by = self._certificate.judged_by
         if (model := detail.get("model")) not in judged_by.models:
             return f"{EXPIRED}judged by {model}, and the certificate is of {_listed(judged_by.models)}"
@@ -147,12 +147,12 @@ class _Applied:
         return None if artifact is None else calibrator_from_json(artifact)
 
     def _confidence(self, score: Score, group: str) -> float:
-        """The confidence that the certificate is of.
+        """The confidence that the certificate's threshold refers to.
 
         Raises:
             TrustError: If the judgement does not carry what it is computed from.
         """
-        # Not before there is something to mark: a run without certificates need not wait for these.
+        # Imported only when needed: a run without certificates need not wait for these.
         from trivium.trust.confidence.functions import CALIBRATED, calibrated, confidence
 
         variant, signals = self._certificate.confidence, score.detail.get("signals")
@@ -168,12 +168,12 @@ class _Applied:
 
 
 def is_due(score: Score) -> bool:
-    """Whether a judgement is there, or should be: one that does not apply to its case is not."""
+    """Whether a judgement is present or missing, rather than not applicable to its case."""
     return score.tier == "judge" and (score.status == "ok" or is_missing(score))
 
 
 def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """How a run makes its judgements of a dimension, apart from model and prompt, which each names itself.
+    """The conditions under which a run judges a dimension, except model and prompt, which scores name.
 
     Returns:
         ``rubrics``, ``scale``, ``step`` and ``samples`` of :class:`~trivium.suites.certificate.JudgedBy`.
@@ -193,7 +193,7 @@ def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[s
 
 
 def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[str]:
-    """Why a certificate is not of judgements that are made in a way; nothing where it is.
+    """Why a certificate does not apply to judgements made under these conditions; nothing if it does.
 
     Args:
         certificate: What was certified.
@@ -208,7 +208,7 @@ def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[
 def acceptance_of(
     store: Store, run: RunRecord, settings: Settings
 ) -> tuple[dict[str, Acceptance], dict[str, Column]]:
-    """What a run's certificates accept, by dimension, and the shares accepted as figures for gates.
+    """What the certificates of a run accept, by dimension, and the accepted shares as figures for gates.
 
     Args:
         store: Where the run is.
@@ -259,11 +259,11 @@ def acceptance_of(
 
 
 WHYS_SHOWN = 20
-"""Reasons that a summary counts, the most frequent."""
+"""Most reasons that a summary lists, by frequency."""
 
 
 def expired(acceptance: Mapping[str, Acceptance]) -> Iterator[str]:
-    """A warning for each certificate that some judgements are not of, and why."""
+    """A warning for each certificate that does not apply to some judgements, with the reason."""
     for name, found in acceptance.items():
         for why, count in found.why.items():
             if why.startswith(EXPIRED):
@@ -287,7 +287,7 @@ def unmarked(score: Score) -> Score:
 
 
 def stated_or_certified(detail: Mapping[str, Any]) -> float | None:
-    """How sure a judgement is: what it states, else the confidence that a certificate computed of it."""
+    """The confidence that a judgement states, else the one that a certificate computed."""
     mark = detail.get(MARK)
     found = detail.get(STATED, mark.get("confidence") if isinstance(mark, dict) else None)
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None

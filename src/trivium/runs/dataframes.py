@@ -32,7 +32,7 @@ _OWN: dict[str, tuple[Make, tuple[str, ...]]] = {
 def kind(
     what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
 ) -> tuple[Make, tuple[str, ...]]:
-    """Who makes the rows, and their columns.
+    """The function that makes the rows, and their columns.
 
     Args:
         what: One of ``What``.

@@ -20,7 +20,7 @@ Kind = Literal["judges", "people", "runs"]
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """What one of them thinks.
+    """The opinion of one judge, or of people.
 
     Attributes:
         by: Who: a model, ``people``, or a model of another run.
@@ -34,7 +34,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
-    """One dimension of one attempt on which not all are of one opinion.
+    """One dimension of one attempt on which opinions differ.
 
     Attributes:
         case: Id of the case.
@@ -54,7 +54,7 @@ class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and how far, opinions on a dimension are apart.
+    """How often and by how much opinions on a dimension differ.
 
     Attributes:
         kind: Who was compared.
@@ -102,7 +102,7 @@ class Disagreements(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
 
 
 SAME = 1e-9
-"""Values this near are the same: means of the same numbers may differ by their rounding."""
+"""Tolerance: means of the same numbers may differ by rounding."""
 
 MOST = 200
 
@@ -119,7 +119,7 @@ def disagreements(
     against: tuple[Store, RunRecord] | None = None,
     at_most: int = MOST,
 ) -> Disagreements:
-    """Where a run's judges disagree: among each other, with people's labels, with another run's judges.
+    """Find where a run's judges disagree: with each other, with people's labels, with another run.
 
     Only scores that a judge gave count, not those that a fallback gave in its place.
 
@@ -169,22 +169,22 @@ def disagreements(
 
 
 class _Gathering:
-    """What one pass leaves."""
+    """Collects opinions in one pass: counts, and the largest disagreements."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
         self._tallies: dict[tuple[Kind, str], _Counts] = {}
-        # The least of those kept is on top, which is what the next one has to beat.
+        # A heap: the smallest disagreement held is on top and is replaced first.
         self._kept: list[tuple[float, int, Disagreement]] = []
         self._seen = 0
 
     @property
     def kinds(self) -> set[Kind]:
-        """Who was compared at all."""
+        """The kinds of comparison that occurred."""
         return {kind for kind, _ in self._tallies}
 
     def take(self, evaluation: Evaluation, dimension: str, kind: Kind, opinions: tuple[Opinion, ...]) -> None:
-        """Take in what is thought of one dimension of one attempt."""
+        """Add the opinions on one dimension of one attempt."""
         if len(opinions) < 2:
             return
         values = [each.value for each in opinions if each.value is not None]
@@ -209,7 +209,7 @@ class _Gathering:
             heapq.heapreplace(self._kept, entry)
 
     def told(self, **about: Any) -> Disagreements:
-        """Everything, the farthest apart first."""
+        """The result, largest disagreements first."""
         order: dict[Kind, int] = {"people": 0, "judges": 1, "runs": 2}
         return Disagreements(
             tallies=tuple(
@@ -265,7 +265,7 @@ def _judge(score: Score) -> str:
 
 
 def _votes(score: Score) -> Iterator[Opinion]:
-    """The votes of a panel; those in a file of somebody else may be anything."""
+    """The votes of a panel; an imported file may hold any JSON there."""
     votes = score.detail.get("votes")
     for vote in votes if isinstance(votes, list) else ():
         if isinstance(vote, Mapping):

@@ -25,7 +25,7 @@ SUCCESS = "success"
 
 
 class _Scored(NamedTuple):
-    """What a run scored.
+    """The scores of a run.
 
     Attributes:
         values: Of each metric the values at each position of the suite.
@@ -84,7 +84,7 @@ def human_ceiling(
 
 
 def without_one(raw: Any, reduce: str) -> list[float] | None:
-    """The values of a score with each of its references left out in turn, or None where that cannot be told.
+    """The values of a score with each of its references left out in turn, or None if unknown.
 
     Args:
         raw: Of a text metric: its value against each reference.
@@ -172,7 +172,7 @@ def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int
 
 
 def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:
-    """In which other way people's figure was made, or nothing."""
+    """How the method of people's figure differs from the run's; empty if it does not."""
     needed = [name]
     if name == SUCCESS and (metric := settings.success_rule.metric) is not None:
         needed.append(metric_class(metric, settings).name)
@@ -184,7 +184,7 @@ def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> st
 
 
 def _how(name: str, methods: Mapping[str, set[str]]) -> Iterator[str]:
-    """How a metric was made, the encoder included where it has a part in it."""
+    """The methods of a metric, with the encoder if it uses one."""
     own = methods.get(name, set())
     yield from own
     if name != "semantic" and any("semantic" in method for method in own):

@@ -15,7 +15,7 @@ from trivium.suites.settings import JudgeSettings, Settings
 
 @asynccontextmanager
 async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
-    """Let the judges among some metrics spend and keep in the name of a run; closes the metrics.
+    """Attach a run's budget, cache and ledger to its judges; close the metrics at the end.
 
     Args:
         run: Owned by this process.
@@ -44,7 +44,7 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
     executor.configure(cache=answers, budget=budget)
 
     def end() -> None:
-        # Only when nothing is in flight any more is it known what is left of what was drawn.
+        # What remains of the reserved budget is known only when no request is in flight.
         executor.close()
         answers.close()
         budget.close()
@@ -108,7 +108,7 @@ def spent_in(
 
 
 def _on(found: Iterable[tuple[Spending, int]]) -> ModelCosts:
-    """Some entries together, each divided by how many dimensions share it."""
+    """The sum of entries, each divided by the number of dimensions that share it."""
     sums = dict.fromkeys(Spending.__struct_fields__, 0.0)
     for spending, shared_by in found:
         for name in sums:
@@ -123,5 +123,5 @@ def _on(found: Iterable[tuple[Spending, int]]) -> ModelCosts:
 
 
 def _plain(number: float) -> float:
-    """A count without a fraction as a whole number."""
+    """A number without a fraction as an integer."""
     return int(number) if number.is_integer() else number

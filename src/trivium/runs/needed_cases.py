@@ -6,7 +6,7 @@ from trivium.trust.sample_size import MOST_NEEDED, POWER
 
 
 class Undecided(Protocol):
-    """A gate's or a comparison's answer, as far as this needs it."""
+    """The answer of a gate or of a comparison."""
 
     @property
     def answer(self) -> str:
@@ -26,7 +26,7 @@ class Undecided(Protocol):
 
 
 def further_cases_needed(found: Undecided) -> str | None:
-    """How many further cases would settle it; None where it is settled, or no number can be told."""
+    """How many further cases would settle it, in words; None if it is settled or no number is known."""
     if found.answer != "inconclusive" or found.ci95 is None or found.needs_cases == 0:
         return None
     if found.needs_cases is None:

@@ -41,7 +41,7 @@ from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import sign_test
 
 AT_ONCE = 256
-"""Pairs whose texts are held at once."""
+"""Pairs whose texts are in memory at once."""
 
 Met = tuple[str, Case, Attempt, Attempt]
 """Group, case, base's attempt and head's."""
@@ -50,7 +50,7 @@ Met = tuple[str, Case, Attempt, Attempt]
 def judge_pairs(
     base: Run, head: Run, *, judge: JudgeSettings | Mapping[str, Any] | None = None
 ) -> PairComparison:
-    """Let a judge say, case by case, whether a run's output is better than another's.
+    """Let a judge decide case by case which run has the better output.
 
     Every pair is judged in both orders by the judge of a suite: its rubrics (the dimensions of an output, and
     the better in all), samples, panel, retries. Orders that contradict each other make a tie. Equal outputs
@@ -116,7 +116,7 @@ def judge_pairs(
 
 
 def _judge_all(judge: Judge, matched: "_MatchedAttempts") -> list[JudgedPair]:
-    """Every pair, batch by batch."""
+    """Judge every pair, batch by batch."""
     pairs: list[JudgedPair] = []
     met = iter(matched)
     while batch := list(islice(met, AT_ONCE)):
@@ -162,7 +162,7 @@ class _MatchedAttempts:
         self.left_out += len(waiting)
 
     def check(self, pairs: Sequence[JudgedPair]) -> None:
-        """Refuse runs that never met."""
+        """Raise if the runs have no attempt in common."""
         if not pairs:
             raise ComparisonError(
                 "", f"run {self._base.id} and run {self._head.id} have no case and repeat in common"
@@ -174,12 +174,12 @@ def _rubric(each: str | Rubric) -> Rubric:
 
 
 def _bare(attempt: Attempt) -> Attempt:
-    """An attempt without its trace, which nobody is shown here."""
+    """An attempt without its trace, which the judge does not see."""
     return msgspec.structs.replace(attempt, trace=None)
 
 
 def _outcome(met: Met) -> str | None:
-    """What decides a pair before anybody is asked."""
+    """The outcome of a pair that needs no judge, else None."""
     _, _, base, head = met
     if base.failed or head.failed:
         return "failed"
@@ -200,7 +200,7 @@ def _unasked(met: Met, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
     if base.failed != head.failed:
         verdict = "win" if base.failed else "loss"
     same = DimensionVerdict(verdict=verdict, consistent=True)
-    # A dimension that needs what the case does not have is not judged, whatever the outputs are.
+    # A dimension that requires something the case lacks is never judged.
     there = shown(Pair(case, base, second=head), excerpt_chars=1).texts
     verdicts = {
         dimension.name: same if dimension.applies_to(there) else _NOT_JUDGED for dimension in dimensions
@@ -274,7 +274,7 @@ VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
 
 
 def of_both_orders(base_first: OrderVerdict, head_first: OrderVerdict) -> DimensionVerdict:
-    """What two orders say together: what both say, else a tie; nothing where one says nothing."""
+    """Combine the verdicts of both orders: the common one, else a tie; none if one is missing."""
     said = (base_first.verdict, head_first.verdict)
     if None in said:
         return DimensionVerdict(verdict=None, consistent=None, orders=(base_first, head_first))
@@ -329,6 +329,6 @@ def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> Pair
 
 
 def _followed(found: DimensionVerdict) -> str:
-    """Which place won in both orders, though it held another output each time."""
+    """The position that won in both orders, although it held another output each time."""
     said = [order.verdict for order in found.orders]
     return {"loss win": "first", "win loss": "second"}.get(" ".join(map(str, said)), "neither")

@@ -30,9 +30,9 @@ def provenance(*, metrics: list[Metric], seed: int, asked: str) -> dict[str, Any
     """Versions, commit, seed and host of a run.
 
     Args:
-        metrics: The metrics that score; their versions are kept.
+        metrics: The metrics that score; their versions are recorded.
         seed: The suite's seed.
-        asked: What was asked or read, as a person would name it.
+        asked: A readable name of the agent or the outputs.
     """
     return {
         "trivium": __version__,
@@ -80,7 +80,7 @@ def _ask_git(folder: Path, *arguments: str) -> str:
 
 
 def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
-    """Who judges, where, how, and by what words; nothing where nobody judges.
+    """Models, addresses, parameters and prompts of the judges; empty without judges.
 
     Args:
         metrics: Those that score the run.
@@ -124,7 +124,7 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
 
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
-    """Where a model is asked, None where it is off."""
+    """The address of a model, None if it is off."""
     from trivium.metrics.judge.client.model_factory import ModelUnavailable, where
 
     try:

@@ -43,7 +43,7 @@ class Run(HtmlRepr):
 
     @property
     def id(self) -> str:
-        """What the run is called."""
+        """Id of the run."""
         return self.record.id
 
     @property
@@ -52,7 +52,7 @@ class Run(HtmlRepr):
         return self.record.provenance
 
     def summary(self) -> Summary:
-        """What the run says, computed anew from what is stored."""
+        """The summary, computed from the stored evaluations."""
         from trivium.runs.summarize import summarise
 
         return summarise(self.store, self.record)
@@ -87,12 +87,12 @@ class Run(HtmlRepr):
     def disagreements(
         self, *, labels: str | Path | None = None, against: "Run | None" = None, at_most: int = 200
     ) -> "Disagreements":
-        """Where its judges disagree: among each other, with people's labels, with another run's judges.
+        """Where its judges disagree: with each other, with people's labels, with another run's judges.
 
         Args:
             labels: A file of labels, .jsonl or .csv.
             against: Another run of the same cases.
-            at_most: Disagreements that are kept, the farthest apart; all are counted.
+            at_most: Disagreements to list, largest first; all are counted.
 
         Raises:
             ItemsError: If the labels cannot be read, or do not fit the run.
@@ -104,7 +104,7 @@ class Run(HtmlRepr):
         return disagreements(self.store, self.record, labels=labels, against=other, at_most=at_most)
 
     def with_judgements(self, path: str | Path, *, certificates: Sequence[str | Path] = ()) -> Self:
-        """A new run: the attempts and scores of this one, and judgements of them recorded elsewhere.
+        """A new run with the attempts and scores of this one, and judgements recorded elsewhere.
 
         Args:
             path: Judgements, .jsonl, .csv or .parquet.
@@ -121,7 +121,7 @@ class Run(HtmlRepr):
         return type(self)(store, import_judgements(store, self.record, path, certificates))
 
     def to_arrow(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
-        """What it holds as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
+        """Rows of the run as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
 
         Args:
             what: ``scores``, ``attempts``, ``summary``, ``judgements``, ``items``, ``labels`` or ``review``.

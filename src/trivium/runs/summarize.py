@@ -35,7 +35,7 @@ from trivium.trust.intervals import gate_answer, groups_to_settle, probability_o
 
 
 def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = None) -> Summary:
-    """What a run says.
+    """Summarise a run.
 
     A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
 
@@ -47,7 +47,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     settings = msgspec.convert(run.settings, Settings)
     aggregation = aggregation or aggregate_run(store, run, settings)
     missing = aggregation.missing
-    if run.kind == "human":  # not every case need have outputs by people
+    if run.kind == "human":  # not every case has outputs by people
         missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
     columns = _shown(aggregation.columns, settings.metrics)
@@ -123,7 +123,7 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
 
 
 def _unjudged(column: Column) -> int:
-    """Judgements that were due and for which no judge could be had; a rubric as a whole is no further one."""
+    """Number of judgements that no judge could give; the overall score of a rubric is not counted."""
     judged = column.tier == "judge" and not column.name.endswith(f".{OVERALL}")
     return column.unavailable - column.status["error"] if judged else 0
 
@@ -199,7 +199,7 @@ def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | N
 
 
 def _chance_of_another(aggregation: Aggregation) -> float | None:
-    """The chance that other cases would bring another recommendation (spec: metrics, C.3)."""
+    """Probability that other cases would lead to another recommendation (spec: metrics, C.3)."""
     limits = aggregation.settings.composite.thresholds
     edges = (limits.weak_reject, limits.weak_accept, limits.accept)
     return probability_of_change(aggregation.composite.found, [edge - TOLERANCE for edge in edges])
@@ -283,7 +283,7 @@ def answer_of(
         worst, best = ends if at_most is None else ends[::-1]
         at_worst, at_best = decide(worst, value), decide(best, value)
         answer = "pass" if at_worst == "pass" else "fail" if at_best == "fail" else "inconclusive"
-        # Where the figure alone would settle it, nothing but what is missing keeps the gate open.
+        # If the present values settle the gate, only the missing ones keep it open.
         needs = 0 if answer != "inconclusive" else needs
     return GateAnswer(
         gate=f"{name} {symbol} {limit:g}",

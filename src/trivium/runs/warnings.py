@@ -14,17 +14,17 @@ from trivium.suites.settings import Settings
 from trivium.traces.readers import FORMATS
 
 _ONE_WAY = frozenset({"trivium", *FORMATS})
-"""Recorders that are no framework's instrumentation: decorators, and files of one tool."""
+"""Recorders that are not the instrumentation of a framework: decorators, and files of one tool."""
 
 FEW_GROUPS = 20
 TOO_FEW_GROUPS = 10
-"""Under these, intervals are warned of, and not called by their level (spec: metrics, B.3)."""
+"""Fewer groups give a warning, and their intervals are not labelled with a level (spec: metrics, B.3)."""
 
 
 def warnings_of(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], *, shown: set[str]
 ) -> tuple[str, ...]:
-    """The warnings of a run, the gravest first."""
+    """The warnings of a run, most serious first."""
     return tuple(_warnings(summary, settings, columns, shown))
 
 
@@ -38,7 +38,7 @@ def _warnings(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
     lacking = list(_about_what_is_lacking(columns, shown))
-    told = {why for _, why in lacking}  # each cause is told once
+    told = {why for _, why in lacking}  # each cause is reported once
     for column in columns.values():
         if column.tier == "judge":
             yield from _about_judgements(column)
@@ -68,7 +68,7 @@ def _warnings(
 
 
 def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Names by what is said of them; a text of many lines is told by its first, and once."""
+    """Group names by cause; of a cause with several lines the first is used."""
     found: dict[str, list[str]] = {}
     for name, why in named:
         first, _, rest = why.strip().partition("\n")
@@ -77,7 +77,7 @@ def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Metrics that failed; those that failed alike are told of together."""
+    """Metrics that failed, grouped by error."""
     failed = [
         (column.name, f"on {column.status['error']} attempts: {_reason(column, 'error')}")
         for column in columns.values()
@@ -88,7 +88,7 @@ def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
-    """Traces that lack what is known to have happened, and figures that mix unlike recorders."""
+    """Traces known to be incomplete, and figures that mix different recorders."""
     lacking: Counter[str] = Counter()
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
@@ -112,7 +112,7 @@ def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[st
 
 
 def _about_judgements(column: Column) -> Iterator[str]:
-    """Judgements that were due and for which no judge could be had; a whole rubric follows its dimensions."""
+    """Judgements that no judge could give; the overall score of a rubric is not mentioned."""
     unjudged = column.unavailable - column.status["error"]
     if not unjudged or column.name.endswith(f".{OVERALL}"):
         return
@@ -127,7 +127,7 @@ def _about_judgements(column: Column) -> Iterator[str]:
 
 
 def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Judgements that were made by others than those who should have made them."""
+    """Judgements that a substitute model made."""
     by_others: dict[str, list[str]] = {}
     for column in columns.values():
         if column.tier == "judge" and not column.name.endswith(f".{OVERALL}"):
@@ -139,7 +139,7 @@ def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _about_what_was_cut(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Texts that judges were shown in part; the dimensions of a request share them."""
+    """Texts that were truncated for judges; the dimensions of a request share them."""
     most: dict[tuple[str, str], tuple[tuple[int, int, int], int]] = {}
     for column in columns.values():
         for text, counted in column.cut.items():
@@ -198,7 +198,7 @@ def _was(names: Sequence[str]) -> str:
 
 
 def _about_what_is_lacking(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
-    """Of each metric that should have scores and has none its name, and why."""
+    """Name and reason of each metric that should have scores and has none."""
     for column in columns.values():
         scored = column.status["ok"] + column.status["fallback"] + column.unavailable
         if column.name in shown and not scored:

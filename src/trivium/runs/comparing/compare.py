@@ -28,7 +28,7 @@ from trivium.suites.settings import Settings
 from trivium.traces.trace import Trace
 
 DECIDING = ("composite", "pass_rate")
-"""Figures that decide; with many others beside them, some would fail by chance alone."""
+"""Figures that decide the answer. With many more, some would fail by chance alone."""
 MOVES_KEPT = 10
 
 
@@ -43,7 +43,7 @@ def compare(
     force: bool = False,
     graphs: bool = False,
 ) -> Comparison:
-    """Compare a run with the one before it: pass, fail or inconclusive, and how far each figure moved.
+    """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each figure.
 
     Attempts are paired by case and repeat, reduced to one value a case, and clustered as the suite's groups
     say. What only one run has is counted and takes no part.
@@ -143,7 +143,7 @@ def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
 
 
 def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
-    """Case and cluster of every case with an attempt, or of all where some lack one."""
+    """Cluster of every case with an attempt; of every case if ``lacking``."""
     names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
         if position in names:
@@ -151,7 +151,7 @@ def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[s
 
 
 def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
-    """Attempts that another run has, and this one should have and has not."""
+    """Attempts that the other run has and this one lacks although they were due."""
     if run.record.kind == "human":
         return []
     alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
@@ -162,7 +162,7 @@ def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
 
 
 def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
-    """Figures of which no pair was made alike. A composite follows its parts, and is warned of instead."""
+    """Figures of which no pair has values of the same method; the composite only gets a warning."""
     for name, figure in figures.items():
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
@@ -170,7 +170,7 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
 
 
 def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Iterator[str]:
-    """What is missing on either side."""
+    """Caveats about values that are missing in either run."""
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
@@ -185,7 +185,7 @@ def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Itera
 
 
 def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
-    """Which run was not judged although it was due, and why."""
+    """Caveats about judgements that are missing, with the reason."""
     for word, side in (("base", base), ("head", head)):
         judged = {
             name: reasons
@@ -200,7 +200,7 @@ def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
 
 
 def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
-    """Pairs that take no part."""
+    """Caveats about values that are left out of the comparison."""
     for name, figure in figures.items():
         apart = figure.left_out - figure.one_sided
         if apart:
@@ -213,7 +213,7 @@ def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
 
 
 def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Whether there are enough groups."""
+    """Caveats about the number of groups."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     if fewest == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"

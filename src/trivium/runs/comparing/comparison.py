@@ -12,7 +12,7 @@ from trivium.trust.paired import Answer
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A case and how far a figure of it moved."""
+    """A case and the change of a figure on it."""
 
     case: str
     base: float
@@ -77,7 +77,7 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """What came of comparing two runs.
+    """The result of comparing two runs.
 
     Attributes:
         base: Id of the run compared with.
@@ -128,7 +128,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     missing: dict[str, dict[str, int]] = {}
 
     def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
-        """Raise unless head is surely no worse than base by more than the margin.
+        """Raise unless head is shown to be no worse than base by more than the margin.
 
         Args:
             inconclusive: What an inconclusive answer counts as.

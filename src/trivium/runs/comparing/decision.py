@@ -28,18 +28,18 @@ _MEANING = (
     "tools",
     "messages",
 )
-"""Settings that change what a score means. The encoder is told by the scores, which name it."""
+"""Settings that change what a score means. The encoder is not among them: scores name it."""
 _OPERATION = frozenset(
     {"concurrency", "timeout", "budget_usd", "budget_tokens", "prices", "cache", "certificate"}
 )
-"""Settings of a judge that change what it costs or what is done with it, not what it says."""
+"""Settings of a judge that change its cost or speed, not its judgements."""
 _RECORDED = ("metrics", "judge")
-"""Parts of the provenance that say how scores are made: versions of metrics, models and prompts of judges."""
+"""Parts of the provenance that determine scores: versions of metrics, models and prompts of judges."""
 _CASES_NAMED = 5
 
 
 def incomparabilities(base: Run, head: Run) -> Iterator[str]:
-    """Each difference that makes two runs unlike, in words."""
+    """Describe each difference that makes two runs incomparable."""
     if (base.record.kind == "human") != (head.record.kind == "human"):
         yield "one run holds people's own outputs, scored against each other: its references are others"
     for part in _RECORDED:
@@ -54,7 +54,7 @@ def incomparabilities(base: Run, head: Run) -> Iterator[str]:
 def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
     if not (isinstance(base, Mapping) and isinstance(head, Mapping)):
         return
-    # What the settings say too is told once, by them.
+    # Differences of the settings are reported with the settings.
     told = JudgeSettings.__struct_fields__ if part == "judge" else ()
     for name in base:
         if part == "judge" and name == "addresses" and name in head:
@@ -64,7 +64,7 @@ def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
 
 
 def _addresses(base: Mapping[str, str | None], head: Mapping[str, str | None]) -> Iterator[str]:
-    """Models that were asked elsewhere. One that was off was asked nowhere: its judgements are missing."""
+    """Models that had another address. A model that was off has none: its judgements are missing."""
     for model, ours in base.items():
         theirs = head.get(model)
         if ours is not None and theirs is not None and ours != theirs:
@@ -84,7 +84,7 @@ def _settings(base: Settings, head: Settings) -> Iterator[str]:
 
 
 def _told(judge: JudgeSettings, name: str) -> Any:
-    """A setting of a judge; a rubric of the suite's own by its name and digest."""
+    """A setting of a judge; rubrics of the suite by name and digest."""
     if name != "rubric":
         return getattr(judge, name)
     return [each if isinstance(each, str) else f"{each.name} {each.digest}" for each in judge.rubric]
@@ -99,7 +99,7 @@ def _cases(base: Run, head: Run) -> Iterator[str]:
 
 
 def _content(case: Case) -> str:
-    """Digest of what a case asks and expects; tags and metadata are labels on it."""
+    """Digest of what a case asks and expects, without tags and metadata."""
     return digest_of([msgspec.structs.replace(case, tags=(), metadata={})])
 
 
@@ -124,7 +124,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
     def check(self) -> None:
-        """Refuse what is out of range, all of it at once.
+        """Raise one error for all options that are out of range.
 
         Raises:
             ComparisonError: If anything is.
@@ -148,7 +148,7 @@ WORST_KEPT = 5
 def deltas_of(
     figures: dict[str, PairedScores], pairing: Pairing, tiers: dict[str, str], options: Options
 ) -> dict[str, MetricDelta]:
-    """The difference of every figure, over the same resamples.
+    """The differences of all figures, computed from the same resamples.
 
     Args:
         figures: By name, each with at least one pair.
@@ -180,7 +180,7 @@ def deltas_of(
 def _settled_whatever_is_missing(
     figures: dict[str, PairedScores], pairing: Pairing, options: Options
 ) -> dict[str, Answer]:
-    """The answers of the figures of which something is missing: those that hold however it comes out.
+    """The answers of figures with missing values that hold whatever the missing values are.
 
     One passes that does with all that is missing at its worst, and fails that does with it at its best
     (spec: metrics, "What was due and is not there").
@@ -218,7 +218,7 @@ def _delta(
     if answer == "inconclusive":
         further = settling_groups(found.found, margin=options.margin, level=options.level)
     if settled is not None:
-        # With a settled figure nothing but what is missing keeps it open.
+        # If the present values settle the figure, only the missing ones keep it open.
         answer, further = settled, 0 if settled != "inconclusive" else further
     return MetricDelta(
         base=float(figure.base[there].mean()) if cases else None,
@@ -245,7 +245,7 @@ def _delta(
 
 
 def passing(figure: MetricDelta) -> MetricDelta:
-    """A figure of unchanged outputs: what did not surely get worse passes; equal values need no interval."""
+    """Decide on a figure of unchanged outputs: it passes unless it is certainly worse."""
     if figure.delta is not None and not (figure.wins or figure.losses):
         figure = msgspec.structs.replace(figure, ci95=None, p=None, p_holm=None, mde=None, method=None)
     if figure.answer != "inconclusive":
@@ -261,7 +261,7 @@ def overall_answer(
     same: bool,
     unjudged: Sequence[str] = (),
 ) -> tuple[Answer, str]:
-    """The answer and what it rests on.
+    """The answer and the reasons for it.
 
     Args:
         deltas: The differences by figure.
@@ -296,7 +296,7 @@ def overall_answer(
 
 
 def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:
-    """How figures that pass came out: better, worse by little, or not to be told apart."""
+    """Describe figures that pass: better, slightly worse, or no detectable difference."""
     better = [name for name, one in figures.items() if one.ci95 and one.ci95[0] > 0]
     worse = [name for name, one in figures.items() if one.ci95 and one.ci95[1] < 0]
     level = [name for name in figures if name not in {*better, *worse}]

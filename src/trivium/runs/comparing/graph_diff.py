@@ -25,14 +25,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_KEPT = 1_000
-"""Edges, and tools and agents, that a comparison holds; further ones are counted."""
+"""Most edges, and most tools and agents, in a comparison; further ones are counted."""
 
 NOISE = 1e-9
 """Differences below this, in times an attempt or in the logarithm of a ratio, are rounding."""
 
 
 def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: float) -> GraphComparison:
-    """What changed in what two runs did, over the attempts that both have with a trace.
+    """Compare the process graphs of two runs, over the attempts with a trace in both.
 
     Every edge is counted an attempt and averaged by case; the interval is the cluster-robust t interval of
     the differences, the p-value that of the exact sign test over clusters, in which a cluster counts by the
@@ -72,7 +72,7 @@ def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: flo
 
 
 def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
-    """An edge without its interval, which those that are kept get."""
+    """An edge without interval; only listed edges get one."""
     columns = paired.edge(edge)
     deltas = _cleared(columns.head - columns.base)
     more, fewer = _signs(deltas, paired.groups)
@@ -107,7 +107,7 @@ def _with_interval(change: EdgeChange, paired: PairedGraphs, level: float) -> Ed
 
 
 def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
-    """None where no case has a time above 0 on both sides."""
+    """The change of a step's time; None if no case has a time above 0 on both sides."""
     base, head = paired.pace(step)
     there = (base > 0) & (head > 0)
     if not there.any():
@@ -136,24 +136,24 @@ def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
 
 
 def _signs(deltas: Floats, groups: Ints) -> tuple[int, int]:
-    """Clusters whose mean difference is above 0, and those whose is below."""
+    """Numbers of clusters whose mean difference is above 0 and below 0."""
     sums = _cleared(np.bincount(groups, weights=deltas).astype(np.float64))
     return int(np.count_nonzero(sums > 0)), int(np.count_nonzero(sums < 0))
 
 
 def _interval(deltas: Floats, groups: Ints, level: float) -> tuple[float, float] | None:
-    """Of the mean difference over cases."""
+    """Interval of the mean difference over cases."""
     interval = mean_interval(deltas, groups, level=level, low=None, high=None)
     return None if interval is None else (interval.low, interval.high)
 
 
 def _cleared(values: Floats) -> Floats:
-    """Values with what is only rounding set to 0."""
+    """Set differences that are only rounding to 0."""
     return np.where(np.abs(values) < NOISE, 0.0, values)
 
 
 def _adjusted(found: Sequence[T], differing: Sequence[int], level: float) -> list[T]:
-    """With p-values adjusted, over those that could be small enough.
+    """Adjust the p-values, over those that could be small enough.
 
     Args:
         found: Changes, not adjusted.

@@ -128,7 +128,7 @@ START, END = "START", "END"
 
 
 def edges_of(trace: Trace) -> Counter[Edge]:
-    """How often an attempt has each edge.
+    """Count each edge of an attempt.
 
     Messages and the order of tools are those of the interaction graph and the tool graph (spec: metrics,
     T3.1, T3.7).
@@ -163,7 +163,7 @@ Key = tuple[str, int]
 
 
 class _Side:
-    """One run: rows are its attempts with a trace; of each edge and step only the rows that have it."""
+    """Edges and times of one run by row (an attempt with a trace), stored sparsely."""
 
     def __init__(self, run: Run) -> None:
         self.rows: dict[Key, int] = {}
@@ -199,7 +199,7 @@ class EdgeColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class PairedGraphs:
-    """What both runs did in the attempts that both have, by case.
+    """Edges and times of two runs by case, over the attempts that both have.
 
     Attributes:
         attempts: Pairs with a trace on both sides.
