@@ -11,13 +11,13 @@ from trivium.errors import StoreError
 from trivium.store.connection import explain_errors
 
 GATHER_SECONDS = 0.01
-"""How long the first of several writes waits for others: what a kill may cost, beside what is in flight."""
+"""How long a write waits for others to share its transaction; a kill may lose the writes of this time."""
 
 Work = Callable[[Connection, Sequence[Any]], None]
 
 
 class Writer:
-    """Writes of one run that are small and many, in the order in which they were handed over.
+    """Commits the many small writes of a run in the order of their submission.
 
     Args:
         engine: The store's.
@@ -35,7 +35,7 @@ class Writer:
         self._thread: Thread | None = None
 
     def write(self, kind: str, what: Any) -> None:
-        """Hand over a write; returns at once.
+        """Submit a write; returns at once.
 
         Raises:
             StoreError: If an earlier one failed, or the run has ended.
@@ -53,11 +53,11 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Writes that were handed over and are not committed yet; 0 after a failure: those never will be."""
+        """Number of submitted writes that are not committed yet; 0 after a failure."""
         return 0 if self._failure is not None else len(self._due) + self._under_way
 
     def flush(self) -> None:
-        """Return when everything that was handed over is committed.
+        """Return when every submitted write is committed.
 
         Raises:
             StoreError: If that failed.
@@ -103,7 +103,7 @@ class Writer:
                 self._changed.notify_all()
 
     def _next(self) -> list[tuple[str, Any]] | None:
-        """What waits to be written, None when there will be no more."""
+        """The writes that wait, None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._due or self._closing)
             if not (self._hurry or self._closing):

@@ -175,7 +175,7 @@ def _lock(connection: Connection) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make what the migrations would, without Alembic, which takes longer to import than this to do."""
+    """Create the newest schema directly, because importing Alembic takes longer."""
     tables.metadata.create_all(connection, checkfirst=False)
     version = Table(
         "alembic_version", MetaData(), Column("version_num", String(32), primary_key=True, nullable=False)
@@ -185,7 +185,7 @@ def _make_tables(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Take a store, which may be empty, through the migrations that it has not seen."""
+    """Apply the missing migrations to a store, which may be empty."""
     from alembic import command
     from alembic.config import Config
 
@@ -239,7 +239,7 @@ _KNOWN = {
 
 
 def check_is_there(engine: Engine) -> None:
-    """Raise StoreLost when the file of an SQLite store is gone, which no write to it would notice."""
+    """Raise StoreLost if the file of an SQLite store is gone; writes to it would still succeed."""
     if not sqlite.is_there(engine):
         name = engine.url.render_as_string()
         raise StoreLost(
@@ -249,7 +249,7 @@ def check_is_there(engine: Engine) -> None:
 
 @contextmanager
 def explain_errors(engine: Engine) -> Iterator[None]:
-    """Turn a database's errors into StoreError, saying what to do."""
+    """Turn database errors into StoreError with a remedy."""
     name = engine.url.render_as_string()
     try:
         yield
@@ -271,7 +271,7 @@ def explain_errors(engine: Engine) -> Iterator[None]:
 
 
 LEASE_SECONDS = 60
-"""How long a process of another machine that wrote nothing is still taken to be alive."""
+"""How long a process on another machine counts as alive without writing anything."""
 
 
 @cache
@@ -280,12 +280,12 @@ def _process(pid: int) -> str:
 
 
 def this_process() -> str:
-    """A name of this process: machine, number, and the kernel's tick at which it began."""
+    """Identify this process: machine, process id, and the kernel tick at which it began."""
     return _process(os.getpid())
 
 
 def has_certainly_ended(owner: str) -> bool:
-    """Whether the process that a name stands for has surely ended."""
+    """Whether the process of that name has certainly ended."""
     host, pid, started = owner.rsplit(":", 2)
     if host != platform.node() or os.name != "posix":  # elsewhere the signal 0 is one that ends a process
         return False
@@ -327,7 +327,7 @@ T = TypeVar("T")
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items each, the last perhaps shorter."""
+    """Lists of ``size`` items each, the last maybe shorter (itertools.batched comes with Python 3.12)."""
     chunk: list[T] = []
     for item in items:
         chunk.append(item)

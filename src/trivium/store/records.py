@@ -80,7 +80,7 @@ class StoredEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rows:
-    """Attempts and evaluations that are still to be written, and are then written together.
+    """Attempts and evaluations to be written in one transaction.
 
     Args:
         run: Whose they are, owned by this process.
@@ -150,7 +150,7 @@ _encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 def encode(value: Any) -> str:
-    """The JSON of a record, whatever values are in it: one of them never costs the record.
+    """Encode a record as JSON; a value that JSON cannot hold is replaced rather than losing the record.
 
     Text that no database can hold (a lone surrogate deep in a trace, say) is replaced as at the door
     (spec: metrics, T1); a value that JSON does not have becomes a plain one, or a text.
@@ -163,7 +163,7 @@ def encode(value: Any) -> str:
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
-    """The record that a body holds.
+    """Decode the record of a body.
 
     Raises:
         StoreError: If it holds none: it was damaged, or written by something else.
@@ -178,7 +178,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
 
 
 class CaseOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """As much of a case as tells its cluster."""
+    """The part of a case that determines its cluster."""
 
     id: str
     group: str | None = None
@@ -252,7 +252,7 @@ class _TraceOutline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt without what went in and came out. Fields are those of an Attempt."""
+    """An attempt without inputs and outputs. Fields are those of an Attempt."""
 
     case: str
     repeat: int = 0

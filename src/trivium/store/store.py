@@ -86,7 +86,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         dispose(self.engine)
 
     # Runs
@@ -140,7 +140,7 @@ class Store:
         Raises:
             StoreError: If there is none, or several begin that way.
         """
-        # what is no text is no run's name, and cannot be asked for either
+        # an id that is not valid text cannot be queried
         found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=clean(id)[0], limit=3)
         exact = [record for record in found if record.id == id]
         if len(found) == 1 or exact:
@@ -180,7 +180,7 @@ class Store:
             return [self._run_record(row) for row in connection.execute(query)]
 
     def take(self, run: RunRecord) -> None:
-        """Make this process the one that writes a run.
+        """Make this process the owner of a run.
 
         Raises:
             StoreError: If another process that is not surely gone wrote to it a moment ago.
@@ -208,7 +208,7 @@ class Store:
     def finish(
         self, run: RunRecord, state: RunState, *, summary: dict[str, Any] | None, due: int | None = None
     ) -> None:
-        """Write down how a run ended."""
+        """Store how a run ended."""
         now = time.time()
         values: dict[str, Any] = {
             "state": state,
@@ -226,7 +226,7 @@ class Store:
     # Cases
 
     def save_cases(self, suite: str, cases: Iterable[Case]) -> None:
-        """Keep the cases of a suite, once for each content."""
+        """Store the cases of a suite, once for each content."""
         with explain_errors(self.engine), self.engine.begin() as connection:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
@@ -376,7 +376,7 @@ class Store:
     # Figures of a case
 
     def save_case_scores(self, run: RunRecord, scores: Iterable[tuple[int, dict[str, Score]]]) -> None:
-        """Put down the figures of cases, in place of those there were."""
+        """Store the figures of cases, replacing earlier ones."""
         table = tables.case_scores
         with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(delete(table).where(table.c.run == run.number))

@@ -30,7 +30,7 @@ COLUMN_ALIASES = {
     "tags": ("tags",),
     "complexity": ("complexity",),
 }  # fmt: skip
-"""Names that other tools have for the fields of a case, the likeliest first."""
+"""Names that other tools use for the fields of a case, most likely first."""
 
 
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -101,11 +101,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @runtime_checkable
 class Cases(Protocol):
-    """What a suite needs of its cases: those of a file are read as they are asked for."""
+    """A sequence of cases; those of a file are read when they are used."""
 
     @property
     def decoded(self) -> bool:
-        """Whether all of them are as JSON had them, and nobody's code made one."""
+        """Whether every case was decoded from JSON, rather than made by Python code."""
 
     def __len__(self) -> int: ...
 
@@ -130,7 +130,7 @@ class CaseTuple(tuple[Case, ...]):
 
 
 class CaseView(Sequence[Case]):
-    """Some of the cases of another sequence, in its order, without holding them.
+    """A selection of the cases of another sequence, in its order, without copying them.
 
     Args:
         base: The cases chosen from.
@@ -156,7 +156,7 @@ class CaseView(Sequence[Case]):
 
     @property
     def decoded(self) -> bool:
-        """Whether all of them are as JSON had them."""
+        """Whether every case was decoded from JSON."""
         decoded: bool = self._base.decoded
         return decoded
 

@@ -59,7 +59,7 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]:
-    """What ``judge.certificate`` names, files replaced by what they hold, and every mistake found.
+    """Replace the files that ``judge.certificate`` names by their contents, and list every mistake.
 
     Args:
         raw: A file, a certificate that was read already, or a list of these.
@@ -87,16 +87,16 @@ def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]
 
 
 def loaded(entries: Iterable[str | JudgeCertificate]) -> tuple[JudgeCertificate, ...]:
-    """Certificates, those that are named by their files read.
+    """Load the certificates that are given as files.
 
     Raises:
-        SuiteError: If a file is no certificate.
+        SuiteError: If a file is not a certificate.
     """
     return tuple(read_certificate(Path(each)) if isinstance(each, str) else each for each in entries)
 
 
 def read_certificate(path: Path) -> JudgeCertificate:
-    """The certificate of a file.
+    """Read a certificate from a file.
 
     Raises:
         SuiteError: If it is none, or not of the judgements of a run.

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 _ONE_OBJECT = frozenset({type(None), bool, tuple, dict, type(msgspec.NODEFAULT)})
-"""Types of defaults that msgspec leaves out however they came about: None, true, false and what is empty."""
+"""Types of defaults that msgspec always leaves out, because equal values are one object or empty."""
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 def digest_of(records: Iterable[msgspec.Struct], *, decoded: bool = False) -> str:
-    """Hash of records in order, 32 hexadecimal digits; fields that hold their defaults do not count.
+    """Hash records in order to 32 hexadecimal digits; fields that hold their defaults are ignored.
 
     Args:
         records: The records.
@@ -32,7 +32,7 @@ def digest_of(records: Iterable[msgspec.Struct], *, decoded: bool = False) -> st
 
 
 def _spells_out(record: msgspec.Struct) -> bool:
-    """Whether a record holds a default that msgspec would not leave out."""
+    """Whether a record holds a default that msgspec would encode."""
     for field, default in _telling(type(record)):
         held = getattr(record, field)
         if held is not default and held == default:
@@ -41,7 +41,7 @@ def _spells_out(record: msgspec.Struct) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Records as mappings without defaults, which msgspec leaves out only when they are the same object."""
+    """Records as mappings without defaults; msgspec leaves out only defaults that are the same object."""
     if isinstance(value, msgspec.Struct):
         made = {}
         for field, name, default in _fields(type(value)):
@@ -71,5 +71,5 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
 
 @cache
 def _telling(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
-    """Field and default of each field whose default, where JSON spells it out, becomes another object."""
+    """Field and default of each field whose default becomes another object when decoded from JSON."""
     return tuple((field, default) for field, _, default in _fields(kind) if type(default) not in _ONE_OBJECT)

@@ -62,7 +62,7 @@ def suite_schema() -> dict[str, Any]:
 
 
 def _with_liberties(node: Any) -> Any:
-    """A schema in which the liberties of ``trivium.suites.validation`` are said as JSON Schema says them."""
+    """A schema that also allows the shorthands of ``trivium.suites.validation``."""
     if isinstance(node, list):
         return [_with_liberties(item) for item in node]
     if not isinstance(node, dict):
@@ -75,12 +75,12 @@ def _with_liberties(node: Any) -> Any:
 
 
 def without_sources(text: str) -> str:
-    """A description without the places in the specification that it comes from."""
+    """A description without its references to the specification."""
     return re.sub(r" \((?:spec: [^)]*|[A-Z]\d?\.\d+)\)", "", text)
 
 
 def _described(components: dict[str, Any]) -> dict[str, Any]:
-    """Schemas of records with what the docstring says of each attribute moved to it."""
+    """Schemas of records, with the docstring of each attribute as its description."""
     components = _with_liberties(components)
     for schema in components.values():
         text = cleandoc(schema.get("description", ""))
@@ -97,7 +97,7 @@ def _described(components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_built_in(components: dict[str, Any]) -> None:
-    """Say that built-in dimensions may stand in a rubric by their names, and be extended."""
+    """Allow names of built-in dimensions in a rubric, and dimensions that extend them."""
     names = [f"{name}.{each.name}" for name, rubric in BUILT_IN.items() for each in rubric.dimensions]
     dimensions = components["Rubric"]["properties"]["dimensions"]
     dimensions["items"] = {"anyOf": [{"enum": [*names, *BUILT_IN]}, dimensions["items"]]}

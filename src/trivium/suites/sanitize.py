@@ -13,7 +13,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(value: Any) -> tuple[Any, tuple[str, ...]]:
-    """A JSON value that can be stored, and what had to be replaced in it.
+    """Replace what cannot be stored in a JSON value, and return flags of what was replaced.
 
     Values of any depth are walked without recursion, and values that hold themselves are left as they are.
 

@@ -15,7 +15,7 @@ Condition = Callable[[Case], bool]
 
 
 def value_at(case: Case, key: str) -> Any:
-    """What a case holds under a field, a dotted path (``expect.output``), or a metadata key; else None."""
+    """The value of a case at a field, a dotted path (``expect.output``) or a metadata key; else None."""
     first, _, rest = key.replace("__", ".").partition(".")
     if first not in Case.__struct_fields__:
         return _below(case.metadata, key)
@@ -24,7 +24,7 @@ def value_at(case: Case, key: str) -> Any:
 
 
 def _below(value: Any, path: str) -> Any:
-    """What stands under a dotted path; a key that itself holds dots is found too."""
+    """The value at a dotted path; keys that contain dots are found too."""
     if isinstance(value, Mapping) and path in value:
         return value[path]
     for step in path.split("."):
@@ -33,7 +33,7 @@ def _below(value: Any, path: str) -> Any:
 
 
 def case_filter(fields: Mapping[str, Any]) -> Condition:
-    """Whether a case has these values under these fields.
+    """A predicate: whether a case has these values at these fields.
 
     Raises:
         SuiteError: If a case has no such field.
@@ -56,12 +56,12 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 def _hash_rank(name: str, seed: int) -> int:
-    """The number that a name draws, the same on every machine; 128 bits."""
+    """Hash a name with the seed to 128 bits, the same on every machine."""
     return int.from_bytes(blake2b(f"{seed}\0{name}".encode(), digest_size=16).digest(), "big")
 
 
 def seeded_sample(n: int, names: Iterable[str], *, seed: int) -> list[int]:
-    """Indices, rising, of the ``n`` names with the smallest lots."""
+    """Indices, ascending, of the ``n`` names with the smallest hashes."""
     from heapq import nsmallest
 
     drawn = nsmallest(n, ((_hash_rank(name, seed), index) for index, name in enumerate(names)))
@@ -69,15 +69,15 @@ def seeded_sample(n: int, names: Iterable[str], *, seed: int) -> list[int]:
 
 
 def split_by_group(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> list[list[int]]:
-    """Indices of the members of each part.
+    """Split members into parts by group; return the indices of each part.
 
-    Groups are put in the order of their lots and cut where the shares say; a group goes to the part in
-    which its middle falls.
+    Groups are ordered by their hashes and cut according to the shares; a group goes to the part in which its
+    middle falls.
 
     Args:
         groups: Group of each member.
         shares: Sizes of the parts relative to each other, all above 0.
-        seed: Of the lots.
+        seed: Of the hashes.
     """
     members: dict[str, list[int]] = {}
     for index, group in enumerate(groups):
@@ -107,7 +107,7 @@ def group_of(case: Case, key: str | None) -> str | None:
 
 
 def checked_cases(raw: Iterable[Any], *, source: str) -> CaseTuple:
-    """Cases made of Cases or mappings.
+    """Convert Cases or mappings to checked cases.
 
     Raises:
         SuiteError: With every mistake found.
@@ -118,7 +118,7 @@ def checked_cases(raw: Iterable[Any], *, source: str) -> CaseTuple:
 
 
 def cases_of(placed: Iterable[tuple[str, Any]]) -> tuple[CaseTuple, list[Problem]]:
-    """Cases made of raw values that are given with their places, and every mistake found."""
+    """Convert raw values, each with its place for messages, to cases, and list every mistake."""
     cases: list[Case] = []
     problems: list[Problem] = []
     places: dict[str, str] = {}

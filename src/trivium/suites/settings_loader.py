@@ -27,7 +27,7 @@ from trivium.suites.settings import (
 from trivium.suites.validation import at, convert, describe, unknown_key
 
 MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
-"""Settings of which a change names only some keys; other mappings are replaced whole."""
+"""Settings that a change merges key by key; other mappings are replaced as a whole."""
 
 SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
 
@@ -35,9 +35,9 @@ _PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The raw settings of a .yaml, .json or .toml file that has no cases, such as a config_eval.json.
+    """Read raw settings from a .yaml, .json or .toml file without cases, such as a config_eval.json.
 
-    Old keys are replaced by those of now, so that other settings can be laid over them.
+    Deprecated keys are replaced, so that other settings can be merged into them.
 
     Raises:
         SuiteError: With every mistake found.
@@ -50,14 +50,14 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def with_changes(settings: Settings, changes: Mapping[str, Any], *, source: str) -> Settings:
-    """Settings with some of them changed; see ``Suite.with_settings``."""
+    """Change some settings; see ``Suite.with_settings``."""
     made, problems = parse_settings(merge_settings(msgspec.to_builtins(settings), changes))
     raise_problems(problems, source)
     return made
 
 
 def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Raw settings with raw changes laid over them."""
+    """Merge raw changes into raw settings."""
     made = dict(raw)
     for name, value in changes.items():
         key = "pass" if name == "passed" else name
@@ -69,7 +69,7 @@ def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 
 
 def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
-    """Settings of raw keys, and every mistake found (with any, the settings are those of the right keys).
+    """Convert raw keys to settings, and list every mistake; settings of wrong keys keep their defaults.
 
     Args:
         raw: The keys of a file.
@@ -102,7 +102,7 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
 
 
 def _semantic_problems(settings: Settings) -> list[Problem]:
-    """What has the right types and still cannot be meant."""
+    """Mistakes in settings whose types are right."""
     problems = _success_problems(settings.success_rule)
     problems += _gate_problems(settings.gates)
     for where, weights in (
@@ -186,14 +186,15 @@ OLD_KEYS = {
     "confidence_threshold": "Similarity that is a success; say success instead.",
     "metrics_and_weights": "Weights of the composite; say composite.weights instead.",
 }
-"""Keys of a config_eval.json, and what they are now."""
+"""Deprecated keys of a config_eval.json, and what replaces them."""
 
 
 def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Raw settings with old keys and old names of metrics replaced, and what contradicts itself in them.
+    """Replace deprecated keys and names of metrics in raw settings, and list contradictions.
 
     ``similarity_metrics`` (a list) leaves those parts of ``similarity`` their weights and takes the others',
-    ``confidence_threshold`` is the bar of ``success``, ``metrics_and_weights`` are ``composite.weights``.
+    ``confidence_threshold`` is the threshold of ``success``, ``metrics_and_weights`` are
+    ``composite.weights``.
     """
     keys = dict(raw)
     problems: list[Problem] = []
@@ -217,7 +218,7 @@ def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Probl
 
 
 def renamed(name: str) -> str:
-    """What a metric is called now."""
+    """Today's name of a metric."""
     return ALIASES.get(name, name)
 
 
@@ -282,11 +283,11 @@ _PARAMETERS_WITH_A_SETTING = ("temperature", "seed", "max_tokens", "reasoning_ef
 _RESERVED_PARAMETERS = frozenset(
     {"messages", "model", "stream", "n", "input", "system", "response_format", "tools", "tool_choice"}
 )
-"""Parts of a request that carry what is judged and the form of the answer."""
+"""Parameters of a request that Trivium sets: the prompt and the form of the response."""
 
 
 def judge_problems(judge: JudgeSettings) -> list[Problem]:
-    """What of a judge's settings has the right types and still cannot be meant."""
+    """Mistakes in the settings of a judge whose types are right."""
     problems = []
     if wrong := step_problem(judge.step):
         problems.append(Problem("judge.step", wrong))
@@ -337,6 +338,6 @@ def _server_problems(where: str, server: ServerSettings) -> Iterator[Problem]:
 
 
 def _is_secret(name: str, literal: str) -> bool:
-    """Whether what a header says besides its variables looks like a secret, or must be one by its name."""
+    """Whether a header, apart from its variables, holds a secret by its value or by its name."""
     bare = re.sub(r"(?i)\b(bearer|basic)\b", "", literal).strip()
     return bool(bare) and MASK in mask(f"{name}: {bare}")

@@ -22,11 +22,11 @@ from trivium.suites.case import COLUMN_ALIASES
 T = TypeVar("T")
 
 QUOTED_CHARS = 60
-"""How much of a wrong text is quoted back."""
+"""Characters of a wrong text that a message quotes."""
 
 
 def convert(raw: Any, kind: type[T], where: str = "") -> tuple[T | None, list[Problem]]:
-    """Make a record of a raw JSON value.
+    """Convert a raw JSON value to a record.
 
     Args:
         raw: Mappings, lists, texts, numbers, booleans and None, as any reader gives them.
@@ -51,7 +51,7 @@ def convert(raw: Any, kind: type[T], where: str = "") -> tuple[T | None, list[Pr
 
 
 def problem(where: str, what: str) -> Problem:
-    """A problem at a place as ``convert`` writes places."""
+    """A problem at a place, in the notation of ``convert``."""
     return Problem(where.rstrip(":"), what)
 
 
@@ -67,13 +67,13 @@ def at(where: str, step: str | int) -> str:
 
 
 def quote(text: str) -> str:
-    """A text short enough, and plain enough, to stand in a message."""
+    """Shorten and escape a text for a message."""
     flat = text.replace("\n", "⏎") if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
     return "".join(char if char.isprintable() else "�" for char in flat)
 
 
 def describe(value: Any) -> str:
-    """What was found, in words."""
+    """Describe a value for a message."""
     match value:
         case None:
             return "nothing (null)"
@@ -93,7 +93,7 @@ def describe(value: Any) -> str:
 
 
 def decimal_text(number: float) -> str:
-    """The text that a number stands for where an id is meant."""
+    """The text of a number that is used as an id."""
     try:
         return repr(number)
     except ValueError:  # more digits than Python will print
@@ -101,7 +101,7 @@ def decimal_text(number: float) -> str:
 
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
-    """Words for a key that means nothing here."""
+    """The message for an unknown key."""
     called = [field for field, names in COLUMN_ALIASES.items() if key.lower() in names and field in known]
     meant = f' Did you mean "{called[0]}"?' if called and {"id", "input"} <= set(known) else ""
     hint = meant or suggest(key, known) or f" Known: {', '.join(known)}"
@@ -114,7 +114,7 @@ def _shape(kind: Hashable) -> inspect.Type:
 
 
 def _walk(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) -> Any:
-    """The value with its liberties resolved; what is wrong with it is added to ``problems``."""
+    """Resolve the shorthands in a value and add its mistakes to ``problems``."""
     walk: _Walk = _WALKS.get(type(shape), _walk_plain)
     return walk(raw, shape, where, problems)
 
@@ -215,7 +215,7 @@ _WALKS: dict[type, _Walk] = {
 
 
 def _fits(raw: Any, shape: inspect.Type) -> bool:
-    """Whether a value is of the JSON kind that a shape wants."""
+    """Whether a value has the JSON type of a shape."""
     number = isinstance(raw, int | float) and not isinstance(raw, bool)
     match shape:
         case inspect.Metadata():
@@ -265,7 +265,7 @@ def _mismatch(raw: Any, shape: inspect.Type, where: str) -> Problem:
 
 
 def _expected(shape: inspect.Type) -> str:
-    """What a shape wants, in words."""
+    """Describe what a shape expects."""
     match shape:
         case inspect.Metadata():
             return (shape.extra or {}).get("words") or _expected(shape.type)

@@ -40,11 +40,11 @@ CONVENTIONS = {
     "groups": "sorted by number where all ids are whole numbers, else by code point",
     "aurc_achievable": "lower hull of the working points; needs randomised thresholds, decides nothing",
 }
-"""What a reader must know to make the numbers again."""
+"""Conventions needed to reproduce the numbers."""
 
 
 class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the items.
+    """Options of a risk-coverage artifact.
 
     Attributes:
         confidence: A variant, ``all`` or ``default``; None: what the items state, else the best signal.
@@ -186,7 +186,7 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
 
 
 def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[float]]:
-    """Interval of the mean height of the drawn curve over each stretch, told for its middle.
+    """Interval of the mean height of the drawn curve over each stretch, given at its middle.
 
     The curve is drawn straight between working points, as the area goes; so its height comes from areas.
     """
@@ -354,7 +354,7 @@ def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, i
 
 
 def rows_within(table: ItemTable, included: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether each item is of one of the groups, shape (n,)."""
+    """Whether each item belongs to one of the groups, shape (n,)."""
     wanted = set(included)
     inside = np.array([id_ in wanted for id_ in table.groups.ids], np.bool_)
     return inside[table.groups.codes] if table.n else np.empty(0, np.bool_)

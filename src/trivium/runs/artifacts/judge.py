@@ -166,7 +166,7 @@ def certificate(
 
 
 def _refuse_unknown_groups(sure: Confidence) -> None:
-    """Refuse a calibrator of which nobody can tell whether these labels fitted it."""
+    """Refuse a calibrator if it is unknown whether it was fitted on these labels."""
     use = sure.calibrator
     if use is not None and not use.groups_known and use.method != TEMPERATURE:
         raise TrustError(
@@ -176,7 +176,7 @@ def _refuse_unknown_groups(sure: Confidence) -> None:
 
 
 ON_SIGNALS = ("logistic", "platt", "linear")
-"""Methods whose calibrators look at signals by name, never at a confidence."""
+"""Methods whose calibrators use named signals, never a confidence."""
 
 
 def calibrate(

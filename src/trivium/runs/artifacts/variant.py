@@ -147,7 +147,7 @@ def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> dict[
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
-    """100 · part / whole; None where there is no whole: "no gap" would be said of no data."""
+    """100 · part / whole; None where there is no whole: otherwise missing data would read as "no gap"."""
     return None if part is None or not whole else 100 * part / whole
 
 
@@ -163,14 +163,14 @@ def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> di
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 MOST_TIED = 0.2
-"""Share of the predictions in one plateau above which a reader is told of ties."""
+"""Share of the predictions with equal confidence above which a warning mentions ties."""
 
 WIDEST_JUMP = 0.05
-"""Coverage beyond the one asked for from which on a reader is told of it."""
+"""Excess over the requested coverage from which on a warning mentions it."""
 
 
 def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:
-    """What holds of the items, whatever the confidence."""
+    """Warnings about the items, whatever the confidence."""
     found = [f"{table.origin.path}: {note}" for table in tables for note in table.notes]
     if scale.source == "observed":
         found.append(
@@ -200,7 +200,7 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
 
 
 def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
-    """What holds of one confidence: ties, and how far they make coverage jump."""
+    """Warnings about one confidence: ties, and how far they make the coverage jump."""
     found = []
     points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
     if points == 1 and predicted > 1:

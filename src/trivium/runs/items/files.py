@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 Refuse = Callable[[int, str], None]
-"""Puts down what is wrong with a line or row."""
+"""Called with the number of a line or row and its mistake."""
 
 WORDS = {".jsonl": "line", ".csv": "line", ".parquet": "row"}
-"""Formats, by the end of the file's name, and what is counted in each."""
+"""Formats by suffix, and the word for their records."""
 
 JSON_FIELDS = frozenset({"signals"})
 TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reason", "model", "prompt"})
@@ -44,7 +44,7 @@ def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[in
     Args:
         path: Where they are.
         kind: What each is.
-        refuse: Told what is wrong.
+        refuse: Called with each mistake.
 
     Raises:
         ItemsError: If the file cannot be read as what its name says.
@@ -104,7 +104,7 @@ def _converted(raw: Any, kind: type[T], number: int, refuse: Refuse) -> Iterator
 
 
 def _called(raw: Any) -> str:
-    """What a record says it is, as far as it does."""
+    """Identify a raw record in a message, as far as possible."""
     if not isinstance(raw, dict):
         return ""
     said = [f'{key} "{raw[key]}"' for key in ("group", "item", "case") if isinstance(raw.get(key), str | int)]
@@ -138,7 +138,7 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
 
 
 def _cell(name: str, cell: str) -> Any:
-    """What a cell of a table stands for: nothing, a number, a text or JSON."""
+    """Convert a cell of a table: nothing, a number, a text or JSON."""
     cell = without_guard(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
@@ -245,7 +245,7 @@ class Labels:
         self._raise()
 
     def value(self, key: Key) -> float | None:
-        """What people say, or None."""
+        """The label, or None."""
         values = self._values.get(key)
         return None if values is None else float(median(values))
 
@@ -266,14 +266,14 @@ class Labels:
                 yield Label(case=case, repeat=repeat, dimension=dimension, value=value)
 
     def check_dimension(self, dimension: str) -> None:
-        """Raise ItemsError unless there is a label of a dimension."""
+        """Raise ItemsError unless the dimension has a label."""
         if dimension not in self.dimensions:
             known = ", ".join(self.dimensions) or "nothing"
             hint = suggest(dimension, self.dimensions)
             raise ItemsError(self.source, f'no label of "{dimension}".{hint} Labelled are: {known}')
 
     def check_attempts(self, attempts: set[tuple[str, int]]) -> None:
-        """Raise ItemsError if a label is of an attempt that there is not."""
+        """Raise ItemsError if a label is of an unknown attempt."""
         cases = {case for case, _ in attempts}
         for (case, repeat, dimension), number in self._lines.items():
             if case not in cases:

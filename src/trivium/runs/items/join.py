@@ -36,7 +36,7 @@ SCALE = (0.0, 1.0)
 
 
 def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels) -> ItemTable:
-    """One item for every labelled attempt: what was judged, what people say, how sure the judge is.
+    """One item for every labelled attempt: what was judged, what people say, the judge's confidence.
 
     Args:
         store: Where the run is.
@@ -118,7 +118,7 @@ def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Ite
 
 
 def judged(score: Score | None) -> float | None:
-    """The judgement itself: what stood in for one is none."""
+    """The value of a judgement; None for a value that stands in for one."""
     return score.value if score is not None and score.status == "ok" else None
 
 
@@ -175,7 +175,7 @@ REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why",
 def rows_and_columns(
     what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
 ) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
-    """Who makes the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
+    """The maker of the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
 
     Args:
         what: Which.
@@ -236,7 +236,7 @@ def _with_confidence(
 
 
 def _computing(name: str) -> Callable[[Row], float | None]:
-    """What computes a confidence of a row; it gives None where the row lacks the signals for it.
+    """A function that computes a confidence from a row; None if the row lacks the signals.
 
     Raises:
         TrustError: If no confidence is called like that, or it takes a calibrator.

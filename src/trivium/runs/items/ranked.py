@@ -83,7 +83,7 @@ def kept_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
 
 
 def variants_of(words: str) -> tuple[str, ...]:
-    """The confidences that are named: variants, ``all`` or ``default``, with commas between."""
+    """Parse names of confidences: variants, ``all`` or ``default``, separated by commas."""
     parts = [part.strip() for part in words.split(",") if part.strip()]
     return tuple(dict.fromkeys(name for part in parts for name in named_variants(part)))
 
@@ -203,7 +203,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def among(self) -> int:
-        """How many confidences were considered with a look at the labels; 1 where none was chosen so."""
+        """How many confidences were compared by means of the labels; 1 if none was."""
         return max(1, len(self.auroc))
 
     def to_json(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 
 
 
 def _auroc(table: ItemTable, name: str, tolerance: float) -> float | None:
-    """How well a confidence tells right from wrong; None where it cannot be told, or all have the same."""
+    """AUROC of a confidence for right predictions; None if undefined or if all confidences are equal."""
     try:
         values = confidences(table, name).values[table.predicted]
     except TrustError:

@@ -34,7 +34,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Predictions that nobody labelled: they have no truth, and take part only where none is needed.
+    """Unlabelled predictions, which have no truth and are used only where none is needed.
 
     Attributes:
         groups: The group of each, m of them.
@@ -149,7 +149,7 @@ class PackedTexts(Sequence[str]):
 
 
 class TableBuilder:
-    """Takes items one at a time and gathers what is wrong with them.
+    """Builds a table from items one at a time, and collects their mistakes.
 
     Args:
         origin: Where they come from.
@@ -173,11 +173,11 @@ class TableBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was put down: no item, no group, no mistake."""
+        """Whether nothing was added: no item, no group, no mistake."""
         return not (self._codes or self._failed or self._problems)
 
     def problem(self, number: int, what: str, *, group: str | None = None, item: str | None = None) -> None:
-        """Put down a mistake at a line or row."""
+        """Add a mistake at a line or row."""
         if len(self._problems) < LISTED:
             where = f"{self._word} {number}" if self._word else ""
             self._problems.append(Problem(_called(where, group, item), what))
@@ -185,11 +185,11 @@ class TableBuilder:
             self._left_out += 1
 
     def group(self, id: str) -> None:  # noqa: A002 - the word of the records
-        """Put down a group whose run succeeded, items or not."""
+        """Add a group whose run succeeded, with or without items."""
         self._codes.setdefault(id, len(self._codes))
 
     def add(self, item: Item, number: int) -> None:
-        """Put down the item of a line or row, or what is wrong with it."""
+        """Add the item of a line or row, or its mistakes."""
         name, pred, gt, confidence = item.item, item.pred, item.gt, item.confidence
         if not item.success:
             self._failed[item.group] = number

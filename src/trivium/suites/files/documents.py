@@ -28,7 +28,7 @@ InputErrorType = type[InputError]
 
 
 class MalformedDocument(Exception):
-    """A text is not what its format demands."""
+    """A text violates its format."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(what)
@@ -36,7 +36,7 @@ class MalformedDocument(Exception):
 
 
 def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
-    """The raw value of a .yaml, .yml, .json or .toml file.
+    """Read the raw value of a .yaml, .yml, .json or .toml file.
 
     Raises:
         InputError: As ``error``, if there is no such file, it cannot be read, or it is malformed.
@@ -52,7 +52,7 @@ def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The object of a .json file of a folder of many; what is wrong with it names the file.
+    """Read the object of a .json file; errors name the file.
 
     Raises:
         MalformedDocument: To be gathered with those of the other files.
@@ -75,7 +75,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def check_is_file(
     path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
 ) -> None:
-    """Raise a plain ``error`` unless there is such a file; a device or a pipe is none: it may never end."""
+    """Raise ``error`` unless there is such a file; a device or a pipe, which may never end, is refused."""
     try:
         if path.is_dir():
             raise error(str(path), f"is a folder: {expected}")
@@ -118,7 +118,7 @@ def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = 
 
 
 def decode(raw: bytes, *, start: int = 0) -> str:
-    """UTF-8 bytes, which stand at ``start`` in their file, as text; a mistake is named by its byte."""
+    """Decode UTF-8 bytes that begin at ``start`` in their file; an error names the byte."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise MalformedDocument("", "is UTF-16, expected UTF-8")
     if raw.startswith(_ZIP):
@@ -138,7 +138,7 @@ def decode(raw: bytes, *, start: int = 0) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """A JSON text; keys that stand twice, NaN and infinity are mistakes."""
+    """Parse JSON; duplicate keys, NaN and infinity are errors."""
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as wrong:
@@ -172,7 +172,7 @@ def _finite(digits: str) -> float:
 
 
 def parse_toml(text: str) -> Any:
-    """A TOML text; dates and times become their ISO texts."""
+    """Parse TOML; dates and times become ISO texts."""
     try:
         return _without_dates(tomllib.loads(text, parse_float=_finite))
     except tomllib.TOMLDecodeError as wrong:
@@ -196,7 +196,7 @@ def _without_dates(value: Any) -> Any:
 
 
 def parse_yaml(text: str) -> Any:
-    """A YAML text; see ``trivium.suites.files.documents``."""
+    """Parse YAML; see the docstring of this module."""
     return load(text)
 
 
@@ -284,7 +284,7 @@ def _place(mark: Any) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Building nodes recurses, so how deep it would go is found from the events before."""
+    """Refuse deep nesting before nodes are built, because building them recurses."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -298,7 +298,7 @@ def _check_depth(text: str) -> None:
 
 
 def _check(root: yaml.Node) -> None:
-    """No cycle, no key twice, and no more nodes than a document may have with its aliases written out."""
+    """Refuse cycles, duplicate keys and too many nodes with the aliases expanded."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
     waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
@@ -344,7 +344,7 @@ def _check_keys(node: yaml.Node) -> None:
 
 
 def dump_toml(raw: Mapping[str, Any], *, source: str) -> str:
-    """A mapping as TOML, each key on its own line and what is below it inline.
+    """Write a mapping as TOML, each key on its own line with its value inline.
 
     Raises:
         SuiteError: About ``source``, if a value is null, which TOML cannot say.

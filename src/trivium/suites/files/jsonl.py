@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_PROBLEMS = 20
-"""Mistakes that are shown; the others are counted."""
+"""Mistakes that an error lists; further ones are counted."""
 
 LONGEST_LINE = 256 * 1024**2
 """Bytes; a line is held in memory as a whole."""
 
 CASES_KEPT = 64
-"""Decoded cases that are kept at hand."""
+"""Decoded cases that are cached."""
 
 _NEAR = 1_000_000
 _HASH_BYTES = 16
@@ -105,7 +105,7 @@ class CaseFile(Sequence[Case]):
             first = near.stop
 
     def _near(self, first: int) -> range:
-        """A case and some that follow it: many at a time are read faster than one by one, unless long."""
+        """Indices of a case and some after it: reading many at once is faster, unless they are long."""
         last = first + 1
         most = min(first + CASES_KEPT, len(self))
         while last < most and self._starts[last] - self._starts[first] < _NEAR:
@@ -140,7 +140,7 @@ class CaseFile(Sequence[Case]):
         return line
 
     def _hashes_of_ids(self) -> bytes:
-        """Check every line; remember where each case starts and the hash of its id."""
+        """Check every line, and index where each case starts and the hash of its id."""
         hashes = bytearray()
         problems: list[Problem] = []
         found = 0
@@ -172,7 +172,7 @@ class CaseFile(Sequence[Case]):
             start += len(line)
 
     def _sorted_order(self) -> "npt.NDArray[np.uint32]":
-        """The order in which the hashes rise; no id may stand twice."""
+        """The order of the hashes, ascending; raises on duplicate ids."""
         import numpy as np
 
         self._table = np.frombuffer(self._hashes, dtype=f"S{_HASH_BYTES}")
@@ -223,7 +223,7 @@ def _hash(id: str) -> bytes:  # noqa: A002
 
 
 def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Problem]]:
-    """The case on a line, or all that is wrong with it."""
+    """The case on a line, or all its mistakes."""
     if not _SUSPECT.search(line):
         try:
             return _DECODER.decode(line), []

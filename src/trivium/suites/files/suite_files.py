@@ -35,7 +35,7 @@ DOCUMENTS = (".yaml", ".yml", ".json", ".toml")
 TABLES = (".csv", ".parquet")
 
 _NAMES = "trivium.metrics.registry"
-"""Knows the names of metrics; named, not imported, because metrics are built on suites."""
+"""Module with the names of metrics; loaded by name, because metrics import suites."""
 
 
 class SuiteParts(NamedTuple):
@@ -121,7 +121,7 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
 
 
 def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict[str, Any]:
-    """The raw settings of the file that the suite builds on, if it names one."""
+    """Raw settings of the file that the key ``config`` names, if any."""
     value = keys.pop("config", None)
     if isinstance(value, str):
         try:
@@ -134,10 +134,10 @@ def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict
 
 
 def _unknown_names(settings: Settings) -> list[Problem]:
-    """Names of metrics that no metric has, to be told together with the other mistakes of a file.
+    """Unknown names of metrics, to be reported together with the other mistakes of a file.
 
-    A suite that is right otherwise is asked for them only when it is run: a program may define its own
-    metrics after it loaded the suite.
+    A suite without other mistakes is checked for them only when it is run, because a program may define its
+    own metrics after it loads the suite.
     """
     names = import_module(_NAMES)
     try:
@@ -174,7 +174,7 @@ def _placed(error: SuiteError) -> list[Problem]:
 
 
 def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Found | None:
-    """The cases where the one key that names them says, and the settings that suit them."""
+    """Read the cases from the key that gives them, and the settings that their source suggests."""
     if len(origins) != 1:
         found = f"says {' and '.join(origins)}" if origins else "says nowhere what is asked"
         hint = "" if origins else ". Settings alone go with cases: trivium score CASES --config THIS_FILE"
@@ -197,7 +197,7 @@ def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) ->
 
 
 def read_cases(path: Path) -> Cases:
-    """The cases of a file that holds nothing else."""
+    """Read a file that holds only cases."""
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
         from trivium.suites.files.jsonl import CaseFile
@@ -221,7 +221,7 @@ def read_cases(path: Path) -> Cases:
 
 
 def save_parts(suite: SuiteParts, path: Path) -> None:
-    """Write a suite; see ``Suite.save``. A file that is there is replaced, and only once all is written.
+    """Write a suite; see ``Suite.save``. An existing file is replaced only after everything is written.
 
     Raises:
         SuiteError: If the ending says no format, or the file cannot be written.
@@ -263,7 +263,7 @@ def _yaml(suite: SuiteParts, path: Path) -> None:
             return True
 
     def text(dumper: Any, value: str) -> Any:
-        # Quoted, since a reader may hold an unquoted word such as 012 or no for something else.
+        # Quoted, because a YAML 1.1 reader takes an unquoted 012 or no for something else.
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
 
     Dumper.add_representer(str, text)

@@ -89,7 +89,7 @@ def _is_absent(value: Any) -> bool:
 
 
 def _said(value: Any) -> Any:
-    """A cell without what is absent in it."""
+    """A cell without its absent parts."""
     if isinstance(value, dict):
         return {key: _said(item) for key, item in value.items() if not _is_absent(item)}
     if isinstance(value, float) and math.isinf(value):
@@ -223,7 +223,7 @@ def _check_size(size: int, largest: int | None, path: Path, error: InputErrorTyp
 
 
 def _is_plain(kind: Any) -> bool:
-    """Whether PyArrow makes JSON's values of an Arrow type by itself, which is the quick way."""
+    """Whether PyArrow converts an Arrow type to JSON values itself, which is fast."""
     import pyarrow as pa
 
     if pa.types.is_map(kind):

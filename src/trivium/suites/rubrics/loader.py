@@ -51,7 +51,7 @@ def load_rubric(kind: type[R], source: str | Path) -> R:
 
 
 def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
-    """What ``judge.rubric`` names, files replaced by what they hold, and every mistake found in it.
+    """Replace the files that ``judge.rubric`` names by their contents, and list every mistake.
 
     Args:
         raw: A name, a file, or a list of these and of rubrics; anything else is given back as it is.
@@ -91,12 +91,12 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
 
 
 def unknown_rubric(name: str) -> str:
-    """What is said of a name that no rubric has."""
+    """The message for an unknown rubric."""
     return f'no rubric is called "{name}".{suggest(name, BUILT_IN)} (known: {", ".join(BUILT_IN)}, or a file)'
 
 
 def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list[Problem]]:
-    """A rubric of raw keys, or every mistake in them."""
+    """Convert raw keys to a rubric, or list every mistake."""
     problems: list[Problem] = []
     expanded: list[list[Any]] = []
     if isinstance(raw, Mapping) and isinstance(raw.get("dimensions"), list | tuple):
@@ -104,7 +104,7 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
             _expanded(entry, at(at(where, "dimensions"), index), problems)
             for index, entry in enumerate(raw["dimensions"])
         ]
-        # One stands for each entry, so that places are those of the user.
+        # One dimension for each entry, so that messages name the user's indices.
         raw = {**raw, "dimensions": [entry[0] for entry in expanded]}
     rubric, wrong = convert(raw, Rubric, where)
     problems += wrong
@@ -122,7 +122,7 @@ def rubric_of(raw: Any, where: str, *, step: float) -> tuple[Rubric | None, list
 
 
 def _expanded(entry: Any, where: str, problems: list[Problem]) -> list[Any]:
-    """What an entry of ``dimensions`` stands for: itself, or what is built in."""
+    """Expand an entry of ``dimensions``: a name or ``extends`` refers to built-in dimensions."""
     if isinstance(entry, str):
         if entry in BUILT_IN:
             return [msgspec.to_builtins(dimension) for dimension in BUILT_IN[entry].dimensions]

@@ -193,20 +193,20 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 INSTRUCTION_PLACES = ("rules", "rubric", "examples")
 SEEN: tuple[str, ...] = get_args(Seen)
 MATERIAL = "material"
-"""Stands for every text that has no place of its own."""
+"""Placeholder of all texts that have none of their own."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 class Placeholder(NamedTuple):
-    """Where something is filled in; ``line`` counts from 1."""
+    """A placeholder of a template; ``line`` counts from 1."""
 
     name: str
     line: int
 
 
 def parse_template(template: str) -> tuple[list[str | Placeholder], list[str]]:
-    """The words and places of a template in order, and its lone braces in words."""
+    """Split a template into texts and placeholders, and list its unmatched braces."""
     parts: list[str | Placeholder] = []
     wrong: list[str] = []
     end = 0
@@ -226,23 +226,23 @@ def parse_template(template: str) -> tuple[list[str | Placeholder], list[str]]:
 
 
 def fill_template(template: str, texts: Mapping[str, str]) -> str:
-    """A template with its places filled, in a single pass.
+    """Fill the placeholders of a template in a single pass.
 
     Raises:
-        KeyError: If a place has no text.
+        KeyError: If a placeholder has no text.
     """
     parts, _ = parse_template(template)
     return "".join(texts[part.name] if isinstance(part, Placeholder) else part for part in parts)
 
 
 def placeholders(template: str) -> list[str]:
-    """The names of a template's places, each once."""
+    """The names of a template's placeholders, each once."""
     parts, _ = parse_template(template)
     return list(dict.fromkeys(part.name for part in parts if isinstance(part, Placeholder)))
 
 
 def instruction_problems(template: str, *, examples: bool) -> list[str]:
-    """What is wrong with a template of instructions.
+    """Mistakes in a template of instructions.
 
     Args:
         template: As the user wrote it.
@@ -265,7 +265,7 @@ def instruction_problems(template: str, *, examples: bool) -> list[str]:
 
 
 def material_problems(template: str, seen: Mapping[str, str] | None) -> list[str]:
-    """What is wrong with a template of the material.
+    """Mistakes in a template of the material.
 
     Args:
         template: As the user wrote it.

@@ -15,7 +15,7 @@ SOURCES = {
     "hf": "trivium.suites.sources.datasets:read_hugging_face",
     "pydantic-evals": "trivium.suites.sources.datasets:read_pydantic_evals",
 }
-"""The functions that read them: a path gives a Found."""
+"""Functions that read a path and return a Found."""
 
 
 class Found(NamedTuple):
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 NAMED = frozenset({"hf"})
-"""Sources that may be a name in place of a path: it is then taken as it stands."""
+"""Sources that may be a name instead of a path."""
 
 
 def split_prefix(source: str) -> tuple[str | None, str]:
