@@ -4,7 +4,7 @@
     python -m benchmarks.judge_limits bucket outage   # those whose names hold one of the words
     python -m benchmarks.judge_limits --seeds 30
 
-The line to a model as it is, limiter and retries, with a provider of ours and a clock that does not wait: the
+The real scheduler, limiter and retries, with a simulated provider and a clock that does not wait: the
 same for the same seed. The ideal is what the provider needs for as many answers when it is asked neither too
 early nor too late; of requests, those that are answered and those that fail at random.
 """

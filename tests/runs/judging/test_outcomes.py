@@ -12,7 +12,7 @@ from tests.runs.judging.suites import MODEL, OTHER, PRICES, provider, run, suite
 from trivium.store.store import Store
 
 USUAL = "openai-responses:gpt-4o-mini"
-"""Asked through PydanticAI, the others over the lean client."""
+"""Asked through PydanticAI, the others over the direct client."""
 
 MODELS = [MODEL, USUAL]
 ALL_PRICES = PRICES | {USUAL: PRICES[MODEL]}

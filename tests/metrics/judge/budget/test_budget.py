@@ -203,7 +203,7 @@ def test_a_provider_that_counts_more_than_the_bound_raises_it():
 
 @given(seed=st.integers(0, 10**6), budget=st.floats(0.5, 40), at_once=st.integers(1, 30))
 def test_a_budget_is_never_passed(seed, budget, at_once):
-    """Truth is kept apart from the purse: what was really billed, of what came back and of what did not."""
+    """Truth is kept apart from the budget: what was really billed, of what came back and of what did not."""
     rng = random.Random(seed)
     billed = 0.0
     ledger = MemoryLedger()

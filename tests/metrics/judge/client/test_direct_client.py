@@ -1,4 +1,4 @@
-"""The lean client says what PydanticAI says, and understands what it understands."""
+"""The direct client sends what PydanticAI sends, and decodes responses as it does."""
 
 import asyncio
 import socket

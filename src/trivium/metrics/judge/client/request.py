@@ -181,7 +181,7 @@ class RequestError(Exception):
         self.refused = refused
 
     def again(self) -> "RequestError":
-        """The same trouble with another request."""
+        """Return a copy of this error for another request."""
         return RequestError(
             str(self),
             kind=self.kind,
