@@ -44,7 +44,7 @@ def everything(value):
             span.output = value
         with tv.trace.llm("model") as span:
             span.used(input_tokens=value, output_tokens=np.int64(3), cost_usd=value)
-            span.came({"usage": value})
+            span.record_output({"usage": value})
         tv.trace.message(value, value, sender=value, type=value)
 
 

@@ -16,7 +16,7 @@ from trivium.cli.main import run_command
 from trivium.errors import TraceError
 from trivium.traces.readers import read_path, read_trace_file
 from trivium.traces.recording import config as configuring
-from trivium.traces.recording.file_exporter import LineFile
+from trivium.traces.recording.file_exporter import RotatingFile
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_costs_the_agent_nothin
 
 
 def test_a_disk_that_is_full_ends_the_file_and_another_is_begun_later(tmp_path, monkeypatch, caplog):
-    file = LineFile(configuring.Recording(folder=tmp_path), "spans")
+    file = RotatingFile(configuring.Recording(folder=tmp_path), "spans")
     file.write(b"1")
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, line: write(handle, line[:1]))

@@ -151,14 +151,14 @@ def test_a_provider_is_listened_to_once(provider, folder):
 
 def test_a_block_that_is_gone_is_forgotten(provider):
     gc.collect()
-    before, still_open = len(listening._HEARD), len(listening._OPEN)
+    before, still_open = len(listening._SPANS), len(listening._OPEN_SPANS)
     with tv.trace.recorded() as recorded:
         work(provider)
-    assert len(listening._HEARD) == before + 2
+    assert len(listening._SPANS) == before + 2
     del recorded
     gc.collect()
-    assert len(listening._HEARD) == before
-    assert len(listening._OPEN) == still_open
+    assert len(listening._SPANS) == before
+    assert len(listening._OPEN_SPANS) == still_open
 
 
 def test_the_processor_is_one_of_opentelemetrys(provider):

@@ -19,7 +19,7 @@ from trivium.traces.trace import Message, Span, Trace, TraceProblem
 _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _RecordedLine(msgspec.Struct, frozen=True):
     """A line; keys of later versions are passed over."""
 
     trace_id: str
@@ -35,17 +35,17 @@ class Contents:
     with its id is none of its lines.
 
     Attributes:
-        heard: Spans of OpenTelemetry.
+        otel_spans: Spans of OpenTelemetry.
         problems: Lines that were cut off.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str, float | None], _Line] = {}
-        self._messages: list[_Line] = []
-        self.heard: list[RecordedSpan] = []
+        self._lines: dict[tuple[str, str, float | None], _RecordedLine] = {}
+        self._messages: list[_RecordedLine] = []
+        self.otel_spans: list[RecordedSpan] = []
         self.problems: list[TraceProblem] = []
 
-    def add(self, line: _Line) -> None:
+    def add(self, line: _RecordedLine) -> None:
         """One more line."""
         if line.span is not None:
             key = (line.span.id, line.span.name, line.span.start)
@@ -60,10 +60,10 @@ class Contents:
         """All that another one holds."""
         for line in other.lines:
             self.add(line)
-        self.heard += other.heard
+        self.otel_spans += other.otel_spans
 
     @property
-    def lines(self) -> list[_Line]:
+    def lines(self) -> list[_RecordedLine]:
         """All lines that count."""
         return [*self._lines.values(), *self._messages]
 
@@ -85,12 +85,12 @@ class Contents:
     def trace(self, trace_id: str) -> Trace:
         """The trace; one that only OpenTelemetry told is as a file of it alone is read."""
         if not self.lines:
-            (trace,) = traces_of(self.heard)
+            (trace,) = traces_of(self.otel_spans)
             return trace
         return joined(
             self.spans,
             self.messages,
-            self.heard,
+            self.otel_spans,
             trace_id=trace_id,
             problems=recorded_as_text(self.as_text),
         )
@@ -125,7 +125,7 @@ def _add(found: dict[str, Contents], documents: Sequence[Any], source: str) -> N
     """Add lines to what is known of their traces."""
     for number, document in enumerate(documents, start=1):
         try:
-            line = msgspec.convert(document, _Line)
+            line = msgspec.convert(document, _RecordedLine)
         except msgspec.ValidationError as error:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
         found.setdefault(line.trace_id, Contents()).add(line)
@@ -147,14 +147,14 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
     return with_problems(read_traces(lines, str(paths[0])), problems)
 
 
-def read_folder(own: Sequence[Path], heard: Sequence[Path]) -> list[Trace]:
+def read_folder(span_files: Sequence[Path], otel_files: Sequence[Path]) -> list[Trace]:
     """The traces of a folder that ``trivium.trace`` wrote, in the order in which its files tell of them.
 
     Args:
-        own: Files of our own spans.
-        heard: Files of OpenTelemetry's.
+        span_files: Files of our own spans.
+        otel_files: Files of OpenTelemetry's.
     """
-    found, problems = _contents(own, heard)
+    found, problems = _contents(span_files, otel_files)
     return with_problems([each.trace(trace_id) for trace_id, each in found.items()], problems)
 
 
@@ -168,18 +168,20 @@ def contents_of_folder(folder: Path) -> Contents:
     return together
 
 
-def _contents(own: Sequence[Path], heard: Sequence[Path]) -> tuple[dict[str, Contents], list[TraceProblem]]:
+def _contents(
+    span_files: Sequence[Path], otel_files: Sequence[Path]
+) -> tuple[dict[str, Contents], list[TraceProblem]]:
     found: dict[str, Contents] = {}
     problems: list[TraceProblem] = []
-    for path in own:
+    for path in span_files:
         source = str(path)
         parse = partial(parse_documents, source=source)
         _add(found, read_whole_lines(content_of(path), parse, problems, source=source), source)
     spans: list[RecordedSpan] = []
-    for path in heard:
+    for path in otel_files:
         source = str(path)
         parse_spans = partial(spans_of_json, source=source)
         spans += read_whole_lines(content_of(path), parse_spans, problems, source=source)
     for trace_id, span in zip(trace_ids(spans), spans, strict=True):
-        found.setdefault(trace_id, Contents()).heard.append(span)
+        found.setdefault(trace_id, Contents()).otel_spans.append(span)
     return found, problems

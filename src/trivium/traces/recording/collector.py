@@ -1,4 +1,9 @@
-"""In-memory collection, routing."""
+"""The collector keeps recorded spans and messages of one block in memory, and routes new ones.
+
+A new span goes to the collector of the enclosing ``recorded()`` block; outside of such a block it goes to the
+file of this process. ``otel_listener`` registers callbacks in :class:`OtelHooks`, so that spans of
+OpenTelemetry are collected too without this module importing it.
+"""
 
 import os
 import sys
@@ -9,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -19,88 +24,108 @@ from trivium.traces.normalize import recorded_as_text
 from trivium.traces.opentelemetry.assemble import joined
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import FileSink
-from trivium.traces.recording.span import Above, Content, LiveSpan, Tape, plain, settled
+from trivium.traces.recording.span import (
+    Content,
+    LiveSpan,
+    ParentSpan,
+    TraceRecorder,
+    plain,
+    with_decoded_values,
+)
 from trivium.traces.trace import Message, SpanKind, Trace, TraceProblem
 
 if TYPE_CHECKING:
     from trivium.traces.opentelemetry.semconv import RecordedSpan
-    from trivium.traces.recording.otel_listener import HeardSpan
 
 
 _COLLECTOR: ContextVar["Collector | None"] = ContextVar("trivium_collector", default=None)
 
 
-class Collector:
-    """Spans and messages of one block, wherever in it they are made, processes that are forked included.
+class OtelHooks:
+    """Callbacks that ``otel_listener`` registers, since it imports this module.
 
     Attributes:
-        heard: OpenTelemetry's spans, as they start.
-        recording: What is recorded.
+        listen: Attaches a listener to the global tracer provider, where the program has set one up.
+        convert: Turns the spans in ``Collector.otel_spans`` into recorded ones.
+        current_span: The open span of OpenTelemetry; set once a provider has a listener.
+    """
+
+    listen: ClassVar[Callable[[], None]]
+    convert: ClassVar[Callable[[Sequence[Any], Content | None], "list[RecordedSpan]"]]
+    current_span: ClassVar[Callable[[], ParentSpan | None] | None] = None
+
+
+class Collector:
+    """Collects the spans and messages of one block, those of forked child processes included.
+
+    Attributes:
+        otel_spans: Spans of OpenTelemetry, in the order in which they start.
+        recording: The recording settings at the start of the block.
     """
 
     def __init__(self) -> None:
         self.recording = recording()
         self.content = Content(self.recording.patterns) if self.recording.content else None
-        self.tape = Tape(self, os.urandom(16).hex())
-        self.heard: list[HeardSpan] = []
+        self.recorder = TraceRecorder(self, os.urandom(16).hex())
+        self.otel_spans: list[Any] = []
         self._spans: list[LiveSpan] = []
         self._messages: list[Message] = []
         self._as_text: list[str] = []
         self._process = os.getpid()
         # Made by the first child that records something, and of a name that nobody guesses.
         self._folder = Path(gettempdir()) / f"trivium-{os.urandom(16).hex()}"
-        self._in_a_child: FileSink | None = None
+        self._file_of_child: FileSink | None = None
         weakref.finalize(self, _remove, self._folder, self._process)
 
     def started(self, span: LiveSpan) -> None:
         """Keep a span from its start, so that one that never ends is seen too."""
-        if not self.is_in_a_child:
+        if not self.is_forked_child:
             self._spans.append(span)
 
     def ended(self, span: LiveSpan) -> None:
         """In a child process it is written, for the process of the block to read."""
-        if self.is_in_a_child:
-            self._sink_of_a_child().ended(span)
+        if self.is_forked_child:
+            self._child_sink().ended(span)
 
     def write(self, span: LiveSpan) -> None:
         """The block has what is open, unless it was opened in a child process."""
-        if self.is_in_a_child:
-            self._sink_of_a_child().write(span)
+        if self.is_forked_child:
+            self._child_sink().write(span)
 
-    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
+    def message_sent(
+        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
+    ) -> None:
         """Keep a message."""
-        if self.is_in_a_child:
-            self._sink_of_a_child().told(trace_id, message, span, as_text)
+        if self.is_forked_child:
+            self._child_sink().message_sent(trace_id, message, span, as_text)
             return
         self._as_text += as_text
         self._messages.append(msgspec.structs.replace(message, content=plain(message.content)))
 
     @property
-    def is_in_a_child(self) -> bool:
+    def is_forked_child(self) -> bool:
         """Whether this is the copy that a forked process has."""
         return os.getpid() != self._process
 
-    def settings_of_a_child(self) -> Recording:
+    def child_settings(self) -> Recording:
         """What a child process is to record, and where."""
-        return self._sink_of_a_child().recording
+        return self._child_sink().recording
 
-    def _sink_of_a_child(self) -> FileSink:
-        if self._in_a_child is None:
-            self._in_a_child = FileSink(msgspec.structs.replace(self.recording, folder=self._folder))
-        return self._in_a_child
+    def _child_sink(self) -> FileSink:
+        if self._file_of_child is None:
+            self._file_of_child = FileSink(msgspec.structs.replace(self.recording, folder=self._folder))
+        return self._file_of_child
 
     @property
     def trace(self) -> Trace | None:
         """What was recorded until now, normalised; None when nothing was."""
         as_text = list(self._as_text)
-        spans = [settled(span.record(as_text)) for span in list(self._spans)]
+        spans = [with_decoded_values(span.record(as_text)) for span in list(self._spans)]
         messages = list(self._messages)
         problems: list[TraceProblem] = []
-        heard: list[RecordedSpan] = []
-        if self.heard:
-            from trivium.traces.recording.otel_listener import recorded_spans
-
-            heard = recorded_spans(list(self.heard), self.content)
+        otel_spans: list[RecordedSpan] = []
+        if self.otel_spans:
+            otel_spans = OtelHooks.convert(list(self.otel_spans), self.content)
         if self._folder.exists():
             from trivium.traces.readers.recorded import contents_of_folder
 
@@ -109,20 +134,20 @@ class Collector:
             spans += [span for span in children.spans if span.id not in known]
             messages += children.messages
             as_text += children.as_text
-            heard += children.heard
+            otel_spans += children.otel_spans
             problems += children.problems
-        if not spans and not messages and not heard:
+        if not spans and not messages and not otel_spans:
             return None
         # What stands above the outermost of these is around the block.
-        inside = {span.id for span in heard}
-        heard = [
+        inside = {span.id for span in otel_spans}
+        otel_spans = [
             span
             if span.parent is None or span.parent in inside
             else msgspec.structs.replace(span, parent=None)
-            for span in heard
+            for span in otel_spans
         ]
         problems += recorded_as_text(as_text)
-        return joined(spans, messages, heard, trace_id=self.tape.trace_id, problems=problems)
+        return joined(spans, messages, otel_spans, trace_id=self.recorder.trace_id, problems=problems)
 
 
 def _remove(folder: Path, process: int) -> None:
@@ -151,9 +176,7 @@ def recorded() -> Iterator[Collector]:
     """
     # Where OpenTelemetry is at work, agents may be instrumented: their spans belong here too.
     if "opentelemetry.sdk.trace" in sys.modules:
-        from trivium.traces.recording.otel_listener import listen_if_there
-
-        listen_if_there()
+        OtelHooks.listen()
     made = Collector()
     token = _COLLECTOR.set(made)
     try:
@@ -162,7 +185,7 @@ def recorded() -> Iterator[Collector]:
         _COLLECTOR.reset(token)
 
 
-CURRENT: ContextVar[Above | None] = ContextVar("trivium_span", default=None)
+CURRENT: ContextVar[ParentSpan | None] = ContextVar("trivium_span", default=None)
 
 
 class _Files:
@@ -172,52 +195,46 @@ class _Files:
     sink: FileSink | None = None
 
 
-class Heard:
-    """How to find the span of OpenTelemetry that is open here; set where one is listened to."""
-
-    here: Callable[[], Above | None] | None = None
-
-
-def innermost() -> Above | None:
+def current_parent() -> ParentSpan | None:
     """The span that is open here, of our own or of OpenTelemetry's: of two the one that began later."""
     own = CURRENT.get()
-    heard = None if Heard.here is None else Heard.here()
-    if own is None or heard is None:
-        return own or heard
-    return own if own.number > heard.number else heard
+    otel_span = None if OtelHooks.current_span is None else OtelHooks.current_span()
+    if own is None or otel_span is None:
+        return own or otel_span
+    return own if own.number > otel_span.number else otel_span
 
 
-def tape_of(above: Above | None) -> Tape | None:
+def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
     """The tape that a new span or message goes to; None when nothing is recorded."""
     collecting = collector()
     if collecting is not None:
         # A block that collects begins a trace of its own, whatever is open around it.
-        return collecting.tape
-    if above is not None and above.tape is not None:
-        return above.tape
+        return collecting.recorder
+    if above is not None and above.recorder is not None:
+        return above.recorder
     settings = recording()
     if settings.folder is None:
         return None
     if _Files.recording is not settings or _Files.sink is None:
         _Files.sink, _Files.recording = FileSink(settings), settings
-    return Tape(_Files.sink, None if above is None else above.trace_id)
+    return TraceRecorder(_Files.sink, None if above is None else above.trace_id)
 
 
-def begin(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
+def start_span(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
     """A new span below the one that is open here, or None when nothing is recorded."""
-    above = innermost()
-    tape = tape_of(above)
-    if tape is None:
+    above = current_parent()
+    recorder = recorder_for(above)
+    if recorder is None:
         return None
-    return LiveSpan(tape, kind, name, above if _within(above, tape) else None, agent)
+    return LiveSpan(recorder, kind, name, above if _within(above, recorder) else None, agent)
 
 
-def _within(above: Above | None, tape: Tape) -> bool:
+def _within(above: ParentSpan | None, recorder: TraceRecorder) -> bool:
     """Whether a span is of the trace of a tape, and not of one around the block that collects."""
-    return above is not None and (above.tape is None or above.tape is tape)
+    return above is not None and (above.recorder is None or above.recorder is recorder)
 
 
-def _at_work(above: Above | None) -> str | None:
+def _acting_agent(above: ParentSpan | None) -> str | None:
     """The agent that is at work in a span."""
     while above is not None and above.agent is None:
         above = above.parent
@@ -245,19 +262,19 @@ def message(
     """
     from time import time
 
-    above = innermost()
-    tape = tape_of(above)
-    if tape is None:
+    above = current_parent()
+    recorder = recorder_for(above)
+    if recorder is None:
         return
-    span = above if _within(above, tape) else None
-    known = _at_work(span) if sender is None else plain_text(sender)
+    span = above if _within(above, recorder) else None
+    known = _acting_agent(span) if sender is None else plain_text(sender)
     if not known:
         raise InputError("sender", "is missing, and no agent is at work that could be it")
-    made = tape.sink.content
+    made = recorder.sink.content
     as_text: list[str] = []
     told = None if made is None else made.value(content, as_text)
-    tape.sink.told(
-        tape.trace_id,
+    recorder.sink.message_sent(
+        recorder.trace_id,
         Message(
             sender=known, receiver=plain_text(receiver), type=plain_text(type), time=time(), content=told
         ),

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
-from trivium.traces.recording.collector import CURRENT, collector, innermost, tape_of
+from trivium.traces.recording.collector import CURRENT, collector, current_parent, recorder_for
 from trivium.traces.recording.config import Recording
 from trivium.traces.recording.file_exporter import FileSink
-from trivium.traces.recording.span import Tape
+from trivium.traces.recording.span import TraceRecorder
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Place(NamedTuple):
+class RemoteParent(NamedTuple):
     """Where spans of another process belong: what that process is told.
 
     Attributes:
@@ -34,14 +34,14 @@ class RemoteSpan:
     """The span of another process below which those of this one begin."""
 
     parent = None
-    announced = True
+    is_written = True
     number = 0
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RemoteParent) -> None:
         self.id = place.span_id
         self.trace_id = place.trace_id
         self.agent = place.agent
-        self.tape = Tape(_sink(place.settings), place.trace_id)
+        self.recorder = TraceRecorder(_sink(place.settings), place.trace_id)
 
     def write(self) -> None:
         """Its own process writes it."""
@@ -52,7 +52,7 @@ def _sink(settings: Recording) -> FileSink:
     return FileSink(settings)
 
 
-class Carried(Generic[P, R]):
+class CarriedFunction(Generic[P, R]):
     """A function and where it was made: called by a thread, or sent to another process and called there."""
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -66,7 +66,7 @@ class Carried(Generic[P, R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What another process makes of it."""
-        return _in_another_process, (self._function, self._context.run(_place))
+        return _in_another_process, (self._function, self._context.run(_remote_parent))
 
 
 def carried(function: Callable[P, R]) -> Callable[P, R]:
@@ -80,21 +80,21 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
         ...     pool.submit(carried(len), "abc").result()
         3
     """
-    return Carried(function)
+    return CarriedFunction(function)
 
 
-def _place() -> Place | None:
+def _remote_parent() -> RemoteParent | None:
     """Where spans that begin here belong; None where nothing is recorded, or no span is open."""
-    above = innermost()
-    tape = tape_of(above)
-    if tape is None or above is None:
+    above = current_parent()
+    recorder = recorder_for(above)
+    if recorder is None or above is None:
         return None
     collecting = collector()
-    settings = tape.sink.recording if collecting is None else collecting.settings_of_a_child()
-    return Place(settings, tape.trace_id, above.id, above.agent)
+    settings = recorder.sink.recording if collecting is None else collecting.child_settings()
+    return RemoteParent(settings, recorder.trace_id, above.id, above.agent)
 
 
-def _in_another_process(function: Callable[P, R], place: Place | None) -> Callable[P, R]:
+def _in_another_process(function: Callable[P, R], place: RemoteParent | None) -> Callable[P, R]:
     if place is None:
         return function
 

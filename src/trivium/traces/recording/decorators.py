@@ -9,8 +9,8 @@ from types import CoroutineType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from trivium.json_values import MOST_CHARS, plain_text
-from trivium.traces.recording.collector import CURRENT, begin
-from trivium.traces.recording.span import Above, LiveSpan, NoSpan
+from trivium.traces.recording.collector import CURRENT, start_span
+from trivium.traces.recording.span import LiveSpan, NoSpan, ParentSpan
 from trivium.traces.trace import SpanKind
 
 P = ParamSpec("P")
@@ -23,7 +23,7 @@ def current() -> NoSpan:
     return found if isinstance(found, LiveSpan) else NoSpan()
 
 
-class Spanning:
+class SpanDecorator:
     """A kind of span, a name and an agent: decorates functions, and stands around blocks.
 
     ``with`` and ``async with`` give the open span, whose ``output`` may be set, and which has ``used``,
@@ -35,7 +35,7 @@ class Spanning:
         self._name = None if name is None else plain_text(name)
         self._agent = agent
         self._input = input
-        self._open: list[tuple[LiveSpan, contextvars.Token[Above | None]]] = []
+        self._open: list[tuple[LiveSpan, contextvars.Token[ParentSpan | None]]] = []
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function, recorded whenever it is called."""
@@ -44,11 +44,11 @@ class Spanning:
         return made
 
     def __enter__(self) -> NoSpan:
-        live = begin(self._kind, self._name or self._kind, self._agent)
+        live = start_span(self._kind, self._name or self._kind, self._agent)
         if live is None:
             return NoSpan()
         if self._input is not None:
-            live.given(self._input)
+            live.record_input(self._input)
         self._open.append((live, CURRENT.set(live)))
         return live
 
@@ -72,16 +72,18 @@ class Spanning:
         self.__exit__(kind, error, trace)
 
 
-def _spanning(kind: SpanKind, named: Any, name: str | None, agent: str | None, given: Any) -> Any:
+def _span_decorator(
+    kind: SpanKind, named: Any, name: str | None, agent: str | None, arguments_of: Any
+) -> Any:
     if callable(named):
-        return Spanning(kind, name, agent, None)(named)
-    return Spanning(kind, name if named is None else named, agent, given)
+        return SpanDecorator(kind, name, agent, None)(named)
+    return SpanDecorator(kind, name if named is None else named, agent, arguments_of)
 
 
 @overload
 def agent(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def agent(named: str | None = None, /, *, name: str | None = None, input: Any = None) -> Spanning: ...
+def agent(named: str | None = None, /, *, name: str | None = None, input: Any = None) -> SpanDecorator: ...
 def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -> Any:  # noqa: A002
     """An agent's turn: ``@trace.agent``, ``@trace.agent("researcher")``, ``with trace.agent("researcher"):``.
 
@@ -90,7 +92,7 @@ def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -
         name: The agent's name.
         input: What went in, around a block; a function's arguments are recorded by themselves.
     """
-    return _spanning("agent", named, name, None, input)
+    return _span_decorator("agent", named, name, None, input)
 
 
 @overload
@@ -98,7 +100,7 @@ def tool(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def tool(
     named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> Spanning: ...
+) -> SpanDecorator: ...
 def tool(
     named: Any = None,
     /,
@@ -108,7 +110,7 @@ def tool(
     input: Any = None,  # noqa: A002
 ) -> Any:
     """A tool call. Options as of :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
-    return _spanning("tool", named, name, agent, input)
+    return _span_decorator("tool", named, name, agent, input)
 
 
 @overload
@@ -116,7 +118,7 @@ def llm(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def llm(
     named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> Spanning: ...
+) -> SpanDecorator: ...
 def llm(
     named: Any = None,
     /,
@@ -130,7 +132,7 @@ def llm(
     The tokens of OpenAI's and Anthropic's answers are taken from them; else
     ``current().used(input_tokens=…, output_tokens=…)`` says them.
     """
-    return _spanning("llm", named, name, agent, input)
+    return _span_decorator("llm", named, name, agent, input)
 
 
 @overload
@@ -138,7 +140,7 @@ def span(named: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def span(
     named: str | None = None, /, *, name: str | None = None, agent: str | None = None, input: Any = None
-) -> Spanning: ...
+) -> SpanDecorator: ...
 def span(
     named: Any = None,
     /,
@@ -148,33 +150,33 @@ def span(
     input: Any = None,  # noqa: A002
 ) -> Any:
     """Any other piece of work."""
-    return _spanning("other", named, name, agent, input)
+    return _span_decorator("other", named, name, agent, input)
 
 
 def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None) -> Any:
-    given = _arguments(function)
+    arguments_of = _arguments(function)
     if inspect.isasyncgenfunction(function):
-        return async_generator(function, kind, name, agent, given)
+        return async_generator(function, kind, name, agent, arguments_of)
     if inspect.isgeneratorfunction(function):
-        return generator(function, kind, name, agent, given)
+        return generator(function, kind, name, agent, arguments_of)
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            live = begin(kind, name, agent)
+            live = start_span(kind, name, agent)
             if live is None:
                 return await function(*args, **kwargs)
-            live.given(given(args, kwargs))
-            return await _awaited(live, function(*args, **kwargs))
+            live.record_input(arguments_of(args, kwargs))
+            return await _recorded_await(live, function(*args, **kwargs))
 
         return coroutine
 
     @functools.wraps(function)
     def plain(*args: Any, **kwargs: Any) -> Any:
-        live = begin(kind, name, agent)
+        live = start_span(kind, name, agent)
         if live is None:
             return function(*args, **kwargs)
-        live.given(given(args, kwargs))
+        live.record_input(arguments_of(args, kwargs))
         token = CURRENT.set(live)
         try:
             result = function(*args, **kwargs)
@@ -185,15 +187,15 @@ def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: s
         finally:
             CURRENT.reset(token)
         if issubclass(type(result), CoroutineType):  # a plain function that hands back a coroutine
-            return _awaited(live, result)
-        live.came(result)
+            return _recorded_await(live, result)
+        live.record_output(result)
         live.close()
         return result
 
     return plain
 
 
-async def _awaited(live: LiveSpan, work: Awaitable[R]) -> R:
+async def _recorded_await(live: LiveSpan, work: Awaitable[R]) -> R:
     token = CURRENT.set(live)
     try:
         result = await work
@@ -201,7 +203,7 @@ async def _awaited(live: LiveSpan, work: Awaitable[R]) -> R:
         live.failed(error)
         raise
     else:
-        live.came(result)
+        live.record_output(result)
         return result
     finally:
         CURRENT.reset(token)
@@ -221,7 +223,7 @@ def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[
     rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), "args")
     count = len(names)
 
-    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def arguments_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         found = dict(zip(names[skip:], args[skip:], strict=False))
         if len(args) > count:
             found[rest] = args[count:]
@@ -229,13 +231,13 @@ def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[
             found.update(kwargs)
         return found
 
-    return given
+    return arguments_of
 
 
 MOST_ITEMS = 1000
 
 
-class Yielded:
+class YieldedItems:
     """The items of a generator, as far as they are recorded."""
 
     __slots__ = ("_chars", "_count", "_items", "_texts")
@@ -257,7 +259,7 @@ class Yielded:
         if self._chars <= MOST_CHARS and (self._texts or self._count <= MOST_ITEMS):
             self._items.append(item)
 
-    def together(self) -> Any:
+    def recorded_value(self) -> Any:
         """All of them; of very many the first."""
         if self._texts:
             return "".join(self._items) if self._items else None
@@ -265,23 +267,23 @@ class Yielded:
         return [*self._items, f"… {left_out:,} more"] if left_out else self._items
 
 
-Given = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 
 
 def generator(
-    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, given: Given
+    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
 ) -> Callable[..., Any]:
     """A generator function that records each of its generators as one span."""
 
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        live = begin(kind, name, agent)
+        live = start_span(kind, name, agent)
         made = function(*args, **kwargs)
         if live is None:
             return (yield from made)
-        live.given(given(args, kwargs))
+        live.record_input(arguments_of(args, kwargs))
         step: Callable[[], Any] = functools.partial(next, made)
-        with _whole(live) as items:
+        with _whole_span(live) as items:
             while True:
                 try:
                     with _running(live):
@@ -304,25 +306,25 @@ def generator(
 
 
 def async_generator(
-    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, given: Given
+    function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
 ) -> Callable[..., Any]:
     """As :func:`generator`, of an asynchronous one."""
 
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        live = begin(kind, name, agent)
+        live = start_span(kind, name, agent)
         made = function(*args, **kwargs)
         if live is None:
             return made  # type: ignore[no-any-return]
-        live.given(given(args, kwargs))
-        return _driven(made, live)
+        live.record_input(arguments_of(args, kwargs))
+        return _recorded_steps(made, live)
 
     return recorded
 
 
-async def _driven(made: AsyncGenerator[Any, Any], live: LiveSpan) -> AsyncGenerator[Any, Any]:
+async def _recorded_steps(made: AsyncGenerator[Any, Any], live: LiveSpan) -> AsyncGenerator[Any, Any]:
     step: Callable[[], Awaitable[Any]] = made.__anext__
-    with _whole(live) as items:
+    with _whole_span(live) as items:
         while True:
             try:
                 with _running(live):
@@ -353,9 +355,9 @@ def _running(live: LiveSpan) -> Generator[None]:
 
 
 @contextmanager
-def _whole(live: LiveSpan) -> Generator[Yielded]:
+def _whole_span(live: LiveSpan) -> Generator[YieldedItems]:
     """From the first item to the last; a consumer that stops early is no failure."""
-    items = Yielded()
+    items = YieldedItems()
     try:
         yield items
     except GeneratorExit:
@@ -364,5 +366,5 @@ def _whole(live: LiveSpan) -> Generator[Yielded]:
         live.failed(error)
         raise
     finally:
-        live.came(items.together())
+        live.record_output(items.recorded_value())
         live.close()

@@ -11,7 +11,7 @@ from time import gmtime, monotonic, strftime
 import msgspec
 
 from trivium.traces.recording.config import Recording
-from trivium.traces.recording.span import Above, Content, LiveSpan, announce
+from trivium.traces.recording.span import Content, LiveSpan, ParentSpan, write_open_parents
 from trivium.traces.trace import Message, Span
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ SECONDS_BETWEEN_TRIES = 10.0
 """After a line could not be written."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a file: a span, or a message, and the types of values in it for which a text stands.
 
     A span that is still open when one below it is written is written first, without an end; the line that is
@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class LineFile:
+class RotatingFile:
     """Appends lines, each with one call of the system: a kill leaves whole lines, however it comes.
 
     Args:
@@ -119,29 +119,31 @@ class FileSink:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.content = Content(recording.patterns) if recording.content else None
-        self._file = LineFile(recording, "spans")
+        self._file = RotatingFile(recording, "spans")
 
     def started(self, span: LiveSpan) -> None:
         """Nothing is written before something happened."""
 
     def ended(self, span: LiveSpan) -> None:
         """Write the span, after those above it that are open."""
-        announce(span.parent)
-        span.announced = True
+        write_open_parents(span.parent)
+        span.is_written = True
         self.write(span)
 
-    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
+    def message_sent(
+        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
+    ) -> None:
         """Write the message."""
-        announce(span)
-        self._write(Line(trace_id=trace_id, message=message, as_text=tuple(as_text)))
+        write_open_parents(span)
+        self._write(RecordedLine(trace_id=trace_id, message=message, as_text=tuple(as_text)))
 
     def write(self, span: LiveSpan) -> None:
         """Write the span as it is."""
         as_text: list[str] = []
         record = span.record(as_text)
-        self._write(Line(trace_id=span.tape.trace_id, span=record, as_text=tuple(as_text)))
+        self._write(RecordedLine(trace_id=span.recorder.trace_id, span=record, as_text=tuple(as_text)))
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: RecordedLine) -> None:
         try:
             encoded = _ENCODE(line)
         except Exception as error:  # no reason to fail an agent

@@ -11,10 +11,10 @@ from trivium.errors import MissingExtra
 from trivium.json_values import encode, plain_text
 from trivium.traces.opentelemetry import semconv as wanted
 from trivium.traces.opentelemetry.semconv import ABOVE, RecordedSpan, meaning
-from trivium.traces.recording.collector import CURRENT, Collector, Heard, collector
+from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
-from trivium.traces.recording.file_exporter import LineFile
-from trivium.traces.recording.span import Above, Content, announce, new_number
+from trivium.traces.recording.file_exporter import RotatingFile
+from trivium.traces.recording.span import Content, ParentSpan, new_number, write_open_parents
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _ENCODE = msgspec.json.Encoder().encode
 
-_SAYS = (
+_CONTENT_WORDS = (
     "input",
     "output",
     "message",
@@ -38,14 +38,14 @@ _SAYS = (
 )
 """Parts of the names of attributes that hold what was said: a text under such a name is content."""
 
-_HEARD: "weakref.WeakValueDictionary[int, HeardSpan]" = weakref.WeakValueDictionary()
-"""Spans that are heard, by their ids; their block or ``_OPEN`` holds them."""
+_SPANS: "weakref.WeakValueDictionary[int, OtelSpan]" = weakref.WeakValueDictionary()
+"""Spans that are heard, by their ids; their block or ``_OPEN_SPANS`` holds them."""
 
-_OPEN: "dict[int, HeardSpan]" = {}
+_OPEN_SPANS: "dict[int, OtelSpan]" = {}
 """Those among them that are open and go to a file."""
 
 
-class HeardSpan:
+class OtelSpan:
     """A span that OpenTelemetry told, as one that others may begin below.
 
     Attributes:
@@ -55,10 +55,10 @@ class HeardSpan:
         listener: Who hears it.
     """
 
-    tape = None
+    recorder = None
 
     def __init__(
-        self, span: "Span", listener: "Listener", collecting: Collector | None, parent: Above | None
+        self, span: "Span", listener: "Listener", collecting: Collector | None, parent: ParentSpan | None
     ) -> None:
         context = span.get_span_context()
         self.span: ReadableSpan = span
@@ -67,7 +67,7 @@ class HeardSpan:
         self.id = f"{context.span_id:016x}"
         self.trace_id = f"{context.trace_id:032x}" if parent is None else parent.trace_id
         self.number = new_number()
-        self.announced = collecting is not None
+        self.is_written = collecting is not None
         self.listener = listener
 
     @property
@@ -80,9 +80,9 @@ class HeardSpan:
     def settings(self) -> Recording:
         """Those of the trace that it is in, where another process said them; else those in force."""
         parent = self.parent
-        while isinstance(parent, HeardSpan):
+        while isinstance(parent, OtelSpan):
             parent = parent.parent
-        return recording() if parent is None or parent.tape is None else parent.tape.sink.recording
+        return recording() if parent is None or parent.recorder is None else parent.recorder.sink.recording
 
     def write(self) -> None:
         """Write it as it is now."""
@@ -103,7 +103,7 @@ class Listener:
         self.writes = False
         self._settings: Recording | None = None
         self._content: Content | None = None
-        self._file: LineFile | None = None
+        self._file: RotatingFile | None = None
 
     def on_start(self, span: "Span", parent_context: "Context | None" = None) -> None:
         """A span was opened."""
@@ -114,24 +114,24 @@ class Listener:
 
     def _started(self, span: "Span") -> None:
         context = span.get_span_context()
-        if context is None or context.span_id in _HEARD:
+        if context is None or context.span_id in _SPANS:
             return
-        around = None if span.parent is None else _HEARD.get(span.parent.span_id)
+        around = None if span.parent is None else _SPANS.get(span.parent.span_id)
         collecting = collector() or (around.collector() if around is not None and around.collector else None)
         if collecting is None and not self.writes:
             return
         if around is not None and (around.collector and around.collector()) is not collecting:
             around = None
         own = CURRENT.get()
-        if own is not None and not _goes_with(own, collecting):
+        if own is not None and not _same_destination(own, collecting):
             own = None
         later = own is not None and (around is None or own.number > around.number)
-        heard = HeardSpan(span, self, collecting, own if later else around)
-        _HEARD[context.span_id] = heard
+        otel_span = OtelSpan(span, self, collecting, own if later else around)
+        _SPANS[context.span_id] = otel_span
         if collecting is None:
-            _OPEN[context.span_id] = heard
+            _OPEN_SPANS[context.span_id] = otel_span
         else:
-            collecting.heard.append(heard)
+            collecting.otel_spans.append(otel_span)
 
     def _on_ending(self, span: "Span") -> None:
         """OpenTelemetry's hook between the two; nothing is to be done."""
@@ -139,17 +139,17 @@ class Listener:
     def on_end(self, span: "ReadableSpan") -> None:
         """A span was closed: written after those above it that are open."""
         context = span.get_span_context()
-        heard = None if context is None else _HEARD.get(context.span_id)
-        if context is None or heard is None or heard.listener is not self:
+        otel_span = None if context is None else _SPANS.get(context.span_id)
+        if context is None or otel_span is None or otel_span.listener is not self:
             return
-        heard.span = span
-        if heard.collector is None:
-            _OPEN.pop(context.span_id, None)
-            announce(heard.parent)
-        elif (collecting := heard.collector()) is None or not collecting.is_in_a_child:
+        otel_span.span = span
+        if otel_span.collector is None:
+            _OPEN_SPANS.pop(context.span_id, None)
+            write_open_parents(otel_span.parent)
+        elif (collecting := otel_span.collector()) is None or not collecting.is_forked_child:
             return
-        heard.announced = True
-        self.write(heard)
+        otel_span.is_written = True
+        self.write(otel_span)
 
     def shutdown(self) -> None:
         """Nothing waits to be written."""
@@ -158,38 +158,38 @@ class Listener:
         """Nothing waits to be written."""
         return True
 
-    def write(self, heard: HeardSpan) -> None:
+    def write(self, otel_span: OtelSpan) -> None:
         """Write a span as it is now."""
-        collecting = heard.collector() if heard.collector else None
-        settings = heard.settings() if collecting is None else collecting.settings_of_a_child()
+        collecting = otel_span.collector() if otel_span.collector else None
+        settings = otel_span.settings() if collecting is None else collecting.child_settings()
         if settings.folder is None:
             return
         if self._settings is not settings or self._file is None:
-            self._settings, self._file = settings, LineFile(settings, "otlp")
+            self._settings, self._file = settings, RotatingFile(settings, "otlp")
             self._content = Content(settings.patterns) if settings.content else None
         try:
-            line = _ENCODE(request([heard], self._content))
+            line = _ENCODE(request([otel_span], self._content))
         except Exception as error:  # no reason to fail an agent
             log.warning("a span cannot be written: %s", error)
             return
         self._file.write(line)
 
 
-def _goes_with(own: Above, collecting: Collector | None) -> bool:
+def _same_destination(own: ParentSpan, collecting: Collector | None) -> bool:
     """Whether one of our own spans is recorded where a span of OpenTelemetry would be."""
-    if own.tape is None:
+    if own.recorder is None:
         return False
-    return own.tape.sink is collecting if collecting else not isinstance(own.tape.sink, Collector)
+    return own.recorder.sink is collecting if collecting else not isinstance(own.recorder.sink, Collector)
 
 
-def _here() -> HeardSpan | None:
+def _current_otel_span() -> OtelSpan | None:
     """The span of OpenTelemetry that is open here, if it is recorded where ours would be."""
     from opentelemetry.trace import get_current_span
 
-    heard = _HEARD.get(get_current_span().get_span_context().span_id)
-    if heard is None or (heard.collector and heard.collector()) is not collector():
+    otel_span = _SPANS.get(get_current_span().get_span_context().span_id)
+    if otel_span is None or (otel_span.collector and otel_span.collector()) is not collector():
         return None
-    return heard
+    return otel_span
 
 
 def listen(provider: "TracerProvider | None" = None) -> None:
@@ -223,11 +223,11 @@ def listener_of(provider: Any) -> Listener:
             return known
     made = Listener()
     provider.add_span_processor(made)
-    Heard.here = _here
+    OtelHooks.current_span = _current_otel_span
     return made
 
 
-def listen_if_there() -> None:
+def listen_to_global_provider() -> None:
     """Hear the global provider, where the program has set one up, for blocks that collect."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
@@ -237,31 +237,31 @@ def listen_if_there() -> None:
         listener_of(provider)
 
 
-def recorded_spans(heard: Sequence[HeardSpan], content: Content | None) -> list[RecordedSpan]:
+def recorded_spans(otel_spans: Sequence[OtelSpan], content: Content | None) -> list[RecordedSpan]:
     """Spans as a file of them is read."""
     from trivium.traces.readers.otlp.json import spans_of_json
 
-    return spans_of_json(_ENCODE(request(heard, content)), source="") if heard else []
+    return spans_of_json(_ENCODE(request(otel_spans, content)), source="") if otel_spans else []
 
 
-def request(spans: Iterable[HeardSpan], content: Content | None) -> dict[str, Any]:
+def request(spans: Iterable[OtelSpan], content: Content | None) -> dict[str, Any]:
     """An OTLP/JSON request that holds spans. One below a span of our own says so in an attribute.
 
     Args:
         spans: Ended or open.
         content: Masks what was said; None leaves it out.
     """
-    return {"resourceSpans": [{"scopeSpans": [_scope_spans(heard, content) for heard in spans]}]}
+    return {"resourceSpans": [{"scopeSpans": [_scope_spans(otel_span, content) for otel_span in spans]}]}
 
 
-def _scope_spans(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
-    scope = heard.span.instrumentation_scope
+def _scope_spans(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
+    scope = otel_span.span.instrumentation_scope
     name = "" if scope is None else plain_text(scope.name)
-    return {"scope": {"name": name}, "spans": [_span(heard, content)]}
+    return {"scope": {"name": name}, "spans": [_span(otel_span, content)]}
 
 
-def _span(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
-    span, above = heard.span, heard.parent
+def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
+    span, above = otel_span.span, otel_span.parent
     context = span.get_span_context()
     made: dict[str, Any] = {
         "traceId": f"{context.trace_id:032x}" if context else "",
@@ -272,7 +272,7 @@ def _span(heard: HeardSpan, content: Content | None) -> dict[str, Any]:
         "attributes": _attributes(span.attributes or {}, content),
         "status": {"code": span.status.status_code.value},
     }
-    if above is not None and not isinstance(above, HeardSpan):
+    if above is not None and not isinstance(above, OtelSpan):
         link = {"key": ABOVE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
         made["attributes"].append(link)
     if span.parent is not None:
@@ -298,7 +298,8 @@ def _attributes(attributes: Mapping[str, Any], content: Content | None) -> list[
     return [
         {"key": key, "value": _value(value, content)}
         for key, value in named
-        if content is not None or not (_holds_text(value) and any(part in key.lower() for part in _SAYS))
+        if content is not None
+        or not (_holds_text(value) and any(part in key.lower() for part in _CONTENT_WORDS))
     ]
 
 
@@ -325,3 +326,7 @@ def _value(value: Any, content: Content | None) -> dict[str, Any]:
     if kind is int or value is None:
         return {"stringValue": "" if value is None else plain_text(value)}
     return _value(msgspec.json.decode(encode(value)), content)
+
+
+OtelHooks.listen = listen_to_global_provider
+OtelHooks.convert = recorded_spans

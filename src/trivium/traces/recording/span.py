@@ -90,7 +90,7 @@ os.register_at_fork(after_in_child=_IDS.seed)
 _UNSET: Any = object()
 
 
-class Above(Protocol):
+class ParentSpan(Protocol):
     """A span that others may begin below: one of our own, or one that OpenTelemetry told.
 
     Attributes:
@@ -103,10 +103,10 @@ class Above(Protocol):
     id: str
     trace_id: str
     number: int
-    announced: bool
+    is_written: bool
 
     @property
-    def tape(self) -> "Tape | None":
+    def recorder(self) -> "TraceRecorder | None":
         """Where spans below it go; None where that is decided anew."""
         ...
 
@@ -116,7 +116,7 @@ class Above(Protocol):
         ...
 
     @property
-    def parent(self) -> "Above | None":
+    def parent(self) -> "ParentSpan | None":
         """The one above it."""
         ...
 
@@ -125,11 +125,11 @@ class Above(Protocol):
         ...
 
 
-def announce(above: Above | None) -> None:
+def write_open_parents(above: ParentSpan | None) -> None:
     """Write spans that are open, the outermost first, since one below them has ended."""
-    waiting: list[Above] = []
-    while above is not None and not above.announced:
-        above.announced = True
+    waiting: list[ParentSpan] = []
+    while above is not None and not above.is_written:
+        above.is_written = True
         waiting.append(above)
         above = above.parent
     for each in reversed(waiting):
@@ -159,12 +159,14 @@ class Sink(Protocol):
         """A span is to be written as it is."""
         ...
 
-    def told(self, trace_id: str, message: Message, span: Above | None, as_text: Sequence[str]) -> None:
+    def message_sent(
+        self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
+    ) -> None:
         """A message was sent within a span; the types of values in it for which a text stands."""
         ...
 
 
-class Tape:
+class TraceRecorder:
     """One trace that is being recorded.
 
     Args:
@@ -225,27 +227,27 @@ class LiveSpan(NoSpan):
         "_attributes",
         "_clock",
         "_error",
-        "_given",
+        "_input",
         "_usage",
         "agent",
-        "announced",
         "end",
         "id",
+        "is_written",
         "kind",
         "name",
         "number",
         "ok",
         "parent",
+        "recorder",
         "start",
-        "tape",
         "trace_id",
     )
 
     def __init__(
-        self, tape: Tape, kind: SpanKind, name: str, parent: Above | None, agent: str | None
+        self, recorder: TraceRecorder, kind: SpanKind, name: str, parent: ParentSpan | None, agent: str | None
     ) -> None:
-        self.tape = tape
-        self.trace_id = tape.trace_id
+        self.recorder = recorder
+        self.trace_id = recorder.trace_id
         self.id = new_id()
         self.number = next(_NUMBERS)
         self.kind = kind
@@ -256,25 +258,27 @@ class LiveSpan(NoSpan):
             self.agent: str | None = named or self.name
         else:
             # Below a span that OpenTelemetry told, the agent is read from the trace.
-            self.agent = named or (parent.agent if parent is not None and parent.tape is not None else None)
+            self.agent = named or (
+                parent.agent if parent is not None and parent.recorder is not None else None
+            )
         self._as_text: list[str] = []
         self.output = _UNSET
-        self.announced = False
+        self.is_written = False
         self.ok: bool | None = None
         self.end: float | None = None
-        self._given: Any = None
+        self._input: Any = None
         self._usage: SpanUsage | None = None
         self._attributes: dict[str, Any] | None = None
         self._error: str | BaseException | None = None
         self.start = time()
         self._clock = perf_counter()
-        tape.sink.started(self)
+        recorder.sink.started(self)
 
-    def given(self, value: Any) -> None:
+    def record_input(self, value: Any) -> None:
         """What went in, kept as it is now."""
-        content = self.tape.sink.content
+        content = self.recorder.sink.content
         if content is not None:
-            self._given = content.value(value, self._as_text)
+            self._input = content.value(value, self._as_text)
 
     def used(
         self,
@@ -296,7 +300,7 @@ class LiveSpan(NoSpan):
         """Say that the work failed, where no exception does."""
         self._error = why
 
-    def came(self, result: Any) -> None:
+    def record_output(self, result: Any) -> None:
         """What came out, where the code did not set it; a model's answer tells its tokens itself."""
         if self.output is _UNSET:
             self.output = result
@@ -307,11 +311,11 @@ class LiveSpan(NoSpan):
         """The work is done; what happens later is not recorded."""
         self.end = self.start + (perf_counter() - self._clock)
         self.ok = self._error is None
-        self.tape.sink.ended(self)
+        self.recorder.sink.ended(self)
 
     def write(self) -> None:
         """Write it as it is now."""
-        self.tape.sink.write(self)
+        self.recorder.sink.write(self)
 
     def record(self, as_text: list[str]) -> Span:
         """The span as files hold it.
@@ -320,12 +324,12 @@ class LiveSpan(NoSpan):
             as_text: Gets the name of the type of each value for which a text stands.
         """
         as_text += self._as_text
-        content = self.tape.sink.content
+        content = self.recorder.sink.content
         attributes = self._attributes
         if self._error is not None:
-            attributes = {**(attributes or {}), "error": _told(self._error, content)}
+            attributes = {**(attributes or {}), "error": _error_text(self._error, content)}
         if attributes and content is None:
-            attributes = {key: value for key, value in attributes.items() if key in _NO_CONTENT}
+            attributes = {key: value for key, value in attributes.items() if key in _KEPT_WITHOUT_CONTENT}
         values = content or _UNMASKED
         output = None
         if self.output is not _UNSET and content is not None:
@@ -339,7 +343,7 @@ class LiveSpan(NoSpan):
             start=self.start,
             end=self.end,
             ok=self.ok,
-            input=self._given,
+            input=self._input,
             output=output,
             usage=self._usage,
             attributes={plain_text(key): values.value(value, as_text) for key, value in attributes.items()}
@@ -348,7 +352,7 @@ class LiveSpan(NoSpan):
         )
 
 
-_NO_CONTENT = frozenset({"error", "context", "handoff"})
+_KEPT_WITHOUT_CONTENT = frozenset({"error", "context", "handoff"})
 """Attributes that are kept where content is not recorded."""
 
 
@@ -356,7 +360,7 @@ _UNMASKED = Content(())
 """Makes the few attributes that are recorded without content plain values too."""
 
 
-def _told(error: str | BaseException, content: Content | None) -> str:
+def _error_text(error: str | BaseException, content: Content | None) -> str:
     kind = type(error).__name__
     if not issubclass(type(error), BaseException):
         return "failed" if content is None else plain_text(error)
@@ -373,14 +377,14 @@ def _told(error: str | BaseException, content: Content | None) -> str:
 def _usage_of(result: Any) -> SpanUsage | None:
     """The tokens that a provider's answer tells; None where reading them fails."""
     try:
-        return _tokens_told(result)
+        return _tokens_of(result)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
 
 
-def _tokens_told(result: Any) -> SpanUsage | None:
+def _tokens_of(result: Any) -> SpanUsage | None:
     """By the names that the clients of providers use."""
     usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
     if usage is None:
@@ -414,7 +418,7 @@ def _money(amount: Any) -> float | None:
     return made if isfinite(made) else None
 
 
-def settled(span: Span) -> Span:
+def with_decoded_values(span: Span) -> Span:
     """A span whose values are decoded JSON, as traces in memory hold them."""
     return msgspec.structs.replace(
         span,
