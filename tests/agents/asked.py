@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trivium.agents.attempt import AgentAdapter, Attempt
-from trivium.agents.invoke import ask
+from trivium.agents.invoke import invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -34,7 +34,7 @@ def asked(
     async def one() -> Attempt:
         adapter: AgentAdapter = load_agent(agent)
         try:
-            return await ask(
+            return await invoke(
                 adapter,
                 case or Case(id="c1", input=input),
                 repeat,

@@ -7,4 +7,4 @@ from trivium.agents.adapters import function as own_loop
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
-    monkeypatch.setattr(own_loop, "HEARD_SECONDS", 60)
+    monkeypatch.setattr(own_loop, "CANCEL_SECONDS", 60)

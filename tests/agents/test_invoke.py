@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.asked import Waits, asked
 from trivium.agents.attempt import AgentFailure, Attempt
-from trivium.agents.invoke import ask, attempt_seed
+from trivium.agents.invoke import attempt_seed, invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -189,7 +189,7 @@ def test_a_coroutine_that_will_not_be_cancelled_is_left_behind():
                     continue
 
         agent, case = load_agent(stubborn), Case(id="1", input="")
-        attempt = await ask(agent, case, 0, Limits(seconds=0.02), seed=1, grace=0.02)
+        attempt = await invoke(agent, case, 0, Limits(seconds=0.02), seed=1, grace=0.02)
         release.set()
         return attempt
 
@@ -231,7 +231,7 @@ def test_a_cancelled_run_cancels_its_agent():
             finally:
                 state.append("cleaned up")
 
-        task = asyncio.create_task(ask(load_agent(agent), Case(id="1", input=""), 0, Limits(), seed=1))
+        task = asyncio.create_task(invoke(load_agent(agent), Case(id="1", input=""), 0, Limits(), seed=1))
         await asked_now.wait()
         task.cancel()
         await task
@@ -331,6 +331,6 @@ def test_many_attempts_at_once_each_keep_their_own_answer():
     async def run():
         adapter = load_agent(agent)
         cases = [Case(id=str(i), input=f"q{i}") for i in range(8)]
-        return await asyncio.gather(*(ask(adapter, case, 0, Limits(), seed=1) for case in cases))
+        return await asyncio.gather(*(invoke(adapter, case, 0, Limits(), seed=1) for case in cases))
 
     assert [attempt.output for attempt in asyncio.run(run())] == [f"q{i}" for i in range(8)]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.agents.asked import asked
 from trivium.agents.attempt import AgentFailure
-from trivium.agents.invoke import NoRoom, ask
+from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
 from trivium.store.connection import has_certainly_ended, this_process
@@ -147,11 +147,11 @@ def test_lacking_file_handles_is_no_failure_of_the_agent_while_others_are_in_fli
         adapter = load_agent(agent)
         try:
             limits = Limits(retries=0)
-            return await ask(adapter, Case(id="c", input="?"), 0, limits, seed=1, alone=lambda: alone)
+            return await invoke(adapter, Case(id="c", input="?"), 0, limits, seed=1, alone=lambda: alone)
         finally:
             await adapter.close()
 
-    with pytest.raises(NoRoom):
+    with pytest.raises(TooManyCalls):
         asyncio.run(one(alone=False))
     assert asyncio.run(one(alone=True)).failed
 

@@ -16,7 +16,7 @@ from trivium.metrics.graph.agents import interaction_graph
 from trivium.store.export.graphs import graph_lines, pooled_graph, write_dot, write_graphml
 from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace
-from trivium.traces.writers.otlp import Told, told_of_traces
+from trivium.traces.writers.otlp import TraceToExport, traces_to_export
 
 HOSTILE = [
     'say "hi"',
@@ -51,7 +51,7 @@ many = st.lists(wild_traces() | traces(), max_size=3)
 
 
 def told(written):
-    return list(told_of_traces(written))
+    return list(traces_to_export(written))
 
 
 def counted(graph):
@@ -131,7 +131,7 @@ def test_lines_hold_the_graph_of_each_trace(written):
 
 def test_a_line_of_a_run_says_which_attempt_it_is_of():
     trace = Trace(messages=(Message(sender="a", receiver="b"),))
-    each = Told(trace=trace, key="k", attributes={"trivium.case.id": "c", "trivium.repeat": 1})
+    each = TraceToExport(trace=trace, key="k", attributes={"trivium.case.id": "c", "trivium.repeat": 1})
     *_, edge = graph_lines([each], "agents")
     assert json.loads(edge) == {
         "case": "c", "repeat": 1, "graph": "agents", "source": "a", "target": "b",

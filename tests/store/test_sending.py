@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from trivium.errors import InputError
 from trivium.store.export.otlp import MOST_SPANS, TRIES, send
 from trivium.traces.trace import Span, Trace
-from trivium.traces.writers.otlp import resource_spans, told_of_traces
+from trivium.traces.writers.otlp import resource_spans, traces_to_export
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def spans(number):
 
 
 def sent(url, *traces):
-    return send(resource_spans(told_of_traces(traces)), url, first_wait_seconds=0.0)
+    return send(resource_spans(traces_to_export(traces)), url, first_wait_seconds=0.0)
 
 
 def names(endpoint):

@@ -82,7 +82,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What came back, as the adapter understood it: the fields of an Attempt that an agent may fill.
 
     Attributes:
-        seconds: None lets the clock of :func:`trivium.agents.invoke.ask` decide.
+        seconds: None lets the clock of :func:`trivium.agents.invoke.invoke` decide.
     """
 
     output: Any = None
@@ -140,5 +140,5 @@ class Blocked(AgentFailure):
     """A call that was given up held up what would have told it so; its text ends the reason."""
 
 
-class LacksResources(AgentFailure):
+class ResourcesExhausted(AgentFailure):
     """This machine could not begin the call: it has no process, memory or file handle left."""

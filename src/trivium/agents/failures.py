@@ -9,7 +9,7 @@ from random import Random
 from threading import current_thread, main_thread
 from typing import Any
 
-from trivium.agents.attempt import AgentFailure, LacksResources
+from trivium.agents.attempt import AgentFailure, ResourcesExhausted
 from trivium.masking import mask
 from trivium.suites.sanitize import clean
 
@@ -19,7 +19,7 @@ LONGEST_ERROR = 2_000
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 
-_PASSING = frozenset({408, 425, 429})
+_RETRYABLE = frozenset({408, 425, 429})
 """HTTP statuses below 500 that may be gone the next time."""
 
 _LONGEST_CHAIN = 10
@@ -27,9 +27,9 @@ _LONGEST_CHAIN = 10
 _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-def is_passing_status(status: int) -> bool:
+def is_retryable_status(status: int) -> bool:
     """Whether an HTTP status is worth asking again for: 408, 425, 429 and 5xx."""
-    return status in _PASSING or 500 <= status <= 599
+    return status in _RETRYABLE or 500 <= status <= 599
 
 
 def shown(text: str) -> str:
@@ -61,13 +61,13 @@ def may_be_ctrl_c(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
 
 
-def worth_retrying(error: BaseException) -> bool:
+def is_retryable(error: BaseException) -> bool:
     """Whether asking again may help: what a connection, a busy server or a ``retryable`` mark says.
 
     An explicit ``retryable`` attribute decides; else an HTTP status; else whether the error, or one
     that it was raised from, is one of a connection, or of this machine.
     """
-    if lacks_resources(error):
+    if is_resource_exhaustion(error):
         return True
     for link in _chain(error):
         said = getattr(link, "retryable", None)
@@ -75,16 +75,16 @@ def worth_retrying(error: BaseException) -> bool:
             return said
         status = _status(link)
         if status is not None:
-            return is_passing_status(status)
+            return is_retryable_status(status)
         if isinstance(link, ConnectionError | TimeoutError) or _is_transport_error(link):
             return True
     return False
 
 
-def lacks_resources(error: BaseException) -> bool:
+def is_resource_exhaustion(error: BaseException) -> bool:
     """Whether this machine had no file handle, process or memory left to make the call with."""
     return any(
-        isinstance(link, LacksResources) or (isinstance(link, OSError) and link.errno in _NO_HANDLES)
+        isinstance(link, ResourcesExhausted) or (isinstance(link, OSError) and link.errno in _NO_HANDLES)
         for link in _chain(error)
     )
 

@@ -10,15 +10,15 @@ from time import perf_counter
 
 from trivium.agents.attempt import AgentAdapter, AgentFailure, Attempt, Blocked, Reply, Request
 from trivium.agents.failures import (
-    lacks_resources,
+    is_resource_exhaustion,
+    is_retryable,
     may_be_ctrl_c,
     reason,
     retry_after,
     shown,
     wait_seconds,
-    worth_retrying,
 )
-from trivium.agents.reply import NOTHING, admit, without_secrets
+from trivium.agents.reply import NOTHING, mask_trace, sanitise_output
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -28,11 +28,11 @@ GRACE_SECONDS = 5.0
 """How long a cancelled agent may take to clean up before it is left behind."""
 
 
-class NoRoom(Exception):
+class TooManyCalls(Exception):
     """This machine cannot make so many calls at once: the attempt is to be asked again when fewer are."""
 
 
-async def ask(
+async def invoke(
     agent: AgentAdapter,
     case: Case,
     repeat: int,
@@ -64,7 +64,7 @@ async def ask(
         ``metadata.tries`` counts the tries when there were several.
 
     Raises:
-        NoRoom: If this machine lacks resources for the call and others are in flight.
+        TooManyCalls: If this machine lacks resources for the call and others are in flight.
     """
     own_seed = attempt_seed(seed, case.id, repeat)
     request = Request(case=case, repeat=repeat, seed=own_seed, output_bytes=limits.output_bytes)
@@ -76,13 +76,13 @@ async def ask(
         try:
             reply = await _try_once(agent, request, limits.seconds, grace)
             seconds = perf_counter() - started
-            return _attempt(request, _admitted(reply, limits), seconds, tries)
+            return _attempt(request, _sanitised(reply, limits), seconds, tries)
         except Exception as error:
             seconds = perf_counter() - started
             why = reason(error)
             log.debug("%s, repeat %d, try %d failed: %s", case.id, repeat, tries, why, exc_info=error)
-            if lacks_resources(error) and not alone():
-                raise NoRoom(why) from error
+            if is_resource_exhaustion(error) and not alone():
+                raise TooManyCalls(why) from error
             wait = _wait(error, tries, limits, rng)
             trace = error.trace if isinstance(error, AgentFailure) else None
         if isinstance(wait, str):
@@ -99,7 +99,7 @@ def attempt_seed(seed: int, case: str, repeat: int) -> int:
 
 def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | str:
     """Seconds until the next try, or (a text for the end of the reason) that there is none."""
-    if not worth_retrying(error):
+    if not is_retryable(error):
         return ""
     if tries > limits.retries:
         return f" (tried {tries} times)" if tries > 1 else ""
@@ -140,33 +140,33 @@ async def _call(agent: AgentAdapter, request: Request) -> Reply:
 
 async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
     """Cancel, give time to clean up, and leave behind what will not end."""
-    task.add_done_callback(_look_at)
+    task.add_done_callback(_retrieve_exception)
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace)
     if not done:
         log.warning("an agent does not stop when it is cancelled; it is left behind")
 
 
-def _look_at(task: asyncio.Task[Reply]) -> None:
+def _retrieve_exception(task: asyncio.Task[Reply]) -> None:
     """Nobody waits for this task any more: its exception is looked at, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()
 
 
-def _admitted(reply: Reply, limits: Limits) -> Reply:
+def _sanitised(reply: Reply, limits: Limits) -> Reply:
     """The reply with its output clean, bounded and without secrets.
 
     Raises:
         AgentFailure: When what came back is no answer.
     """
-    output, flags = admit(reply.output, limit=limits.output_bytes)
-    metadata, more_flags = admit(reply.metadata, limit=limits.output_bytes)
+    output, flags = sanitise_output(reply.output, limit=limits.output_bytes)
+    metadata, more_flags = sanitise_output(reply.metadata, limit=limits.output_bytes)
     if not reply.error and output is None and reply.trace is None and reply.reward is None:
         raise AgentFailure(NOTHING)
     for name, number in (("seconds", reply.seconds), ("reward", reply.reward)):
         if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
             raise AgentFailure(f"{name} is {number}; expected a finite number")
-    trace, trace_flags = (None, ()) if reply.trace is None else without_secrets(reply.trace)
+    trace, trace_flags = (None, ()) if reply.trace is None else mask_trace(reply.trace)
     return Reply(
         output=output,
         trace=trace,

@@ -28,7 +28,7 @@ NOTHING = "nothing came back"
 """Why an attempt failed that has neither output nor trace nor reward."""
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _ReplyFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields as they come from outside; the trace is read on its own."""
 
     output: Any = None
@@ -85,7 +85,7 @@ def _from_fields(value: Mapping[Any, Any]) -> Reply:
     if fields.get("metadata") is None:
         fields["metadata"] = {}
     try:
-        said = msgspec.convert(fields, _Said)
+        said = msgspec.convert(fields, _ReplyFields)
     except msgspec.ValidationError as error:
         raise AgentFailure(f"the answer has a field of the wrong type: {error}") from error
     more = {str(key): value[key] for key in value if key not in FIELDS}
@@ -131,7 +131,7 @@ DEEPEST = 200
 """Levels of lists and objects in an output; far below where JSON libraries give up."""
 
 
-def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
+def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
     """An output, or what else user code gave back, as it is kept.
 
     Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
@@ -140,7 +140,7 @@ def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[
     Args:
         output: Whatever came back.
         limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
-        called: What it is, for errors.
+        noun: What it is, for error messages.
 
     Returns:
         The clean JSON value without secrets, and what was changed at the door.
@@ -148,24 +148,24 @@ def admit(output: Any, *, limit: int, called: str = OUTPUT) -> tuple[Any, tuple[
     Raises:
         AgentFailure: When it is too large, too deep, or no JSON value.
     """
-    plain = _plain(output, called, 0, _Room(limit, called))
+    plain = _plain(output, noun, 0, _ByteBudget(limit, noun))
     value, flags = clean(plain)
     masked = _masker.value(value)
     if masked is not value and masked != value:
         value, flags = masked, (*flags, SECRETS_MASKED)
     size = len(value.encode()) if isinstance(value, str) else len(msgspec.json.encode(value))
     if size > limit:
-        raise too_large(limit, called)
+        raise too_large(limit, noun)
     return value, tuple(flags)
 
 
-def too_large(limit: int, called: str = OUTPUT) -> AgentFailure:
+def too_large(limit: int, noun: str = OUTPUT) -> AgentFailure:
     """The failure of an output, or of something else, over its limit."""
-    setting = " (limits.output_bytes)" if called == OUTPUT else ""
-    return AgentFailure(f"the {called} is larger than {limit:,} bytes{setting}")
+    setting = " (limits.output_bytes)" if noun == OUTPUT else ""
+    return AgentFailure(f"the {noun} is larger than {limit:,} bytes{setting}")
 
 
-def without_secrets(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
+def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
     """A trace with its secrets masked, and the flag that says so."""
     try:
         encoded = msgspec.json.encode(trace)
@@ -180,45 +180,46 @@ def without_secrets(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
     return msgspec.convert(masked, Trace), (SECRETS_MASKED,)
 
 
-class _Room:
+class _ByteBudget:
     """Bytes that are left; a value that is shared a million times over is small until it is written."""
 
-    def __init__(self, limit: int, called: str) -> None:
+    def __init__(self, limit: int, noun: str) -> None:
         self.limit = limit
-        self.called = called
+        self.noun = noun
         self.left = limit
 
     def take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise too_large(self.limit, self.called)
+            raise too_large(self.limit, self.noun)
 
 
-def _plain(value: Any, path: str, depth: int, room: _Room) -> Any:
+def _plain(value: Any, path: str, depth: int, budget: _ByteBudget) -> Any:
     """The value in plain JSON types; recursion is bounded by ``DEEPEST``."""
     if value is None or isinstance(value, bool):
-        room.take(1)
+        budget.take(1)
         return value
     if isinstance(value, Enum):
-        return _plain(value.value, path, depth, room)
+        return _plain(value.value, path, depth, budget)
     if isinstance(value, str):
-        room.take(len(value))
+        budget.take(len(value))
         return str.__str__(value)
     if isinstance(value, numbers.Real):
-        room.take(1)
+        budget.take(1)
         return _number(value, path)
     if depth >= DEEPEST:
-        raise AgentFailure(f"the {room.called} is nested deeper than {DEEPEST} levels")
+        raise AgentFailure(f"the {budget.noun} is nested deeper than {DEEPEST} levels")
     if isinstance(value, list | tuple):
-        room.take(2)
-        return [_plain(item, f"{path}[{place}]", depth + 1, room) for place, item in enumerate(value)]
+        budget.take(2)
+        return [_plain(item, f"{path}[{place}]", depth + 1, budget) for place, item in enumerate(value)]
     as_list: Callable[[], Any] | None = getattr(value, "tolist", None)
     if callable(as_list) and not isinstance(value, type):  # arrays, and numbers that are no Real
-        return _plain(as_list(), path, depth + 1, room)
+        return _plain(as_list(), path, depth + 1, budget)
     fields = _fields(value, path)
-    room.take(2)
+    budget.take(2)
     return {
-        _key(key, path, room): _plain(item, f"{path}.{key}", depth + 1, room) for key, item in fields.items()
+        _key(key, path, budget): _plain(item, f"{path}.{key}", depth + 1, budget)
+        for key, item in fields.items()
     }
 
 
@@ -231,11 +232,11 @@ def _number(value: numbers.Real, path: str) -> int | float:
     return number
 
 
-def _key(key: Any, path: str, room: _Room) -> str:
+def _key(key: Any, path: str, budget: _ByteBudget) -> str:
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise AgentFailure(f"{_where(path)} has a key of type {type(key).__name__}; JSON has texts only")
     text = str.__str__(key) if isinstance(key, str) else str(int(key))
-    room.take(len(text))
+    budget.take(len(text))
     return text
 
 

@@ -108,9 +108,9 @@ def export(
 ) -> None:
     """Write the traces in FILE for other tools: OpenTelemetry's, or those that draw and measure graphs."""
     from trivium.traces.readers import read_paths
-    from trivium.traces.writers.otlp import told_of_traces
+    from trivium.traces.writers.otlp import traces_to_export
 
-    exported = told_of_traces(read_paths(files, source)[1])
+    exported = traces_to_export(read_paths(files, source)[1])
     if to is not None:
         exporting.send_traces(exported, to)
     else:

@@ -31,7 +31,7 @@ from trivium.suites.sources.datasets import references_of
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.readers import read_trace
 from trivium.traces.trace import Span, Trace
-from trivium.traces.writers.otlp import Clock, Told, clock_of
+from trivium.traces.writers.otlp import Clock, TraceToExport, clock_of
 
 __all__ = ["Pushed", "opik_metric", "push", "trivium_metric"]
 
@@ -219,7 +219,9 @@ _TYPES = {"tool": "tool", "llm": "llm"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def attempt_records(told: Told, *, project: str, begun: float) -> Iterator[tuple[str, dict[str, Any]]]:
+def attempt_records(
+    told: TraceToExport, *, project: str, begun: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of an attempt, each with the kind it is of: ``traces``, ``spans`` or ``scores``.
 
     Args:
@@ -227,7 +229,7 @@ def attempt_records(told: Told, *, project: str, begun: float) -> Iterator[tuple
         project: Name of the project that it goes to.
         begun: Unix time that stands for what has no time of its own, seconds.
     """
-    clock = clock_of(told.trace, told.begun)
+    clock = clock_of(told.trace, told.started_at)
     usual = round(begun * NANOSECONDS)
     first = min((at for span in told.trace.spans if (at := clock.at(span.start)) is not None), default=usual)
     trace_id = uuid7(first, told.key)
@@ -270,7 +272,7 @@ def uuid7(moment: int, key: str) -> str:
     return str(UUID(bytes=milliseconds.to_bytes(6, "big") + marked + rest[3:10]))
 
 
-def _trace(told: Told, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
+def _trace(told: TraceToExport, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
     ends = [at for span in told.trace.spans if (at := clock.at(span.end)) is not None]
     seconds = told.seconds or 0.0
     last = max(ends) if ends else first + round(seconds * NANOSECONDS)

@@ -15,7 +15,7 @@ import msgspec
 
 from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
-from trivium.agents.reply import admit
+from trivium.agents.reply import sanitise_output
 from trivium.errors import SuiteError
 from trivium.metrics.metric import (
     STATUSES,
@@ -278,8 +278,8 @@ def _checked_score(metric: Metric, score: Any) -> Score:
             name=metric.name,
             tier=metric.tier,
             value=_value(score),
-            raw=admit(score.raw, limit=LARGEST_DETAIL, called="raw")[0],
-            detail=admit(score.detail, limit=LARGEST_DETAIL, called="detail")[0],
+            raw=sanitise_output(score.raw, limit=LARGEST_DETAIL, noun="raw")[0],
+            detail=sanitise_output(score.detail, limit=LARGEST_DETAIL, noun="detail")[0],
             reason=None if score.reason is None else shown(str(score.reason)),
             method=None if score.method is None else shown(str(score.method)),
         )

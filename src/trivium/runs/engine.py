@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from trivium.agents.attempt import AgentAdapter
-from trivium.agents.invoke import NoRoom, ask
+from trivium.agents.invoke import TooManyCalls, invoke
 from trivium.runs.event_loop import in_worker_thread
 from trivium.runs.pipeline import ATTEMPTS_AT_ONCE, CHARACTERS_AT_ONCE, Due, Pipeline
 from trivium.store.records import StoredAttempt
@@ -55,8 +55,8 @@ async def ask_and_score(
         while (one := retry_later.popleft() if retry_later else next(due, None)) is not None:
             position, case, repeat = one
             try:
-                attempt = await ask(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
-            except NoRoom as error:  # an asker that still works retries it later
+                attempt = await invoke(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
+            except TooManyCalls as error:  # an asker that still works retries it later
                 retry_later.append(one)
                 level = logging.WARNING if working == at_once else logging.INFO
                 working -= 1

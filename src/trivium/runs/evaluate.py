@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.agents.adapters.function import apart
+from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.loading import load_agent
 from trivium.agents.recorded import Recorded, open_recorded
@@ -165,7 +165,7 @@ async def evaluate_async(
     # Agent and outputs are checked before anything is stored.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_trivium_thread():
-        adapter = apart(adapter)
+        adapter = with_own_loop(adapter)
     recorded = None if outputs is None else _recorded(outputs, loaded, leave_one_out=leave_one_out)
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"

@@ -48,7 +48,7 @@ class GraphRun(NamedTuple):
         namespace: ``name:id|name:id…``, the nodes around it; one a node's run.
         step: The step of its graph.
         agent: The name that its agent was given.
-        asked: Ids of the tool calls that a model asked for.
+        requested: Ids of the tool calls that a model requested.
         call: Id of the call that a tool answers.
     """
 
@@ -56,12 +56,12 @@ class GraphRun(NamedTuple):
     namespace: str | None = None
     step: int | None = None
     agent: str | None = None
-    asked: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
     call: str | None = None
 
     @classmethod
     def of(
-        cls, metadata: dict[str, Any], *, asked: Iterable[str] = (), call: str | None = None
+        cls, metadata: dict[str, Any], *, requested: Iterable[str] = (), call: str | None = None
     ) -> "GraphRun":
         """From the metadata of a run."""
         return cls(
@@ -69,7 +69,7 @@ class GraphRun(NamedTuple):
             namespace=text(metadata, "langgraph_checkpoint_ns"),
             step=count(metadata.get("langgraph_step")),
             agent=text(metadata, "lc_agent_name"),
-            asked=tuple(asked),
+            requested=tuple(requested),
             call=call,
         )
 
@@ -171,8 +171,8 @@ class _Graphs:
                 continue
             found = {kind} if kind in both else holds[index]
             if found - holds[parent]:
-                joined = found | holds[parent]
-                holds[parent] = both if len(joined) > 1 else tool if "tool" in joined else llm
+                kinds = found | holds[parent]
+                holds[parent] = both if len(kinds) > 1 else tool if "tool" in kinds else llm
         return holds
 
     def _find_agents(self) -> None:
@@ -242,7 +242,7 @@ class _Graphs:
         for index in sorted(range(len(self.spans)), key=self._start):
             agent, graph, run = agent_at[index], graph_at[index], self.runs[index]
             if agent is not None:
-                callers |= {(graph, call): agent for call in run.asked}
+                callers |= {(graph, call): agent for call in run.requested}
                 if index in graph_of:
                     latest[graph] = agent
             elif self.spans[index].kind in {"tool", "llm"} and index not in self.owners:

@@ -37,7 +37,7 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
         return _normalised(msgspec.convert(value, Trace))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # read once more below, to say all that is wrong
-    return _normalised(_carefully(_plain(value, source, where), source, where))
+    return _normalised(_read_all_mistakes(_plain(value, source, where), source, where))
 
 
 def _normalised(trace: Trace) -> Trace:
@@ -61,7 +61,7 @@ def _plain(value: Any, source: str, where: str) -> Any:
         raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
 
 
-class _Mistakes:
+class _Problems:
     """The first mistakes of a trace, and the number of the others: there may be millions."""
 
     def __init__(self) -> None:
@@ -79,9 +79,9 @@ class _Mistakes:
             self.shown.append(mistake)
 
 
-def _carefully(value: Any, source: str, where: str) -> Trace:
+def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
     """Reads piece by piece: numbers as ids become text, and all mistakes are found."""
-    mistakes = _Mistakes()
+    mistakes = _Problems()
     if not isinstance(value, dict):
         raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))
     fields: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _carefully(value: Any, source: str, where: str) -> Trace:
 
 
 def _records(
-    part: Any, record: type[msgspec.Struct], path: str, mistakes: "_Mistakes"
+    part: Any, record: type[msgspec.Struct], path: str, mistakes: "_Problems"
 ) -> tuple[msgspec.Struct, ...]:
     if not isinstance(part, list | tuple):
         mistakes.append(Problem(path, f"expected a list, found {_kind(part)}"))

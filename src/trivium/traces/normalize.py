@@ -34,7 +34,7 @@ def normalise(
     trace_id: str = "",
     problems: Iterable[TraceProblem] = (),
     metadata: Mapping[str, Any] | None = None,
-    nested: bool | Literal["unsaid"] = False,
+    nested: bool | Literal["unstated"] = False,
 ) -> Trace:
     """A sound trace: ids unique, parents a forest, no negative duration, every caller filled in.
 
@@ -54,41 +54,49 @@ def normalise(
         problems: What a reader had to repair before.
         metadata: Anything else.
         nested: Adds what the nesting tells to messages that are stated, for a format that states
-            hand-offs only; "unsaid" adds it between agents of which none is stated, in that direction.
+            hand-offs only; "unstated" adds it between agents of which none is stated, in that direction.
     """
     spans = tuple(spans)
     found = list(problems)
     timed = any(span.start is not None or span.end is not None for span in spans)
-    asked: list[tuple[str, Span]] = []
-    sound = _fast(spans, asked, timed=timed)
+    delegated: list[tuple[str, Span]] = []
+    sound = _fast(spans, delegated, timed=timed)
     if sound is None:
-        asked.clear()
-        sound = _fill_agents(_repaired(spans, found), asked)
-    said = tuple(messages)
-    if any(message.time is not None and not isfinite(message.time) for message in said):
-        said = _finite_times(said, found)
-    told = nested_messages(asked, timed=timed) if nested or not said else ()
-    if said and nested == "unsaid":
-        pairs = {(message.sender, message.receiver) for message in said}
-        told = tuple(message for message in told if (message.sender, message.receiver) not in pairs)
+        delegated.clear()
+        sound = _fill_agents(_repaired(spans, found), delegated)
+    stated = tuple(messages)
+    if any(message.time is not None and not isfinite(message.time) for message in stated):
+        stated = _finite_times(stated, found)
+    from_nesting = nested_messages(delegated, timed=timed) if nested or not stated else ()
+    if stated and nested == "unstated":
+        pairs = {(message.sender, message.receiver) for message in stated}
+        from_nesting = tuple(
+            message for message in from_nesting if (message.sender, message.receiver) not in pairs
+        )
     return Trace(
         trace_id=trace_id,
         spans=sound,
-        messages=_with_nested(said, told),
+        messages=_merge_nested(stated, from_nesting),
         problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
         metadata=dict(metadata) if metadata else {},
     )
 
 
-def _with_nested(said: tuple[Message, ...], told: tuple[Message, ...]) -> tuple[Message, ...]:
+def _merge_nested(stated: tuple[Message, ...], from_nesting: tuple[Message, ...]) -> tuple[Message, ...]:
     """Stated messages and those that the nesting tells, by time; those without a time come last."""
-    return tuple(sorted((*said, *told), key=message_time)) if said and told else said or told
+    return (
+        tuple(sorted((*stated, *from_nesting), key=message_time))
+        if stated and from_nesting
+        else stated or from_nesting
+    )
 
 
-def _fast(spans: tuple[Span, ...], asked: list[tuple[str, Span]], *, timed: bool) -> tuple[Span, ...] | None:
+def _fast(
+    spans: tuple[Span, ...], delegated: list[tuple[str, Span]], *, timed: bool
+) -> tuple[Span, ...] | None:
     """The spans with their callers filled in, or None when anything at all may need repair.
 
-    Agent spans below another are added to ``asked``, each with the agent above.
+    Agent spans below another are added to ``delegated``, each with the agent above.
     """
     known: dict[str, tuple[str | None, float]] = {}
     result = list(spans)
@@ -107,7 +115,7 @@ def _fast(spans: tuple[Span, ...], asked: list[tuple[str, Span]], *, timed: bool
             floor = start - SKEW_SECONDS
         if span.kind == "agent":
             if caller is not None:
-                asked.append((caller, span))
+                delegated.append((caller, span))
             caller = span.agent or span.name
         elif span.agent is None and caller is not None:
             result[index] = _replace(span, agent=caller)
@@ -225,7 +233,7 @@ def _finite_times(messages: tuple[Message, ...], problems: list[TraceProblem]) -
     return tuple(result)
 
 
-def _fill_agents(spans: list[Span], asked: list[tuple[str, Span]]) -> tuple[Span, ...]:
+def _fill_agents(spans: list[Span], delegated: list[tuple[str, Span]]) -> tuple[Span, ...]:
     result = list(spans)
     callers: dict[str | None, str | None] = {None: None}
     for index in parents_first(spans):
@@ -233,7 +241,7 @@ def _fill_agents(spans: list[Span], asked: list[tuple[str, Span]]) -> tuple[Span
         caller = callers[span.parent]
         if span.kind == "agent":
             if caller is not None:
-                asked.append((caller, span))
+                delegated.append((caller, span))
             caller = span.agent or span.name
         elif span.agent is None and caller is not None:
             result[index] = _replace(span, agent=caller)

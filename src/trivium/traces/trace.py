@@ -212,21 +212,21 @@ def max_depth(spans: Sequence[Span]) -> int:
     return max(depths.values())
 
 
-def nested_messages(asked: Sequence[tuple[str, Span]], *, timed: bool) -> tuple[Message, ...]:
+def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tuple[Message, ...]:
     """Messages between agents whose runs lie within one another.
 
     A run of B below a run of A, with no other agent's run between, is a ``task_request`` to B when it
     starts and a ``result_delivery`` back when it has ended. An agent below itself sends nothing.
 
     Args:
-        asked: Agent spans, each with the agent of the nearest agent span above it.
+        delegated: Agent spans, each with the agent of the nearest agent span above it.
         timed: Whether the trace has times; where it has none, a run has ended unless it is unfinished.
 
     Returns:
         Ordered by time; as the runs are listed, where there is none.
     """
     messages: list[Message] = []
-    for asker, run in asked:
+    for asker, run in delegated:
         name = run.agent or run.name
         if name == asker:
             continue

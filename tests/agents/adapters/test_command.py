@@ -8,7 +8,7 @@ import pytest
 
 from tests.agents.asked import asked
 from trivium.agents.adapters.command import CommandAgent
-from trivium.agents.invoke import ask, attempt_seed
+from trivium.agents.invoke import attempt_seed, invoke
 from trivium.errors import AgentError
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -105,7 +105,7 @@ def test_what_a_command_leaves_running_does_not_hold_it_up(pids):
 
     async def run():
         told = asyncio.create_task(asyncio.to_thread(pids.read_text))
-        attempt = await ask(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1)
+        attempt = await invoke(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1)
         return attempt, await told
 
     attempt, told = asyncio.run(run())
@@ -119,7 +119,7 @@ def test_a_cancelled_run_kills_its_command_with_all_that_it_started(pids):
 
     async def run():
         nonlocal told
-        task = asyncio.create_task(ask(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1))
+        task = asyncio.create_task(invoke(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1))
         told = await asyncio.to_thread(pids.read_text)
         task.cancel()
         await task
@@ -161,5 +161,5 @@ def test_a_program_that_goes_away_fails_its_attempt(tmp_path):
     program.chmod(0o755)
     agent = CommandAgent([str(program)])
     program.unlink()
-    attempt = asyncio.run(ask(agent, Case(id="1", input=""), 0, Limits(), seed=1))
+    attempt = asyncio.run(invoke(agent, Case(id="1", input=""), 0, Limits(), seed=1))
     assert "No such file or directory" in attempt.error

@@ -12,7 +12,7 @@ import pytest
 from tests.agents.asked import asked
 from trivium.agents.adapters.function import DaemonThreads, FunctionAgent
 from trivium.agents.attempt import AgentFailure, Attempt, Usage
-from trivium.agents.invoke import ask, attempt_seed
+from trivium.agents.invoke import attempt_seed, invoke
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError
 from trivium.suites.case import Case
@@ -254,7 +254,7 @@ def test_context_variables_reach_the_thread():
 
     async def run():
         user.set("ann")
-        return await ask(load_agent(lambda q: user.get()), Case(id="1", input=""), 0, Limits(), seed=1)
+        return await invoke(load_agent(lambda q: user.get()), Case(id="1", input=""), 0, Limits(), seed=1)
 
     assert asyncio.run(run()).output == "ann"
 
@@ -272,8 +272,8 @@ def test_hanging_calls_are_left_behind_and_their_threads_replaced():
         hung = [Case(id=f"h{i}", input="hang") for i in range(20)]
         fine = Case(id="f", input="fine")
         limits = Limits(seconds=0.05)
-        attempts = await asyncio.gather(*(ask(adapter, case, 0, limits, seed=1) for case in hung))
-        return attempts, await ask(adapter, fine, 0, Limits(), seed=1)
+        attempts = await asyncio.gather(*(invoke(adapter, case, 0, limits, seed=1) for case in hung))
+        return attempts, await invoke(adapter, fine, 0, Limits(), seed=1)
 
     try:
         attempts, after = asyncio.run(run())
@@ -284,7 +284,7 @@ def test_hanging_calls_are_left_behind_and_their_threads_replaced():
 
 
 def test_only_so_many_calls_may_hang_at_once():
-    release, threads = threading.Event(), DaemonThreads("t", most_left_behind=2)
+    release, threads = threading.Event(), DaemonThreads("t", max_hung=2)
 
     async def hang():
         with pytest.raises(TimeoutError):
@@ -325,9 +325,9 @@ def test_an_agent_can_be_asked_again_after_it_was_closed():
 
     async def twice():
         case = Case(id="1", input="q")
-        first = await ask(agent, case, 0, Limits(), seed=1)
+        first = await invoke(agent, case, 0, Limits(), seed=1)
         await agent.close()
-        return first, await ask(agent, case, 0, Limits(), seed=1)
+        return first, await invoke(agent, case, 0, Limits(), seed=1)
 
     assert [attempt.output for attempt in asyncio.run(twice())] == ["plain q", "plain q"]
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from trivium.agents.adapters import function as own_loop
-from trivium.agents.adapters.function import OwnLoop, apart
+from trivium.agents.adapters.function import EventLoopThread, with_own_loop
 from trivium.agents.attempt import AgentFailure, Blocked, Request
-from trivium.agents.invoke import ask
+from trivium.agents.invoke import invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
@@ -19,11 +19,11 @@ REQUEST = Request(case=CASE, repeat=0, seed=1, output_bytes=1000)
 
 
 def on_own_loop(function):
-    return OwnLoop(load_agent(function))
+    return EventLoopThread(load_agent(function))
 
 
 async def asked(agent):
-    return await ask(agent, CASE, 0, Limits(seconds=0.2), seed=1)
+    return await invoke(agent, CASE, 0, Limits(seconds=0.2), seed=1)
 
 
 def test_an_answer_comes_back_with_the_callers_context():
@@ -110,7 +110,7 @@ def test_a_call_that_is_given_up_may_clean_up():
 
 
 def test_a_call_that_blocks_is_left_behind_with_its_loop(monkeypatch):
-    monkeypatch.setattr(own_loop, "HEARD_SECONDS", 0.05)
+    monkeypatch.setattr(own_loop, "CANCEL_SECONDS", 0.05)
     monkeypatch.setattr(own_loop, "MOST_BLOCKED", 2)
     began, free = threading.Semaphore(0), threading.Event()
     blocks = [True, False, True]
@@ -147,6 +147,6 @@ def test_what_cannot_block_a_loop_gets_none():
     async def coroutine(question):
         return question
 
-    assert isinstance(apart(load_agent(coroutine)), OwnLoop)
+    assert isinstance(with_own_loop(load_agent(coroutine)), EventLoopThread)
     for agent in (load_agent(str.upper), load_agent("cmd:cat"), load_agent("http://127.0.0.1:9/")):
-        assert apart(agent) is agent
+        assert with_own_loop(agent) is agent

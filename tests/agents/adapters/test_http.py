@@ -12,7 +12,7 @@ import pytest
 from tests.agents.asked import Waits, asked
 from trivium.agents.adapters.http import EndpointAgent
 from trivium.agents.attempt import Usage
-from trivium.agents.invoke import ask, attempt_seed
+from trivium.agents.invoke import attempt_seed, invoke
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -281,7 +281,7 @@ def test_an_agent_works_on_one_event_loop_after_another():
         agent = EndpointAgent(server.url)
 
         async def once():
-            attempt = await ask(agent, Case(id="1", input=""), 0, Limits(), seed=1)
+            attempt = await invoke(agent, Case(id="1", input=""), 0, Limits(), seed=1)
             await agent.close()
             return attempt
 

@@ -7,7 +7,7 @@ import pytest
 import trivium as tv
 from tests.agents.asked import asked
 from trivium.agents.attempt import Usage
-from trivium.agents.invoke import ask, attempt_seed
+from trivium.agents.invoke import attempt_seed, invoke
 from trivium.agents.loading import load_agent
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
@@ -120,7 +120,7 @@ def test_attempts_at_once_do_not_mix_their_traces():
     async def run():
         agent = load_agent(team())
         cases = [Case(id=str(i), input="q") for i in range(6)]
-        return await asyncio.gather(*(ask(agent, case, 0, Limits(), seed=1) for case in cases))
+        return await asyncio.gather(*(invoke(agent, case, 0, Limits(), seed=1) for case in cases))
 
     attempts = asyncio.run(run())
     assert {len(attempt.trace.spans) for attempt in attempts} == {13}
@@ -266,7 +266,9 @@ def test_agents_outside_of_an_attempt_are_not_recorded():
         def wait_not() -> str:
             return "did not wait"
 
-        attempt = asyncio.create_task(ask(load_agent(inside), Case(id="1", input="q"), 0, Limits(), seed=1))
+        attempt = asyncio.create_task(
+            invoke(load_agent(inside), Case(id="1", input="q"), 0, Limits(), seed=1)
+        )
         await begun.wait()
         await outside.run("q")
         release.set()

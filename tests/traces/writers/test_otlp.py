@@ -17,7 +17,7 @@ from trivium.errors import MissingExtra
 from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_path
 from trivium.traces.trace import Message, Span, SpanUsage, Trace
-from trivium.traces.writers.otlp import Told, delimited, request, resource_spans, told_of_traces
+from trivium.traces.writers.otlp import TraceToExport, delimited, request, resource_spans, traces_to_export
 
 counts = st.none() | st.integers(0, 2**40)
 usages = st.builds(
@@ -57,7 +57,7 @@ def rich_traces(draw):
 
 
 def lines(*traces_, **fields):
-    told = [Told(trace=trace, key=str(number), **fields) for number, trace in enumerate(traces_)]
+    told = [TraceToExport(trace=trace, key=str(number), **fields) for number, trace in enumerate(traces_)]
     return [request([entry]) for entry in resource_spans(told)]
 
 
@@ -94,7 +94,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path_factory, written):
     folder = tmp_path_factory.mktemp("otlp")
     for content in (
         b"\n".join(lines(*written)),
-        b"".join(map(delimited, resource_spans(told_of_traces(written)))),
+        b"".join(map(delimited, resource_spans(traces_to_export(written)))),
     ):
         back = read_back(folder / "file", content)
         assert len(back) == len(written)
@@ -126,7 +126,7 @@ def test_the_json_parser_of_protobuf_accepts_it(trace):
 @settings(max_examples=40)
 @given(written=st.lists(rich_traces() | traces(), min_size=1, max_size=3))
 def test_protobuf_holds_the_same_spans(written):
-    for entry in resource_spans(told_of_traces(written)):
+    for entry in resource_spans(traces_to_export(written)):
         content = delimited(entry)
         (length,) = struct.unpack(">I", content[:4])
         assert length == len(content) - 4
@@ -215,7 +215,7 @@ def nanoseconds(text):
 
 
 @pytest.mark.parametrize(
-    ("trace", "begun", "since", "start"),
+    ("trace", "started_at", "since", "start"),
     [
         (TRACE, 1.0, "recorded", nanoseconds("2026-01-02T03:04:05+00:00")),
         (single(1.7e9), 1.0, "recorded", "1700000000000000000"),
@@ -227,15 +227,15 @@ def nanoseconds(text):
         (single(0.0, started="2026-01-02T03:04:05"), None, "1970", "1000000000"),
     ],
 )  # fmt: skip
-def test_times_are_moments_and_say_where_they_come_from(trace, begun, since, start):
-    span = exported(trace, begun=begun)[0]
+def test_times_are_moments_and_say_where_they_come_from(trace, started_at, since, start):
+    span = exported(trace, started_at=started_at)[0]
     assert span["attributes"]["trivium.clock"] == since
     assert span.get("startTimeUnixNano") == start
 
 
 def test_an_attempt_without_a_trace_is_one_span_that_stands_for_it(tmp_path):
     fields = {
-        "begun": 1.6e9,
+        "started_at": 1.6e9,
         "seconds": 2.5,
         "input": {"q": 1},
         "output": "yes",

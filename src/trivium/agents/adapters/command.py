@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import msgspec
 
-from trivium.agents.attempt import AgentFailure, LacksResources, Reply, Request
+from trivium.agents.attempt import AgentFailure, Reply, Request, ResourcesExhausted
 from trivium.agents.reply import too_large
 from trivium.errors import AgentError
 from trivium.masking import mask
 
-_STDERR_KEPT = 1_800
+_STDERR_BYTES = 1_800
 """Bytes of the end of standard error that are kept for the reason."""
 
 _STDIN, _STDOUT = 0, 1
@@ -43,7 +43,7 @@ class CommandAgent:
             has no process groups.
     """
 
-    blocks_no_loop = True
+    runs_off_loop = True
 
     def __init__(self, command: str | Sequence[str], *, name: str | None = None) -> None:
         self.name = name or mask(command if isinstance(command, str) else shlex.join(command))
@@ -66,32 +66,32 @@ class CommandAgent:
             "TRIVIUM_SEED": str(request.seed),
         }
         try:
-            transport, talk = await asyncio.get_running_loop().subprocess_exec(
-                lambda: _Talk(request.output_bytes),
+            transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+                lambda: _CommandProtocol(request.output_bytes),
                 *self._arguments,
                 env=environment,
                 start_new_session=True,
             )
         except OSError as error:
             if error.errno in _CANNOT_START:
-                raise LacksResources(f"the command cannot be started: {error.strerror}") from error
+                raise ResourcesExhausted(f"the command cannot be started: {error.strerror}") from error
             raise
         try:
             stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(_STDIN))
-            stdin.write(_content(request.case.input))
+            stdin.write(_stdin_bytes(request.case.input))
             stdin.close()
-            await talk.over
+            await protocol.over
         finally:
             _kill_group(transport.get_pid())
             transport.close()
-            await talk.exited
-        return talk.reply(transport.get_returncode())
+            await protocol.exited
+        return protocol.reply(transport.get_returncode())
 
     async def close(self) -> None:
         """Nothing is kept between calls."""
 
 
-def _content(value: Any) -> bytes:
+def _stdin_bytes(value: Any) -> bytes:
     return value.encode(errors="replace") if isinstance(value, str) else msgspec.json.encode(value)
 
 
@@ -101,7 +101,7 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-class _Talk(asyncio.SubprocessProtocol):
+class _CommandProtocol(asyncio.SubprocessProtocol):
     """Listens to one command: keeps its output up to a limit, and the end of its complaints.
 
     Attributes:
@@ -115,8 +115,8 @@ class _Talk(asyncio.SubprocessProtocol):
         self.exited: asyncio.Future[None] = loop.create_future()
         self._limit = limit
         self._output = bytearray()
-        self._complaint = b""
-        self._complaint_cut = False
+        self._stderr = b""
+        self._stderr_cut = False
         self._pid = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -125,9 +125,9 @@ class _Talk(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
         chunk = cast("bytes", data)
         if fd != _STDOUT:
-            complaint = self._complaint + chunk
-            self._complaint = complaint[-_STDERR_KEPT:]
-            self._complaint_cut |= len(complaint) > _STDERR_KEPT
+            stderr = self._stderr + chunk
+            self._stderr = stderr[-_STDERR_BYTES:]
+            self._stderr_cut |= len(stderr) > _STDERR_BYTES
         elif len(self._output) + len(chunk) <= self._limit:
             self._output += chunk
         elif not self.over.done():
@@ -148,7 +148,7 @@ class _Talk(asyncio.SubprocessProtocol):
             AgentFailure: When it did not end with status 0, or printed no text.
         """
         if status:
-            said = self._said()
+            said = self._error_text()
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             raise AgentFailure(f"the command {how}{f': {said}' if said else ''}")
         try:
@@ -156,8 +156,8 @@ class _Talk(asyncio.SubprocessProtocol):
         except UnicodeDecodeError as error:
             raise AgentFailure(f"the output is not UTF-8 (byte {error.start:,})") from error
 
-    def _said(self) -> str:
-        text = self._complaint.decode(errors="replace")
-        if self._complaint_cut:  # the first word may be half a secret, which no pattern would know
+    def _error_text(self) -> str:
+        text = self._stderr.decode(errors="replace")
+        if self._stderr_cut:  # the first word may be half a secret, which no pattern would know
             text = f"… {text.split(None, 1)[-1]}"
         return text.strip()

@@ -21,7 +21,7 @@ from trivium.agents.reply import read_reply
 from trivium.errors import AgentError
 from trivium.traces.recording import recorded
 
-OFFERED = ("case", "repeat", "seed")
+INJECTED = ("case", "repeat", "seed")
 """What a function is given besides the input, when its signature names it."""
 
 
@@ -44,12 +44,12 @@ class FunctionAgent:
     def __init__(self, function: Callable[..., Any], *, name: str) -> None:
         self.name = name
         self._function = _instance(function, name)
-        self._takes_case, self._named = _wishes(self._function, name)
+        self._takes_case, self._named = _accepted_parameters(self._function, name)
         self._is_async = _is_async(self._function)
         self._threads = DaemonThreads(f"agent {name}")
 
     @property
-    def blocks_no_loop(self) -> bool:
+    def runs_off_loop(self) -> bool:
         """Whether it runs in a thread, where it may wait as it likes."""
         return not self._is_async
 
@@ -112,7 +112,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _wishes(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:
+def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:
     """Whether the first parameter is the case, and which further parameters are to be given by name."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -134,24 +134,24 @@ def _wishes(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, .
         else [each for each in parameters if each is not first]
     )
     by_name = [each for each in rest if each.kind in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY}]
-    named = tuple(each.name for each in by_name if each.name in OFFERED)
-    nobody_gives = [
+    named = tuple(each.name for each in by_name if each.name in INJECTED)
+    unknown = [
         each.name
         for each in rest
         if each.default is each.empty
         and each.kind not in {each.VAR_POSITIONAL, each.VAR_KEYWORD}
         and each.name not in named
     ]
-    if nobody_gives:
+    if unknown:
         raise AgentError(
             name,
-            f"the function needs {', '.join(nobody_gives)}, which nobody gives; an agent is called with"
-            f" its input and, where its signature names them, {', '.join(OFFERED)}",
+            f"the function needs {', '.join(unknown)}, which nobody gives; an agent is called with"
+            f" its input and, where its signature names them, {', '.join(INJECTED)}",
         )
     return first.name == "case", named
 
 
-MOST_LEFT_BEHIND = 256
+MAX_HUNG_THREADS = 256
 """Threads that may hang before no further one is started."""
 
 Outcome = tuple[Any, BaseException | None]
@@ -167,15 +167,15 @@ class DaemonThreads:
 
     Args:
         name: Of the threads, for debuggers.
-        most_left_behind: Calls that may hang at once; a bound on what a hanging agent can use up.
+        max_hung: Calls that may hang at once; a bound on what a hanging agent can use up.
     """
 
-    def __init__(self, name: str, *, most_left_behind: int = MOST_LEFT_BEHIND) -> None:
+    def __init__(self, name: str, *, max_hung: int = MAX_HUNG_THREADS) -> None:
         self._name = name
-        self._most_left_behind = most_left_behind
+        self._max_hung = max_hung
         self._lock = threading.Lock()
         self._idle: list[SimpleQueue[Job | None]] = []
-        self._left_behind: set[object] = set()
+        self._hung: set[object] = set()
         self._closed = False
 
     async def run(self, function: Callable[[], Any]) -> Any:
@@ -185,8 +185,8 @@ class DaemonThreads:
             AgentFailure: When too many earlier calls still hang.
             Exception: What the function raised.
         """
-        if len(self._left_behind) >= self._most_left_behind:
-            hung = len(self._left_behind)
+        if len(self._hung) >= self._max_hung:
+            hung = len(self._hung)
             raise AgentFailure(f"{hung} earlier calls of this agent still hang; it is not called again")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
@@ -199,7 +199,7 @@ class DaemonThreads:
 
         def job() -> None:
             outcome = _outcome(lambda: context.run(function))
-            self._left_behind.discard(ticket)
+            self._hung.discard(ticket)
             with suppress(RuntimeError):  # the loop has closed: nobody waits any more
                 loop.call_soon_threadsafe(deliver, outcome)
 
@@ -207,7 +207,7 @@ class DaemonThreads:
         try:
             value, error = await answer
         except asyncio.CancelledError:
-            self._left_behind.add(ticket)
+            self._hung.add(ticket)
             raise
         if error is not None:
             raise error
@@ -254,19 +254,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-HEARD_SECONDS = 1.0
+CANCEL_SECONDS = 1.0
 """How long a loop may take to hear that a call is given up, before it is held to be blocked."""
 
-MOST_BLOCKED = 64
+MAX_BLOCKED_LOOPS = 64
 """Loops that may be blocked before no further one is begun."""
 
 
-def apart(agent: AgentAdapter) -> AgentAdapter:
+def with_own_loop(agent: AgentAdapter) -> AgentAdapter:
     """The agent on a loop of its own, unless nothing of it can block one."""
-    return agent if getattr(agent, "blocks_no_loop", False) else OwnLoop(agent)
+    return agent if getattr(agent, "runs_off_loop", False) else EventLoopThread(agent)
 
 
-class OwnLoop:
+class EventLoopThread:
     """Runs another adapter's calls on an event loop in a thread of its own.
 
     A coroutine that waits or computes without awaiting would stop the loop that keeps the time, stores and
@@ -293,39 +293,39 @@ class OwnLoop:
             await self._agent.close()
             return
         with suppress(asyncio.TimeoutError, AgentFailure):
-            await asyncio.wait_for(self._run(self._agent.close), 2 * HEARD_SECONDS)
+            await asyncio.wait_for(self._run(self._agent.close), 2 * CANCEL_SECONDS)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._loop = None
 
     async def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        loop, here = self._at_hand(), asyncio.get_running_loop()
-        ended: asyncio.Future[asyncio.Task[T]] = here.create_future()
-        heard: asyncio.Future[None] = here.create_future()
-        begun: list[asyncio.Task[T]] = []
+        loop, caller_loop = self._running_loop(), asyncio.get_running_loop()
+        ended: asyncio.Future[asyncio.Task[T]] = caller_loop.create_future()
+        cancelled: asyncio.Future[None] = caller_loop.create_future()
+        tasks: list[asyncio.Task[T]] = []
 
-        def tell(future: asyncio.Future[Any], what: Any) -> None:
+        def resolve(future: asyncio.Future[Any], what: Any) -> None:
             with suppress(RuntimeError):  # our loop has closed: nobody waits any more
-                here.call_soon_threadsafe(lambda: None if future.done() else future.set_result(what))
+                caller_loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(what))
 
         def begin() -> None:
-            begun.append(loop.create_task(make()))
-            begun[0].add_done_callback(lambda task: tell(ended, task))
+            tasks.append(loop.create_task(make()))
+            tasks[0].add_done_callback(lambda task: resolve(ended, task))
 
-        def give_up() -> None:
+        def cancel_tasks() -> None:
             self._blocked.discard(loop)
-            tell(heard, None)
-            for task in begun:
+            resolve(cancelled, None)
+            for task in tasks:
                 task.cancel()
 
         loop.call_soon_threadsafe(begin)
         try:
             task = await asyncio.shield(ended)
         except asyncio.CancelledError:
-            loop.call_soon_threadsafe(give_up)
-            await asyncio.wait([heard], timeout=HEARD_SECONDS)
-            if not heard.done():
-                self._leave_behind(loop)
+            loop.call_soon_threadsafe(cancel_tasks)
+            await asyncio.wait([cancelled], timeout=CANCEL_SECONDS)
+            if not cancelled.done():
+                self._abandon(loop)
                 raise Blocked(
                     "it holds up its event loop: something waits or computes without await"
                 ) from None
@@ -335,11 +335,11 @@ class OwnLoop:
             raise AgentFailure("the agent cancelled itself")
         return task.result()
 
-    def _at_hand(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            if len(self._blocked) >= MOST_BLOCKED:
+            if len(self._blocked) >= MAX_BLOCKED_LOOPS:
                 raise AgentFailure(
-                    f"{MOST_BLOCKED} event loops are held up by this agent; it is not called again"
+                    f"{MAX_BLOCKED_LOOPS} event loops are held up by this agent; it is not called again"
                 )
             self._loop = asyncio.new_event_loop()
             # What is left behind of a call is no concern of who reads standard error.
@@ -349,7 +349,7 @@ class OwnLoop:
             Thread(target=_keep_running, args=(self._loop,), name=f"agent {self.name}", daemon=True).start()
         return self._loop
 
-    def _leave_behind(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
         self._blocked.add(loop)
         if self._loop is loop:
             self._loop = None

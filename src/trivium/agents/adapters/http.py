@@ -7,12 +7,12 @@ import httpx
 import msgspec
 
 from trivium.agents.attempt import AgentFailure, Reply, Request
-from trivium.agents.failures import is_passing_status, parse_retry_after
+from trivium.agents.failures import is_retryable_status, parse_retry_after
 from trivium.agents.reply import decode_json, read_reply, too_large
 from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
-_COMPLAINT_BYTES = 2_000
+_ERROR_BODY_BYTES = 2_000
 """How much of the body of a refusal is kept for the reason."""
 
 
@@ -29,7 +29,7 @@ class EndpointAgent:
         transport: Carries the requests; the network by default.
     """
 
-    blocks_no_loop = True
+    runs_off_loop = True
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.name = mask(url)
@@ -52,13 +52,15 @@ class EndpointAgent:
             "Accept-Encoding": ACCEPTED,
         }
         content = msgspec.json.encode(asked)
-        async with self._connected().stream("POST", self._url, content=content, headers=headers) as response:
+        async with self._client_of_loop().stream(
+            "POST", self._url, content=content, headers=headers
+        ) as response:
             if not response.is_success:
-                raise await _refusal(response)
-            body = await beginning(response, request.output_bytes + 1)
+                raise await _status_failure(response)
+            body = await read_prefix(response, request.output_bytes + 1)
             if len(body) > request.output_bytes:
                 raise too_large(request.output_bytes)
-        return _understood(response, body)
+        return _parse_response(response, body)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -66,7 +68,7 @@ class EndpointAgent:
         if client is not None:
             await client.aclose()
 
-    def _connected(self) -> httpx.AsyncClient:
+    def _client_of_loop(self) -> httpx.AsyncClient:
         """The one client of this event loop; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -79,10 +81,10 @@ class EndpointAgent:
         return self._client
 
 
-async def _refusal(response: httpx.Response) -> AgentFailure:
+async def _status_failure(response: httpx.Response) -> AgentFailure:
     """What a status other than 2xx means, with the beginning of what the server said."""
     try:
-        said = await beginning(response, _COMPLAINT_BYTES)
+        said = await read_prefix(response, _ERROR_BODY_BYTES)
     except AgentFailure:  # the status says what matters
         said = b""
     text = said.decode(errors="replace").strip()
@@ -91,12 +93,12 @@ async def _refusal(response: httpx.Response) -> AgentFailure:
         text = f"redirects to {response.headers['location']}; name that address instead"
     return AgentFailure(
         f"{status}: {text}" if text else status,
-        retryable=is_passing_status(response.status_code),
+        retryable=is_retryable_status(response.status_code),
         retry_after=parse_retry_after(response.headers.get("retry-after")),
     )
 
 
-def _understood(response: httpx.Response, body: bytes) -> Reply:
+def _parse_response(response: httpx.Response, body: bytes) -> Reply:
     if response.status_code == httpx.codes.NO_CONTENT:
         return Reply(output=None)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -114,7 +116,7 @@ ACCEPTED = "gzip"
 _GZIP_FRAME = 16 + zlib.MAX_WBITS
 
 
-async def beginning(response: "httpx.Response", size: int) -> bytes:
+async def read_prefix(response: "httpx.Response", size: int) -> bytes:
     """The first ``size`` bytes of a body; the rest is neither read nor unpacked.
 
     httpx would unpack whatever a server packs, a whole chunk at a time: 60 kB of zstd become 2 GB.

@@ -90,16 +90,16 @@ class PydanticAgent:
                 raise AgentFailure(
                     f"{type(error).__name__}: {error}",
                     retryable=None,
-                    trace=_whole(found.trace, history, self.name),
+                    trace=_with_history(found.trace, history, self.name),
                 ) from error
-        trace = _whole(found.trace, history, self.name)
+        trace = _with_history(found.trace, history, self.name)
         return Reply(output=_plain(result.output), trace=trace, usage=usage_of(trace))
 
     async def close(self) -> None:
         """Nothing is kept between calls."""
 
 
-def _whole(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
+def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
     """The trace of a run; one that does not know the agent gets what its message history tells.
 
     So it is where the agent's instrumentation goes to a place that cannot be listened to, or is off.
@@ -143,7 +143,7 @@ def _plain(output: Any) -> Any:
     return to_jsonable_python(output)
 
 
-class _WithinAnAttempt(Sampler):
+class _OnlyWithinAttempts(Sampler):
     """Agents that run outside of an attempt make no spans."""
 
     def should_sample(
@@ -174,7 +174,7 @@ class _Instrumentation:
 
     def __init__(self) -> None:
         provider = TracerProvider(
-            sampler=ParentBased(root=_WithinAnAttempt()),
+            sampler=ParentBased(root=_OnlyWithinAttempts()),
             resource=Resource.get_empty(),
             shutdown_on_exit=False,
         )

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
-from trivium.agents.reply import NOTHING, admit, without_secrets
+from trivium.agents.reply import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Id
@@ -280,14 +280,14 @@ def attempt_of(
     """
     error = (shown(error) or None) if error else None
     try:
-        output, more = admit(output, limit=limit)
+        output, more = sanitise_output(output, limit=limit)
     except AgentFailure as failure:
         output, more, error = None, (), reason(failure)
     recorded_trace = trace is not None or trace_error is not None
     if error is None and output is None and reward is None and not recorded_trace:
         error = NOTHING
     if trace is not None:
-        trace, masked = without_secrets(trace)
+        trace, masked = mask_trace(trace)
         more = (*more, *masked)
     metadata = metadata or {}
     if trace_error is not None:

@@ -8,7 +8,7 @@ import msgspec
 
 from trivium.metrics.graph.agents import interaction_graph
 from trivium.metrics.graph.trajectories import tool_graph
-from trivium.traces.writers.otlp import Told
+from trivium.traces.writers.otlp import TraceToExport
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GRAPHS = {"agents": interaction_graph, "tools": tool_graph}
 
 
-def pooled_graph(told: Iterable[Told], which: str) -> "nx.DiGraph[Any]":
+def pooled_graph(told: Iterable[TraceToExport], which: str) -> "nx.DiGraph[Any]":
     """One graph of all traces: counts are summed, ``traces`` says in how many of them an edge is.
 
     Args:
@@ -40,7 +40,7 @@ def pooled_graph(told: Iterable[Told], which: str) -> "nx.DiGraph[Any]":
     return graph
 
 
-def graph_lines(told: Iterable[Told], which: str) -> Iterator[bytes]:
+def graph_lines(told: Iterable[TraceToExport], which: str) -> Iterator[bytes]:
     """A JSON object a line: the nodes of each trace's graph, then its edges.
 
     Args:

@@ -16,7 +16,7 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.traces.trace import Trace
-from trivium.traces.writers.otlp import ResourceSpans, Told, request, resource
+from trivium.traces.writers.otlp import ResourceSpans, TraceToExport, request, resource
 
 if TYPE_CHECKING:
     import httpx
@@ -149,7 +149,7 @@ def _so_far(sent: int) -> str:
 EVENT = "gen_ai.evaluation.result"
 
 
-def traces_of_run(store: Store, run: RunRecord) -> Iterator[Told]:
+def traces_of_run(store: Store, run: RunRecord) -> Iterator[TraceToExport]:
     """Every scored attempt of a run, in the order of the suite, one at a time."""
     who = resource(
         **{"trivium.run.id": run.id, "trivium.run.kind": run.kind, "trivium.suite": run.suite_name}
@@ -160,7 +160,7 @@ def traces_of_run(store: Store, run: RunRecord) -> Iterator[Told]:
 
 def trace_of_attempt(
     run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, who: dict[str, Any]
-) -> Told:
+) -> TraceToExport:
     """An attempt with its scores.
 
     Args:
@@ -177,10 +177,10 @@ def trace_of_attempt(
         "trivium.attempt.error": attempt.error,
         "trivium.recommendation": evaluation.composite.recommendation,
     }
-    return Told(
+    return TraceToExport(
         trace=attempt.trace or Trace(),
         key=f"{run.id} {attempt.repeat} {case.id}",
-        begun=run.created,
+        started_at=run.created,
         seconds=attempt.seconds,
         input=case.input,
         output=attempt.output,

@@ -8,15 +8,20 @@ import msgspec
 
 from trivium.traces.langgraph import with_graph_agents
 from trivium.traces.normalize import normalise
-from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.handoffs import graph_runs, stated_messages
 from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.opentelemetry.spans import Reading, reading, spans_of, usage_of, wrong_counts
-from trivium.traces.opentelemetry.trivium_attributes import OwnTrace, own_messages, own_spans, own_trace
+from trivium.traces.opentelemetry.trivium_attributes import (
+    TriviumTrace,
+    exported_messages,
+    exported_trace,
+    restored_spans,
+)
 from trivium.traces.trace import RECORDERS, Message, Span, Trace, TraceProblem, message_time
 
-_NODE_MARKS = (wanted.METADATA, wanted.PLACE)
+_NODE_MARKS = (semconv.METADATA, semconv.CHECKPOINT_NAMESPACE)
 _LAST = 2**64
 
 
@@ -37,24 +42,26 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
 
 
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
-    told: set[str] = set()
+    names: set[str] = set()
     for span in spans:
-        told.update(span.attributes)
+        names.update(span.attributes)
     problems: list[TraceProblem] = []
-    if wanted.OWN_ABOVE in told:  # what stands above these is one of our own (``joining``)
+    if (
+        semconv.TRIVIUM_PARENT in names
+    ):  # their parent is a span of trivium.trace, which ``merged_trace`` adds
         spans = [
-            msgspec.structs.replace(span, parent=None) if wanted.OWN_ABOVE in span.attributes else span
+            msgspec.structs.replace(span, parent=None) if semconv.TRIVIUM_PARENT in span.attributes else span
             for span in spans
         ]
-    ordered = without_resent(sorted(spans, key=_when), problems, pending=wanted.SPAN_TYPE in told)
+    ordered = deduplicate_exports(sorted(spans, key=_when), problems, pending=semconv.SPAN_TYPE in names)
     readings = [reading(span) for span in ordered]
-    if wanted.OWN_TRACE in told and (own := own_trace(ordered)) is not None:
-        return _own(own, ordered, readings, problems)
+    if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
+        return _from_export(own, ordered, readings, problems)
     if any(span.scope in SCOPES for span in ordered):
         name_workflow_agents(ordered, readings)
-    graphs = [] if told.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
-    name_agents(ordered, readings, by_run=wanted.RUN in told)
-    repeated = settle_repeats(ordered, readings)
+    graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
+    name_agents(ordered, readings, by_run=semconv.RUN in names)
+    repeated = merge_double_instrumentation(ordered, readings)
     problems += [
         TraceProblem(kind="bad_tokens", span=span.id, what=why)
         for span, what in zip(ordered, readings, strict=True)
@@ -67,7 +74,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
         problems=problems,
         metadata=_metadata(ordered, readings, origin),
     )
-    messages = stated_messages(trace, ordered, readings, told)
+    messages = stated_messages(trace, ordered, readings, names)
     if graphs:
         return with_graph_agents(trace, graphs, messages)
     if messages:
@@ -84,13 +91,13 @@ def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int 
     return {**began, RECORDERS: recorders} if recorders else began
 
 
-def _own(
-    own: OwnTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
+def _from_export(
+    own: TriviumTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
 ) -> Trace:
     """A trace that Trivium exported, as it was."""
     return normalise(
-        own_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
-        own_messages(ordered),
+        restored_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
+        exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,
         metadata=own.metadata,
@@ -112,7 +119,7 @@ def _moment(nanoseconds: int) -> str:
 _PENDING = "pending_span"
 
 
-def without_resent(
+def deduplicate_exports(
     spans: Sequence[RecordedSpan], problems: list[TraceProblem], *, pending: bool
 ) -> list[RecordedSpan]:
     """The spans, each once.
@@ -131,33 +138,33 @@ def without_resent(
     known = {span.id for span in spans}
     if len(known) == len(spans) and not pending:
         return list(spans)
-    kept: dict[tuple[str, str, int | None], RecordedSpan] = {}
+    latest: dict[tuple[str, str, int | None], RecordedSpan] = {}
     for span in spans:
-        if span.attributes.get(wanted.SPAN_TYPE) == _PENDING and span.parent is not None:
+        if span.attributes.get(semconv.SPAN_TYPE) == _PENDING and span.parent is not None:
             if span.parent in known:
                 continue
             span = _announced(span, span.parent)  # noqa: PLW2901
         key = (span.id, span.name, span.start)
-        before = kept.get(key)
+        before = latest.get(key)
         if before is None:
-            kept[key] = span
+            latest[key] = span
             continue
         if before.end is not None and span.end is not None:
             what = "it was sent twice; one was left out"
             problems.append(TraceProblem(kind="resent", span=span.id, what=what))
         if (span.end or 0) > (before.end or 0):
-            kept[key] = span
-    return list(kept.values())
+            latest[key] = span
+    return list(latest.values())
 
 
 def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
     """The span that a pending one announces."""
-    above = pending.attributes.get(wanted.PENDING_PARENT)
+    above = pending.attributes.get(semconv.PENDING_PARENT)
     known = isinstance(above, str) and above.strip("0")
     return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)
 
 
-def settle_repeats(spans: Sequence[RecordedSpan], readings: list[Reading]) -> set[str]:
+def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[Reading]) -> set[str]:
     """Leaves one span of each kind for what was recorded twice, one within the other.
 
     An agent right within an agent of its name is the same run, and the call of an MCP tool right within
@@ -185,7 +192,7 @@ def settle_repeats(spans: Sequence[RecordedSpan], readings: list[Reading]) -> se
         if kind == "llm":
             if usage_of(span.attributes) is not None:
                 repeated.add(spans[above].id)
-        elif what.name == outer.name and (kind == "agent" or wanted.MCP_METHOD in span.attributes):
+        elif what.name == outer.name and (kind == "agent" or semconv.MCP_METHOD in span.attributes):
             readings[index] = Reading("other", span.name, outer.name if kind == "agent" else outer.agent)
             nearest[span.id] = above
     return repeated
@@ -214,7 +221,7 @@ def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_ru
             readings[index] = Reading("other" if named else "agent", spans[index].name)
     if not by_run:
         return
-    runs = [span.attributes.get(wanted.RUN) for span in spans]
+    runs = [span.attributes.get(semconv.RUN) for span in spans]
     names: dict[str, str] = {}
     for run, what in zip(runs, readings, strict=True):
         name = what.name if what.kind == "agent" else what.agent
@@ -229,11 +236,11 @@ def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_ru
             readings[index] = msgspec.structs.replace(what, agent=name)
 
 
-def trace_ids(heard: Sequence[RecordedSpan]) -> list[str]:
+def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
     """The trace that each span belongs to: that of our own span around it, else OpenTelemetry's."""
-    places = {(span.trace_id, span.id): span for span in heard}
+    places = {(span.trace_id, span.id): span for span in otel_spans}
     found: dict[tuple[str, str], str] = {}
-    for span in heard:
+    for span in otel_spans:
         trail = []
         at: RecordedSpan | None = span
         own = span.trace_id
@@ -241,7 +248,7 @@ def trace_ids(heard: Sequence[RecordedSpan]) -> list[str]:
             key = (at.trace_id, at.id)
             found[key] = at.trace_id  # a cycle of parents ends here
             trail.append(key)
-            link = _link(at)
+            link = _parent_link(at)
             if link is not None:
                 own, at = link[0], None
             else:
@@ -249,13 +256,13 @@ def trace_ids(heard: Sequence[RecordedSpan]) -> list[str]:
         if at is not None:
             own = found[(at.trace_id, at.id)]
         found.update(dict.fromkeys(trail, own))
-    return [found[(span.trace_id, span.id)] for span in heard]
+    return [found[(span.trace_id, span.id)] for span in otel_spans]
 
 
-def joined(
+def merged_trace(
     own: Iterable[Span],
     messages: Iterable[Message],
-    heard: Sequence[RecordedSpan],
+    otel_spans: Sequence[RecordedSpan],
     *,
     trace_id: str,
     problems: Sequence[TraceProblem] = (),
@@ -267,44 +274,44 @@ def joined(
     Args:
         own: Spans that ``trivium.trace`` recorded, their times in seconds since 1970.
         messages: What was said with it.
-        heard: Spans of OpenTelemetry.
+        otel_spans: Spans of OpenTelemetry.
         trace_id: Of the trace.
         problems: What is known to be wrong.
     """
     spans, said, found = list(own), list(messages), list(problems)
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
     ours = {span.id for span in spans}
-    links = {span.id: link[1] for span in heard if (link := _link(span)) is not None}
+    links = {span.id: link[1] for span in otel_spans if (link := _parent_link(span)) is not None}
     by_trace: dict[str, list[RecordedSpan]] = {}
-    for span in heard:
+    for span in otel_spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     for group in by_trace.values():
         origin = min((span.start for span in group if span.start is not None), default=0) / NANOSECONDS
         for trace in traces_of(group):
             spans += [
-                msgspec.structs.replace(_later(span, origin), parent=links.get(span.id, span.parent))
+                msgspec.structs.replace(_shifted(span, origin), parent=links.get(span.id, span.parent))
                 for span in trace.spans
             ]
-            said += [_later(message, origin) for message in trace.messages]
+            said += [_shifted(message, origin) for message in trace.messages]
             found += trace.problems
             recorders |= set(trace.recorders)
-    if heard:
+    if otel_spans:
         spans.sort(key=_start)
-        spans = _each_once(spans, ours)
+        spans = _merge_decorated(spans, ours)
     metadata = {RECORDERS: sorted(recorders)} if recorders else {}
-    return normalise(spans, said, trace_id=trace_id, problems=found, metadata=metadata, nested="unsaid")
+    return normalise(spans, said, trace_id=trace_id, problems=found, metadata=metadata, nested="unstated")
 
 
-def _link(span: RecordedSpan) -> tuple[str, str] | None:
+def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
     """The trace and the id of our own span above, where a span says one."""
-    value = span.attributes.get(wanted.OWN_ABOVE)
+    value = span.attributes.get(semconv.TRIVIUM_PARENT)
     if not isinstance(value, str):
         return None
     trace_id, _, span_id = value.partition("/")
     return (trace_id, span_id) if trace_id and span_id else None
 
 
-def _each_once(spans: list[Span], ours: set[str]) -> list[Span]:
+def _merge_decorated(spans: list[Span], ours: set[str]) -> list[Span]:
     """One span of its kind for what a decorator and an instrumentation both recorded.
 
     An agent or a tool right within one of its name is the same run or call, and the inner one becomes
@@ -332,7 +339,7 @@ def _start(span: Span) -> float:
     return float("inf") if span.start is None else span.start
 
 
-def _later(record: Any, seconds: float) -> Any:
+def _shifted(record: Any, seconds: float) -> Any:
     """A span or a message with its times moved."""
     names = ("start", "end") if isinstance(record, Span) else ("time",)
     times = {name: getattr(record, name) for name in names}

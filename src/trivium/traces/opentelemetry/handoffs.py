@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trivium.traces.langgraph import GraphRun, is_handoff
-from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import Reading, named, parsed
 from trivium.traces.readers.json_input import dict_, dicts, text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
 
-_STATING = frozenset({wanted.TRANSFER, wanted.CALLER, wanted.HANDOFF_TO, wanted.NODE_ABOVE})
+_STATING = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
 """Attributes that state a message."""
 
 
 def stated_messages(
-    trace: Trace, recorded: Sequence[RecordedSpan], readings: Sequence[Reading], told: Set[str]
+    trace: Trace, recorded: Sequence[RecordedSpan], readings: Sequence[Reading], names: Set[str]
 ) -> list[Message]:
     """Messages that spans state, without those that the nesting tells already.
 
@@ -32,61 +32,61 @@ def stated_messages(
         trace: The trace as its nesting tells it.
         recorded: The spans that it is made of, one for one.
         readings: What those are.
-        told: Every attribute that any of them has.
+        names: Every attribute that any of them has.
     """
-    if told.isdisjoint(_STATING) and not any(what.receiver for what in readings):
+    if names.isdisjoint(_STATING) and not any(what.receiver for what in readings):
         return []
     nested = [message for message in trace.messages if message.type == "task_request"]
     pairs = {(message.sender, message.receiver) for message in nested}
-    begun = _beginnings(nested)
+    starts = _start_times(nested)
     agents = {span.agent or span.name for span in trace.spans if span.kind == "agent"}
     nodes = {
-        str(span.attributes[wanted.NODE]): what.name
+        str(span.attributes[semconv.NODE]): what.name
         for span, what in zip(recorded, readings, strict=True)
-        if what.kind == "agent" and wanted.NODE in span.attributes
+        if what.kind == "agent" and semconv.NODE in span.attributes
     }
     found: list[Message] = []
-    followed: list[tuple[str, Span]] = []
+    successors: list[tuple[str, Span]] = []
     for span, source, what in zip(trace.spans, recorded, readings, strict=True):
         attributes = source.attributes
-        receiver = what.receiver or named(attributes.get(wanted.HANDOFF_TO))
+        receiver = what.receiver or named(attributes.get(semconv.HANDOFF_TO))
         if receiver is not None:
-            sender = named(attributes.get(wanted.HANDOFF_FROM)) or span.agent
-            sender = sender or named(attributes.get(wanted.INPUT))
+            sender = named(attributes.get(semconv.HANDOFF_FROM)) or span.agent
+            sender = sender or named(attributes.get(semconv.INPUT))
             _add(found, sender, receiver, "handoff", span.start)
             continue
-        target = named(attributes.get(wanted.TRANSFER))
-        if target is not None and not _within(begun.get(target, ()), span):
+        target = named(attributes.get(semconv.TRANSFER))
+        if target is not None and not _started_during(starts.get(target, ()), span):
             _add(found, span.agent, target, "handoff", span.start)
-        caller = named(attributes.get(wanted.CALLER))
+        caller = named(attributes.get(semconv.CALLER))
         if caller is not None and span.kind == "agent" and (caller, span.name) not in pairs:
-            called_by = attributes.get(wanted.CALLER_TYPE)
+            called_by = attributes.get(semconv.CALLER_TYPE)
             if called_by == "agent" or (called_by is None and caller in agents):
                 _add(found, caller, span.name, "task_request", span.start)
-        above = named(attributes.get(wanted.NODE_ABOVE))
+        above = named(attributes.get(semconv.PARENT_NODE))
         if above is not None and span.kind == "agent":
-            followed.append((nodes.get(above, above), span))
+            successors.append((nodes.get(above, above), span))
     pairs |= {(message.sender, message.receiver) for message in found}
-    for sender, span in followed:
+    for sender, span in successors:
         if (sender, span.name) not in pairs:
             _add(found, sender, span.name, "handoff", span.start)
     return found
 
 
-def _beginnings(nested: Sequence[Message]) -> dict[str, list[float]]:
+def _start_times(nested: Sequence[Message]) -> dict[str, list[float]]:
     """When each agent was asked, in order."""
-    begun: dict[str, list[float]] = {}
+    starts: dict[str, list[float]] = {}
     for message in sorted(nested, key=message_time):
-        begun.setdefault(message.receiver, []).append(message_time(message))
-    return begun
+        starts.setdefault(message.receiver, []).append(message_time(message))
+    return starts
 
 
-def _within(begun: Sequence[float], tool: Span) -> bool:
+def _started_during(starts: Sequence[float], tool: Span) -> bool:
     """Whether a run that began at one of some times, in order, began while a tool ran."""
     if tool.start is None:
-        return bool(begun)
-    at = bisect_left(begun, tool.start)
-    return at < len(begun) and (tool.end is None or begun[at] <= tool.end)
+        return bool(starts)
+    at = bisect_left(starts, tool.start)
+    return at < len(starts) and (tool.end is None or starts[at] <= tool.end)
 
 
 def _add(found: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
@@ -105,9 +105,9 @@ class Call(NamedTuple):
     arguments: Any
 
 
-def asked_by(span: RecordedSpan) -> dict[str, Call]:
+def requested_calls(span: RecordedSpan) -> dict[str, Call]:
     """The calls that a model's answer asks for, by their ids."""
-    answer = parsed(span.attributes.get(wanted.OUTPUT))
+    answer = parsed(span.attributes.get(semconv.OUTPUT))
     if not isinstance(answer, dict):
         return {}
     return {
@@ -118,24 +118,30 @@ def asked_by(span: RecordedSpan) -> dict[str, Call]:
     }
 
 
-def answered(span: RecordedSpan, asked: dict[str, Call], tool: str) -> tuple[RecordedSpan, str | None]:
+def as_tool_call(
+    span: RecordedSpan, requested: dict[str, Call], tool: str
+) -> tuple[RecordedSpan, str | None]:
     """A tool's span with arguments and a result in place of messages, and the id of the call that it answers.
 
     Args:
         span: Of a tool.
-        asked: What models asked for before, by ids.
+        requested: The calls that models requested before, by id.
         tool: Its name; ids are no keys, so that it has to be the one that was asked for.
     """
-    message = _message(parsed(span.attributes.get(wanted.OUTPUT)))
+    message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
     if message is None:
         return span, None
     call = text(message, "tool_call_id")
-    attributes = {**span.attributes, wanted.OUTPUT: message.get("content")}
-    wish = asked.get(call) if call is not None else None
-    given = parsed(span.attributes.get(wanted.INPUT))
-    named = wish is not None and wish.tool == tool and isinstance(wish.arguments, dict)
-    if wish is not None and named and not isinstance(given, dict):
-        attributes[wanted.INPUT] = wish.arguments
+    attributes = {**span.attributes, semconv.OUTPUT: message.get("content")}
+    call_requested = requested.get(call) if call is not None else None
+    given = parsed(span.attributes.get(semconv.INPUT))
+    named = (
+        call_requested is not None
+        and call_requested.tool == tool
+        and isinstance(call_requested.arguments, dict)
+    )
+    if call_requested is not None and named and not isinstance(given, dict):
+        attributes[semconv.INPUT] = call_requested.arguments
     failed = message.get("status") == "error"
     why = span.error or (text(message, "content") or "" if failed else "")
     return msgspec.structs.replace(span, attributes=attributes, failed=span.failed or failed, error=why), call
@@ -163,30 +169,30 @@ def graph_runs(spans: list[RecordedSpan], readings: list[Reading]) -> list[Graph
     metadata = [_metadata(span) for span in spans]
     if not any(key.startswith(_PREFIX) for each in metadata for key in each):
         return []
-    asked: dict[str, Call] = {}
+    requested: dict[str, Call] = {}
     runs = []
-    for index, (span, what, told) in enumerate(zip(spans, readings, metadata, strict=True)):
+    for index, (span, what, fields) in enumerate(zip(spans, readings, metadata, strict=True)):
         calls: dict[str, Call] = {}
         answers = None
-        if what.kind == "agent" and (told or not what.name):
+        if what.kind == "agent" and (fields or not what.name):
             readings[index] = Reading("other", span.name)
         elif what.kind == "llm":
-            calls = asked_by(span)
-            asked |= calls
+            calls = requested_calls(span)
+            requested |= calls
         elif what.kind == "tool":
-            spans[index], answers = answered(span, asked, what.name)
-            if is_handoff(what.name, told):
+            spans[index], answers = as_tool_call(span, requested, what.name)
+            if is_handoff(what.name, fields):
                 readings[index] = msgspec.structs.replace(what, handoff=True)
-        runs.append(GraphRun.of(told, asked=calls, call=answers))
+        runs.append(GraphRun.of(fields, requested=calls, call=answers))
     return runs
 
 
 def _metadata(span: RecordedSpan) -> dict[str, Any]:
     attributes = span.attributes
-    path = attributes.get(wanted.PLACE)
+    path = attributes.get(semconv.CHECKPOINT_NAMESPACE)
     if isinstance(path, str):
         node = path.rpartition("|")[2].partition(":")[0]
-        step = attributes.get(wanted.STEP)
+        step = attributes.get(semconv.STEP)
         return {"langgraph_checkpoint_ns": path, "langgraph_node": node, "langgraph_step": step}
-    metadata = parsed(attributes.get(wanted.METADATA))
+    metadata = parsed(attributes.get(semconv.METADATA))
     return metadata if isinstance(metadata, dict) else {}

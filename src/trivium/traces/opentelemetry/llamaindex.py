@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.opentelemetry.spans import Reading, parsed
 
@@ -50,7 +50,7 @@ def _called(span: RecordedSpan, what: Reading, of_call: dict[str, str]) -> Readi
         # smolagents answers by a tool of its own, which is no call of one of the agent's.
         return Reading("other", what.name) if what.name == "final_answer" else what
     agent = of_call.get(span.parent or "")
-    arguments = span.attributes.get(wanted.INPUT)
+    arguments = span.attributes.get(semconv.INPUT)
     receiver = arguments.get("to_agent") if isinstance(arguments, dict) and what.name == _HANDOFF else None
     if not isinstance(receiver, str):
         return msgspec.structs.replace(what, agent=what.agent or agent)
@@ -58,7 +58,7 @@ def _called(span: RecordedSpan, what: Reading, of_call: dict[str, str]) -> Readi
 
 
 def _named(span: RecordedSpan) -> str | None:
-    for key in (wanted.INPUT, wanted.OUTPUT):
+    for key in (semconv.INPUT, semconv.OUTPUT):
         found = _AT_WORK.findall(str(span.attributes.get(key) or ""))
         if found:
             return str(found[-1])
@@ -68,11 +68,11 @@ def _named(span: RecordedSpan) -> str | None:
 def _with_arguments(span: RecordedSpan) -> RecordedSpan:
     """A tool's span with its arguments by name, and its result, where they stand within others."""
     attributes = dict(span.attributes)
-    given: Any = parsed(attributes.get(wanted.INPUT))
+    given: Any = parsed(attributes.get(semconv.INPUT))
     named = given.get("kwargs") if isinstance(given, dict) and given.keys() <= _WRAPPING else None
     if isinstance(named, dict) and not given.get("args"):
-        attributes[wanted.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
-    result: Any = parsed(attributes.get(wanted.OUTPUT))
+        attributes[semconv.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
+    result: Any = parsed(attributes.get(semconv.OUTPUT))
     if isinstance(result, dict) and "raw_output" in result and "tool_name" in result:
-        attributes[wanted.OUTPUT] = result["raw_output"]
+        attributes[semconv.OUTPUT] = result["raw_output"]
     return msgspec.structs.replace(span, attributes=attributes)

@@ -11,7 +11,7 @@ import msgspec
 
 OPERATION: Final = "operation"
 AGENT: Final = "agent"
-AGENT_BEFORE: Final = "agent before"
+LEGACY_AGENT: Final = "legacy agent"
 """The agent, before the conventions knew agents: it makes a span without an operation that of its run."""
 AGENT_ID: Final = "agent id"
 RUN: Final = "run"
@@ -19,17 +19,17 @@ RUN: Final = "run"
 TOOL: Final = "tool"
 MCP_METHOD: Final = "mcp method"
 SOURCE: Final = "source"
-ANSWERING_MODEL: Final = "answering model"
-ASKED_MODEL: Final = "asked model"
+RESPONSE_MODEL: Final = "response model"
+REQUEST_MODEL: Final = "request model"
 REQUEST_TYPE: Final = "request type"
 INPUT: Final = "input"
 OUTPUT: Final = "output"
 ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
 FINAL_RESULT: Final = "final result"
-ASKED: Final = "asked"
+INPUT_MESSAGES: Final = "input messages"
 """What went into a model or an agent; it repeats all that was said before. Read from own exports only."""
-SAID: Final = "said"
+OUTPUT_MESSAGES: Final = "output messages"
 MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
 TOKENS_IN: Final = "tokens in"
@@ -43,10 +43,10 @@ HANDOFF_FROM: Final = "handoff from"
 HANDOFF_TO: Final = "handoff to"
 OPENINFERENCE: Final = "openinference"
 NODE: Final = "node"
-NODE_ABOVE: Final = "node above"
+PARENT_NODE: Final = "parent node"
 METADATA: Final = "metadata"
 """LangChain's metadata of a run as a JSON text."""
-PLACE: Final = "place"
+CHECKPOINT_NAMESPACE: Final = "checkpoint namespace"
 """LangGraph's place of a node's run."""
 STEP: Final = "step"
 TRACELOOP: Final = "traceloop"
@@ -55,10 +55,10 @@ SUMMARY: Final = "summary"
 """What Logfire shows of a span."""
 SPAN_TYPE: Final = "span type"
 PENDING_PARENT: Final = "pending parent"
-OWN_SPAN: Final = "own span"
-OWN_TRACE: Final = "own trace"
-OWN_ABOVE: Final = "own span above"
-ABOVE: Final = "trivium.above"
+TRIVIUM_SPAN: Final = "trivium span"
+TRIVIUM_TRACE: Final = "trivium trace"
+TRIVIUM_PARENT: Final = "trivium parent"
+PARENT_ATTRIBUTE: Final = "trivium.above"
 """Attribute that recording adds: the trace and the id of one of our own spans, below which a span began."""
 
 CONTRADICTS: Final = "contradicts"
@@ -69,7 +69,7 @@ _COUNTS: Final = frozenset({TOKENS_IN, TOKENS_OUT})
 MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
     "gen_ai.agent.name": AGENT,
-    "agent_name": AGENT_BEFORE,
+    "agent_name": LEGACY_AGENT,
     "agent.name": AGENT,
     "gen_ai.agent.id": AGENT_ID,
     "gen_ai.agent.call.id": RUN,
@@ -78,10 +78,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     "tool.name": TOOL,
     "mcp.method.name": MCP_METHOD,
     "gen_ai.data_source.id": SOURCE,
-    "gen_ai.response.model": ANSWERING_MODEL,
-    "gen_ai.request.model": ASKED_MODEL,
-    "llm.model_name": ASKED_MODEL,
-    "embedding.model_name": ASKED_MODEL,
+    "gen_ai.response.model": RESPONSE_MODEL,
+    "gen_ai.request.model": REQUEST_MODEL,
+    "llm.model_name": REQUEST_MODEL,
+    "embedding.model_name": REQUEST_MODEL,
     "llm.request.type": REQUEST_TYPE,
     "input.value": INPUT,
     "traceloop.entity.input": INPUT,
@@ -96,10 +96,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     "tool_response": RESULT,
     "ai.toolCall.result": RESULT,
     "final_result": FINAL_RESULT,
-    "gen_ai.input.messages": ASKED,
-    "gen_ai.output.messages": SAID,
-    "gen_ai.completion.0.content": SAID,
-    "gen_ai.completion": SAID,
+    "gen_ai.input.messages": INPUT_MESSAGES,
+    "gen_ai.output.messages": OUTPUT_MESSAGES,
+    "gen_ai.completion.0.content": OUTPUT_MESSAGES,
+    "gen_ai.completion": OUTPUT_MESSAGES,
     "events": MESSAGE_EVENTS,
     "gen_ai.usage.input_tokens": TOKENS_IN,
     "gen_ai.usage.prompt_tokens": TOKENS_IN,
@@ -118,35 +118,35 @@ MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.handoff.to_agent": HANDOFF_TO,
     "openinference.span.kind": OPENINFERENCE,
     "graph.node.id": NODE,
-    "graph.node.parent_id": NODE_ABOVE,
+    "graph.node.parent_id": PARENT_NODE,
     "metadata": METADATA,
-    "traceloop.association.properties.langgraph_checkpoint_ns": PLACE,
+    "traceloop.association.properties.langgraph_checkpoint_ns": CHECKPOINT_NAMESPACE,
     "traceloop.association.properties.langgraph_step": STEP,
     "traceloop.span.kind": TRACELOOP,
     "traceloop.entity.name": ENTITY,
     "logfire.msg": SUMMARY,
     "logfire.span_type": SPAN_TYPE,
     "logfire.pending_parent_id": PENDING_PARENT,
-    ABOVE: OWN_ABOVE,
-    "trivium.span": OWN_SPAN,
-    "trivium.trace": OWN_TRACE,
+    PARENT_ATTRIBUTE: TRIVIUM_PARENT,
+    "trivium.span": TRIVIUM_SPAN,
+    "trivium.trace": TRIVIUM_TRACE,
 }
 
 
-def meaning(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def recognised(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What of some attributes means something, by its meaning."""
     found: dict[str, Any] = {}
     for key, value in attributes.items():
         if key in MEANINGS:
-            add(found, MEANINGS[key], value)
+            add_attribute(found, MEANINGS[key], value)
     return found
 
 
-def add(found: dict[str, Any], meant: str, value: Any) -> None:
+def add_attribute(found: dict[str, Any], name: str, value: Any) -> None:
     """One more attribute by its meaning; of two counts of the same tokens that differ, it is noted."""
-    if meant in _COUNTS and found.get(meant, value) != value:
+    if name in _COUNTS and found.get(name, value) != value:
         found[CONTRADICTS] = True
-    found[meant] = value
+    found[name] = value
 
 
 NANOSECONDS = 10**9

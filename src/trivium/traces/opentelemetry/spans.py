@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
 from trivium.traces.trace import Span, SpanKind, SpanUsage
 
@@ -29,11 +29,11 @@ _OPENINFERENCE: Mapping[str, SpanKind] = {
 }
 _TRACELOOP: Mapping[str, SpanKind] = {"agent": "agent", "tool": "tool"}
 _MODEL_MARKS = (
-    wanted.ANSWERING_MODEL,
-    wanted.ASKED_MODEL,
-    wanted.REQUEST_TYPE,
-    wanted.TOKENS_IN,
-    wanted.TOKENS_OUT,
+    semconv.RESPONSE_MODEL,
+    semconv.REQUEST_MODEL,
+    semconv.REQUEST_TYPE,
+    semconv.TOKENS_IN,
+    semconv.TOKENS_OUT,
 )
 _HANDOFF = "handoff to "
 _OUTPUT_FUNCTION = "running output function"
@@ -63,27 +63,27 @@ def reading(span: RecordedSpan) -> Reading:
     attributes = span.attributes
     if not attributes:
         return Reading("other", span.name)
-    operation = attributes.get(wanted.OPERATION)
+    operation = attributes.get(semconv.OPERATION)
     if isinstance(operation, str) and operation:
         return _genai(span, _OPERATIONS.get(operation, "other"))
-    kind = attributes.get(wanted.OPENINFERENCE)
+    kind = attributes.get(semconv.OPENINFERENCE)
     if isinstance(kind, str) and kind:
         return _openinference(span, _OPENINFERENCE.get(kind.upper(), "other"))
-    kind = attributes.get(wanted.TRACELOOP)
+    kind = attributes.get(semconv.TRACELOOP)
     if isinstance(kind, str) and kind:
-        entity = named(attributes.get(wanted.ENTITY)) or span.name
+        entity = named(attributes.get(semconv.ENTITY)) or span.name
         return Reading(_TRACELOOP.get(kind.lower(), "other"), entity)
     return _legacy(span)
 
 
 def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
     attributes = span.attributes
-    agent = named(attributes.get(wanted.AGENT)) or _other_name(span)
+    agent = named(attributes.get(semconv.AGENT)) or _other_name(span)
     if kind == "tool":
-        tool = named(attributes.get(wanted.TOOL)) or _after(span.name, "execute_tool ")
+        tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
         if _makes_the_answer(span):
             return Reading("other", tool or span.name, agent)
-        return Reading("tool", tool or named(attributes.get(wanted.SOURCE)) or span.name, agent)
+        return Reading("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
     if kind == "llm":
         return Reading("llm", _model(span), agent)
     if kind == "agent":
@@ -94,12 +94,12 @@ def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
 def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
     attributes = span.attributes
     if kind == "agent":
-        name = named(attributes.get(wanted.AGENT)) or named(attributes.get(wanted.NODE))
+        name = named(attributes.get(semconv.AGENT)) or named(attributes.get(semconv.NODE))
         if name is None and span.scope.endswith(".smolagents"):
             name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
         return Reading("agent", name or "")
     if kind == "tool":
-        name = named(attributes.get(wanted.TOOL)) or span.name
+        name = named(attributes.get(semconv.TOOL)) or span.name
         receiver = _after(name, _HANDOFF) or None
         return Reading("tool", name, None, receiver, receiver is not None)
     return Reading(kind, _model(span) if kind == "llm" else span.name)
@@ -108,9 +108,9 @@ def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
 def _legacy(span: RecordedSpan) -> Reading:
     """A span without any kind: what it carries tells."""
     attributes = span.attributes
-    tool = named(attributes.get(wanted.TOOL))
-    runs = named(attributes.get(wanted.AGENT_BEFORE))
-    agent = named(attributes.get(wanted.AGENT)) or runs
+    tool = named(attributes.get(semconv.TOOL))
+    runs = named(attributes.get(semconv.LEGACY_AGENT))
+    agent = named(attributes.get(semconv.AGENT)) or runs
     if tool:
         return Reading("other" if _makes_the_answer(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
@@ -119,7 +119,7 @@ def _legacy(span: RecordedSpan) -> Reading:
 
 
 def _makes_the_answer(span: RecordedSpan) -> bool:
-    summary = span.attributes.get(wanted.SUMMARY)
+    summary = span.attributes.get(semconv.SUMMARY)
     return span.name == _OUTPUT_FUNCTION or (
         isinstance(summary, str) and summary.startswith(_OUTPUT_FUNCTION)
     )
@@ -127,12 +127,12 @@ def _makes_the_answer(span: RecordedSpan) -> bool:
 
 def _other_name(span: RecordedSpan) -> str | None:
     attributes = span.attributes
-    return named(attributes.get(wanted.AGENT_BEFORE)) or named(attributes.get(wanted.AGENT_ID))
+    return named(attributes.get(semconv.LEGACY_AGENT)) or named(attributes.get(semconv.AGENT_ID))
 
 
 def _model(span: RecordedSpan) -> str:
     attributes = span.attributes
-    model = named(attributes.get(wanted.ANSWERING_MODEL)) or named(attributes.get(wanted.ASKED_MODEL))
+    model = named(attributes.get(semconv.RESPONSE_MODEL)) or named(attributes.get(semconv.REQUEST_MODEL))
     return model or span.name
 
 
@@ -167,9 +167,9 @@ def parsed(value: Any) -> Any:
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     """Tokens and cost of a model request, or None when it says nothing."""
-    tokens_in = _tokens(attributes.get(wanted.TOKENS_IN))
-    tokens_out = _tokens(attributes.get(wanted.TOKENS_OUT))
-    cost = attributes.get(wanted.COST)
+    tokens_in = _tokens(attributes.get(semconv.TOKENS_IN))
+    tokens_out = _tokens(attributes.get(semconv.TOKENS_OUT))
+    cost = attributes.get(semconv.COST)
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost):
         cost = None
     if tokens_in is None and tokens_out is None and cost is None:
@@ -179,7 +179,7 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
 
 def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
     """What is wrong with the token counts of a model request, in words; None where nothing is."""
-    named = (("input", wanted.TOKENS_IN), ("output", wanted.TOKENS_OUT))
+    named = (("input", semconv.TOKENS_IN), ("output", semconv.TOKENS_OUT))
     wrong = [
         f"{what} tokens are {attributes[key]!r:.40}"
         for what, key in named
@@ -187,26 +187,26 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
     ]
     if wrong:
         return f"its {' and its '.join(wrong)}, which is no count; they are left out of all sums"
-    if wanted.CONTRADICTS in attributes:
+    if semconv.CONTRADICTS in attributes:
         usage = usage_of(attributes)
         taken = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
         return f"its attributes say different numbers of tokens; taken are {taken[0]} in, {taken[1]} out"
     return None
 
 
-def said(span: RecordedSpan) -> Any:
+def model_output(span: RecordedSpan) -> Any:
     """What a model answered: an attribute, or in old conventions an event."""
-    found = span.attributes.get(wanted.SAID)
+    found = span.attributes.get(semconv.OUTPUT_MESSAGES)
     if found is not None:
         return parsed(found)
     choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
-    if not choices and wanted.MESSAGE_EVENTS in span.attributes:
-        told = parsed(span.attributes[wanted.MESSAGE_EVENTS])
-        events = [event for event in told if isinstance(event, dict)] if isinstance(told, list) else []
+    if not choices and semconv.MESSAGE_EVENTS in span.attributes:
+        parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
+        events = [event for event in parts if isinstance(event, dict)] if isinstance(parts, list) else []
         choices = [event for event in events if event.get("event.name") == _CHOICE]
     if choices:
         return parsed(next((choices[-1][key] for key in _MESSAGES if key in choices[-1]), None))
-    return parsed(span.attributes.get(wanted.OUTPUT))
+    return parsed(span.attributes.get(semconv.OUTPUT))
 
 
 def error_of(span: RecordedSpan) -> str:
@@ -215,15 +215,15 @@ def error_of(span: RecordedSpan) -> str:
         return span.error
     for name, attributes in span.events or ():
         if name == "exception":
-            told = [attributes.get(f"exception.{part}") for part in ("type", "message")]
-            return ": ".join(part for part in told if part and isinstance(part, str))
-    return named(span.attributes.get(wanted.ERROR_TYPE)) or ""
+            parts = [attributes.get(f"exception.{part}") for part in ("type", "message")]
+            return ": ".join(part for part in parts if part and isinstance(part, str))
+    return named(span.attributes.get(semconv.ERROR_TYPE)) or ""
 
 
-def escaped(span: RecordedSpan) -> bool:
+def has_escaped_exception(span: RecordedSpan) -> bool:
     """Whether an exception left the span, though its status does not say so."""
     return any(
-        name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
+        name == "exception" and attributes.get("exception.has_escaped_exception") in (True, "true", "True")
         for name, attributes in span.events or ()
     )
 
@@ -282,7 +282,9 @@ def spans_of(
 
 def _failed(span: RecordedSpan) -> bool:
     return (
-        span.failed or bool(span.attributes.get(wanted.ERROR_TYPE)) or (bool(span.events) and escaped(span))
+        span.failed
+        or bool(span.attributes.get(semconv.ERROR_TYPE))
+        or (bool(span.events) and has_escaped_exception(span))
     )
 
 
@@ -290,14 +292,17 @@ def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
     """What went in and out. What goes into a model request repeats all before it, and is left out."""
     attributes = span.attributes
     if kind == "llm":
-        return None, said(span)
+        return None, model_output(span)
     if kind == "tool":
-        goes_in, comes_out = attributes.get(wanted.ARGUMENTS), attributes.get(wanted.RESULT)
+        goes_in, comes_out = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
     else:
-        goes_in, comes_out = None, attributes.get(wanted.FINAL_RESULT, attributes.get(wanted.SAID))
+        goes_in, comes_out = (
+            None,
+            attributes.get(semconv.FINAL_RESULT, attributes.get(semconv.OUTPUT_MESSAGES)),
+        )
     return (
-        parsed(attributes.get(wanted.INPUT) if goes_in is None else goes_in),
-        parsed(attributes.get(wanted.OUTPUT) if comes_out is None else comes_out),
+        parsed(attributes.get(semconv.INPUT) if goes_in is None else goes_in),
+        parsed(attributes.get(semconv.OUTPUT) if comes_out is None else comes_out),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from trivium.traces.opentelemetry import semconv as wanted
+from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
 from trivium.traces.trace import Message, Span, SpanKind
 
@@ -22,7 +22,7 @@ As = Literal["text", "json"]
 T = TypeVar("T")
 
 
-class OwnSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A span as it was.
 
     Attributes:
@@ -46,7 +46,7 @@ class OwnSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, Any] = {}
 
 
-class OwnTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A trace as it was.
 
     Attributes:
@@ -60,51 +60,51 @@ class OwnTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
 
-_SPAN = msgspec.json.Decoder(OwnSpan)
-_TRACE = msgspec.json.Decoder(OwnTrace)
+_SPAN = msgspec.json.Decoder(TriviumSpan)
+_TRACE = msgspec.json.Decoder(TriviumTrace)
 _MESSAGE = msgspec.json.Decoder(Message)
 
 
-def own_trace(spans: Sequence[RecordedSpan]) -> OwnTrace | None:
+def exported_trace(spans: Sequence[RecordedSpan]) -> TriviumTrace | None:
     """What the first span that tells of it says of the whole trace, or None."""
-    told = (_decoded(_TRACE, span.attributes.get(wanted.OWN_TRACE)) for span in spans)
-    return next((found for found in told if found is not None), None)
+    stored = (_decoded(_TRACE, span.attributes.get(semconv.TRIVIUM_TRACE)) for span in spans)
+    return next((found for found in stored if found is not None), None)
 
 
-def own_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
+def exported_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
     """The messages that went out as events, in their order."""
     events = [attributes for span in spans for name, attributes in span.events or () if name == MESSAGE]
     found = [_decoded(_MESSAGE, attributes.get(MESSAGE)) for attributes in events]
     return [message for message in found if message is not None]
 
 
-def own_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
+def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
     """The spans as they were, where they say so; a span that stands for an attempt goes.
 
     Args:
         spans: As the conventions tell them.
         recorded: What those are made of, one for one.
     """
-    told = [_decoded(_SPAN, source.attributes.get(wanted.OWN_SPAN)) for source in recorded]
-    ids = {span.id: own.id for span, own in zip(spans, told, strict=True) if own and own.id is not None}
+    stored = [_decoded(_SPAN, source.attributes.get(semconv.TRIVIUM_SPAN)) for source in recorded]
+    ids = {span.id: own.id for span, own in zip(spans, stored, strict=True) if own and own.id is not None}
     return [
-        _as_it_was(span, source, own, ids)
-        for span, source, own in zip(spans, recorded, told, strict=True)
+        _restored(span, source, own, ids)
+        for span, source, own in zip(spans, recorded, stored, strict=True)
         if own is None or own.kind is not None
     ]
 
 
-def _as_it_was(span: Span, source: RecordedSpan, own: OwnSpan | None, ids: dict[str, str]) -> Span:
+def _restored(span: Span, source: RecordedSpan, own: TriviumSpan | None, ids: dict[str, str]) -> Span:
     parent = None if span.parent is None else ids.get(span.parent, span.parent)
     if own is None or own.kind is None:
         return msgspec.structs.replace(span, parent=parent)
-    said = source.attributes
+    attributes = source.attributes
     if own.kind == "tool":
-        goes_in, comes_out = said.get(wanted.ARGUMENTS), said.get(wanted.RESULT)
+        goes_in, comes_out = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
     elif own.kind == "other":
-        goes_in, comes_out = said.get(wanted.INPUT), said.get(wanted.OUTPUT)
+        goes_in, comes_out = attributes.get(semconv.INPUT), attributes.get(semconv.OUTPUT)
     else:
-        goes_in, comes_out = said.get(wanted.ASKED), said.get(wanted.SAID)
+        goes_in, comes_out = attributes.get(semconv.INPUT_MESSAGES), attributes.get(semconv.OUTPUT_MESSAGES)
     return msgspec.structs.replace(
         span,
         id=ids.get(span.id, span.id),
@@ -120,12 +120,12 @@ def _as_it_was(span: Span, source: RecordedSpan, own: OwnSpan | None, ids: dict[
     )
 
 
-def _content(told: Any, as_: As | None, *, spoken: bool) -> Any:
-    if as_ is None or not isinstance(told, str):
+def _content(stored: Any, as_: As | None, *, spoken: bool) -> Any:
+    if as_ is None or not isinstance(stored, str):
         return None
     if not spoken:
-        return told if as_ == "text" else _json(told)
-    messages = _json(told)
+        return stored if as_ == "text" else _json(stored)
+    messages = _json(stored)
     if is_conversation(messages):
         inner = messages[0]["parts"][0]["content"] if _is_wrapped(messages) else messages
         return _json(inner) if as_ == "json" and isinstance(inner, str) else inner

@@ -126,15 +126,15 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
         raise TraceError(source, f"no valid UTF-8: {error}") from error
     except RecursionError as error:
         raise TraceError(source, "nested too deep to be read") from error
-    except msgspec.DecodeError as whole:
+    except msgspec.DecodeError as complete:
         if content.count(b"\n") > MAX_LINES:
             raise TraceError(
                 source, f"holds more than {MAX_LINES:,} lines, the most that are read"
-            ) from whole
+            ) from complete
         lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
         if len(lines) > 1 and is_value(lines[0][1]):
             return [_value(line, f"line {number}", source) for number, line in lines]
-        return [_lenient(content, "", source, whole)]
+        return [_lenient(content, "", source, complete)]
 
 
 def check_values(content: bytes, *, source: str) -> None:
@@ -170,7 +170,7 @@ _ESCAPES = re.compile(
 """Escapes, pairs of surrogates as one."""
 
 
-def _whole(escape: re.Match[str]) -> str:
+def _replace_lone_surrogate(escape: re.Match[str]) -> str:
     """An escape as it is, or U+FFFD for a surrogate alone."""
     text = escape[0]
     return "\ufffd" if len(text) == len("\\ud800") and text[2] in "dD" and text[1] == "u" else text
@@ -182,7 +182,7 @@ def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
     NaN and Infinity are read, and dropped in repair; U+FFFD takes the place of half a surrogate pair.
     """
     try:
-        return json.loads(_ESCAPES.sub(_whole, content.decode()))
+        return json.loads(_ESCAPES.sub(_replace_lone_surrogate, content.decode()))
     except UnicodeDecodeError as error:
         raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from strict
     except (ValueError, RecursionError):
@@ -303,7 +303,7 @@ def _snake(key: str) -> str:
 T = TypeVar("T")
 
 
-def read_whole_lines(
+def read_complete_lines(
     content: bytes, read: Callable[[bytes], T], problems: list[TraceProblem], *, source: str
 ) -> T:
     """What is read from a file, up to a last line that was cut off.
@@ -322,16 +322,16 @@ def read_whole_lines(
     try:
         return read(content)
     except TraceError:
-        whole, end, last = content.rpartition(b"\n")
-        if not whole.strip() or not end or is_value(last):
+        complete, end, last = content.rpartition(b"\n")
+        if not complete.strip() or not end or is_value(last):
             raise
         try:
-            found = read(whole)
+            found = read(complete)
         except TraceError:
             found = None
         if found is None:
             raise
-    number = whole.count(b"\n") + 2
+    number = complete.count(b"\n") + 2
     problems.append(
         TraceProblem(kind="truncated", what=f"line {number} of {source} was cut short and is left out")
     )

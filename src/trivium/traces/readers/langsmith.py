@@ -10,11 +10,11 @@ from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import count, decoded, dict_, dicts, dollars, moment, snake, text
 from trivium.traces.readers.span_records import (
-    Left,
     Record,
+    SkippedRecords,
     counted_once,
     first_record,
-    told_once,
+    merge_span_records,
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
@@ -37,8 +37,8 @@ def graph_run(record: Record) -> GraphRun:
     """What a run's metadata says of LangGraph."""
     answer = dict_(dict_(record.get("outputs")).get("output"))
     call = text(dict_(record.get("extra")), "tool_call_id") or text(_fields(answer), "tool_call_id")
-    asked = _asked(record) if record.get("run_type") == "llm" else ()
-    return GraphRun.of(metadata_of(record), asked=asked, call=call)
+    requested = _requested_calls(record) if record.get("run_type") == "llm" else ()
+    return GraphRun.of(metadata_of(record), requested=requested, call=call)
 
 
 def _fields(message: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _fields(message: dict[str, Any]) -> dict[str, Any]:
     return dict_(message.get("kwargs")) or message
 
 
-def _asked(record: Record) -> Iterator[str]:
+def _requested_calls(record: Record) -> Iterator[str]:
     for message in messages_of(record):
         for call in dicts(message.get("tool_calls")):
             name = text(call, "id")
@@ -143,13 +143,13 @@ def _output(record: Record) -> Any:
     return outputs
 
 
-_KEPT = ("langgraph_node", "langgraph_step", "langgraph_triggers")
+_METADATA_KEYS = ("langgraph_node", "langgraph_step", "langgraph_triggers")
 
 
 def _attributes(
     type_: str, name: str, kind: SpanKind, metadata: dict[str, Any], error: Any, record: Record
 ) -> dict[str, Any]:
-    attributes = {"run_type": type_} | {key: metadata[key] for key in _KEPT if key in metadata}
+    attributes = {"run_type": type_} | {key: metadata[key] for key in _METADATA_KEYS if key in metadata}
     if kind == "llm":
         attributes["run_name"] = name
     if kind == "tool" and is_handoff(name, metadata):
@@ -188,11 +188,11 @@ def _is_run(record: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
-    left = Left("run of LangSmith")
-    records = _flat(documents, left)
+    skipped = SkippedRecords("run of LangSmith")
+    records = _flat(documents, skipped)
     if not records:
         raise TraceError(source, "holds no run of LangSmith (an object with a run_type)")
-    problems = left.problems()
+    problems = skipped.problems()
     traces = []
     for name, group in _by_trace(records).items():
         traces.append(_trace(name, group, problems))
@@ -200,13 +200,13 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     return traces
 
 
-def _flat(documents: Sequence[Any], left: Left) -> list[Record]:
+def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
     """Every run, parents before the children that they hold; nesting is walked without recursion."""
     records = []
     for place, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
         top = snake(item) if isinstance(item, dict) else {}
         if not _is_run(top) and "child_runs" not in top:
-            left.out(place)
+            skipped.add(place)
             continue
         stack: list[tuple[Record, str | None, str | None]] = [(top, None, None)]
         while stack:
@@ -266,12 +266,12 @@ def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
     for record in records:
         trace = text(record, "trace_id")
         if trace is None:
-            trace = _looked_up(text(record, "id"), known, above)
+            trace = _trace_of_ancestors(text(record, "id"), known, above)
         groups.setdefault(trace, []).append(record)
     return groups
 
 
-def _looked_up(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
+def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
     """The trace of a run by those above it; the topmost run's id where none says."""
     trail: list[str] = []
     seen = set()
@@ -285,7 +285,7 @@ def _looked_up(name: str | None, known: dict[str, str], above: dict[str, str | N
 
 
 def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = told_once(records, ended="end_time")
+    records, repeats = merge_span_records(records, ended="end_time")
     spans = [span_of(f"run-{index}", record) for index, record in enumerate(records)]
     stated = handoffs(spans, records)
     trace = normalise(
@@ -323,8 +323,8 @@ _OUTPUT = (
 
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
     """What the run used: as its messages say, else its outputs, its metadata, or the service."""
-    told = [found for message in messages if (found := _first(_of_message(message))) is not None]
-    usage = _sum(told) or _first(_elsewhere(record))
+    usages = [found for message in messages if (found := _first(_message_usage(message))) is not None]
+    usage = _sum(usages) or _first(_run_usage(record))
     if usage is None:
         return None
     input_tokens, output_tokens, cost = usage
@@ -338,7 +338,7 @@ def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None
 _Usage = tuple[int | None, int | None, float | None]
 
 
-def _of_message(message: dict[str, Any]) -> Iterator[Any]:
+def _message_usage(message: dict[str, Any]) -> Iterator[Any]:
     yield message.get("usage_metadata")
     response = dict_(message.get("response_metadata"))
     yield response.get("token_usage")
@@ -346,7 +346,7 @@ def _of_message(message: dict[str, Any]) -> Iterator[Any]:
     yield response.get("tokenUsage")
 
 
-def _elsewhere(record: Record) -> Iterator[Any]:
+def _run_usage(record: Record) -> Iterator[Any]:
     outputs = dict_(record.get("outputs"))
     extra = dict_(record.get("extra"))
     llm_output = dict_(outputs.get("llm_output"))
@@ -372,13 +372,13 @@ def _count(fields: dict[str, Any], keys: tuple[str, ...]) -> int | None:
     return next((found for key in keys if (found := count(fields.get(key))) is not None), None)
 
 
-def _sum(told: list[_Usage]) -> _Usage | None:
-    if len(told) <= 1:
-        return told[0] if told else None
+def _sum(usages: list[_Usage]) -> _Usage | None:
+    if len(usages) <= 1:
+        return usages[0] if usages else None
     return (
-        _added([usage[0] for usage in told]),
-        _added([usage[1] for usage in told]),
-        sum(usage[2] or 0.0 for usage in told) or None,
+        _added([usage[0] for usage in usages]),
+        _added([usage[1] for usage in usages]),
+        sum(usage[2] or 0.0 for usage in usages) or None,
     )
 
 

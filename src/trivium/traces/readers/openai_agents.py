@@ -12,7 +12,14 @@ from typing import Any
 from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import count, decoded, dict_, moment, snake, text
-from trivium.traces.readers.span_records import Left, Record, first_record, joined_by, told_once, unwrapped
+from trivium.traces.readers.span_records import (
+    Record,
+    SkippedRecords,
+    first_record,
+    merge_record,
+    merge_span_records,
+    unwrapped,
+)
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
 _WRAPPERS = ("data", "items", "spans")
@@ -39,20 +46,20 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}
-    left = Left("trace or span of the OpenAI Agents SDK")
+    skipped = SkippedRecords("trace or span of the OpenAI Agents SDK")
     for place, item in enumerate(_items(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if _is_span(record):
             spans.setdefault(text(record, "trace_id") or "", []).append(record)
         elif _is_trace(record):
             name = text(record, "id", "trace_id") or ""
-            joined_by(traces, name, record)
+            merge_record(traces, name, record)
             spans.setdefault(name, [])
         else:
-            left.out(place)
+            skipped.add(place)
     if not spans:
         raise TraceError(source, "holds no trace and no span of the OpenAI Agents SDK")
-    problems = left.problems()
+    problems = skipped.problems()
     found = []
     for name, records in spans.items():
         found.append(_trace(name, traces.get(name, {}), records, problems))
@@ -75,7 +82,7 @@ def _is_span(record: Record) -> bool:
 
 
 def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = told_once(records, ended="ended_at")
+    records, repeats = merge_span_records(records, ended="ended_at")
     data = [snake(record["span_data"]) for record in records]
     turns = {text(record, "id"): _turn(fields) for record, fields in zip(records, data, strict=True)}
     spans: list[Span] = []

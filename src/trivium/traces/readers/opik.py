@@ -15,12 +15,12 @@ from trivium.traces.langgraph import GraphRun, is_handoff, with_graph_agents
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import count, decoded, dict_, dollars, moment, snake, text
 from trivium.traces.readers.span_records import (
-    Left,
     Record,
+    SkippedRecords,
     counted_once,
     first_record,
-    joined_by,
-    told_once,
+    merge_record,
+    merge_span_records,
     unwrapped,
 )
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
@@ -29,13 +29,13 @@ _WRAPPERS = ("spans", "traces", "content")
 _KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "llm"}
 _TYPES = frozenset({"general", "tool", "llm", "guardrail"})
 _AGENT_NAMES = ("agent", "agent_name", "gen_ai.agent.name", "adk_agent_name")
-_SAYS_AGENT = ("type", "object_type", "kind", "span_type", "openinference.span.kind")
+_AGENT_KIND_KEYS = ("type", "object_type", "kind", "span_type", "openinference.span.kind")
 _NAMED_AGENT = re.compile(r"(?:^|[^a-zA-Z])(?:[aA]gent|AGENT)$|(?:^|[a-z0-9])Agent(?:Executor)?$")
-_KEPT_OF_TRACE = (
+_TRACE_METADATA = (
     *("name", "input", "output", "metadata", "tags", "thread_id", "usage", "feedback_scores"),
     *("error_info", "total_estimated_cost", "project_name", "guardrails_validations"),
 )
-_KEPT_OF_SPAN = ("type", "tags", "metadata", "provider", "feedback_scores", "ttft")
+_SPAN_METADATA = ("type", "tags", "metadata", "provider", "feedback_scores", "ttft")
 
 
 def sniff(document: Any) -> bool:
@@ -68,20 +68,20 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they are first named."""
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}
-    left = Left("trace or span of Opik")
+    skipped = SkippedRecords("trace or span of Opik")
     for place, (trace, item) in enumerate(_rows(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if trace is not None or _is_trace(record):
             name = trace if trace is not None else text(record, "id") or ""
-            joined_by(traces, name, record)
+            merge_record(traces, name, record)
             spans.setdefault(name, [])
         elif _is_span(record):
             spans.setdefault(text(record, "trace_id") or "", []).append(record)
         else:
-            left.out(place)
+            skipped.add(place)
     if not spans:
         raise TraceError(source, "holds no trace and no span of Opik")
-    problems = left.problems()
+    problems = skipped.problems()
     found = []
     for name, records in spans.items():
         found.append(_trace(name, traces.get(name, {}), records, problems))
@@ -104,7 +104,7 @@ def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
 
 
 def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = told_once(records, ended="end_time")
+    records, repeats = merge_span_records(records, ended="end_time")
     owners = {text(record, "id"): _stated_agent(record) for record in records}
     spans = [_span(f"span-{index}", record, owners) for index, record in enumerate(records)]
     stated = _handoffs(spans, records)
@@ -113,7 +113,7 @@ def _trace(name: str, item: Record, records: list[Record], problems: list[TraceP
         stated,
         trace_id=name,
         problems=[*problems, *repeats],
-        metadata={key: item[key] for key in _KEPT_OF_TRACE if item.get(key)},
+        metadata={key: item[key] for key in _TRACE_METADATA if item.get(key)},
         nested=True,
     )
     runs = [GraphRun.of(_metadata(record)) for record in records]
@@ -139,7 +139,7 @@ def _span(nameless: str, record: Record, owners: dict[str | None, str | None]) -
     title = (stated if kind == "agent" else text(record, "model") if kind == "llm" else None) or name
     end = moment(record.get("end_time"))
     error = record.get("error_info")
-    attributes = {key: record[key] for key in _KEPT_OF_SPAN if record.get(key)}
+    attributes = {key: record[key] for key in _SPAN_METADATA if record.get(key)}
     if error:
         attributes["error"] = error
     if kind == "tool" and is_handoff(name, metadata):
@@ -174,9 +174,12 @@ def _is_agent(name: str, record: Record, metadata: Record) -> bool:
     """Whether a general span is an agent's run: as its metadata, its tags or its name say."""
     if metadata.get("langgraph_node") is not None:
         return False  # its graph tells
-    if any(str(metadata.get(key)).lower() == "agent" for key in _SAYS_AGENT):
+    if any(str(metadata.get(key)).lower() == "agent" for key in _AGENT_KIND_KEYS):
         return True
-    if any(key in metadata for key in _SAYS_AGENT if key != "kind") and text(metadata, *_AGENT_NAMES) is None:
+    if (
+        any(key in metadata for key in _AGENT_KIND_KEYS if key != "kind")
+        and text(metadata, *_AGENT_NAMES) is None
+    ):
         return False  # something else, by its own account
     tags = record.get("tags")
     tagged = isinstance(tags, list) and any(isinstance(tag, str) and tag.lower() == "agent" for tag in tags)

@@ -72,7 +72,7 @@ def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
         builder.add(place, message)
     spans = builder.spans()
     times = [time for span in spans for time in (span.start, span.end) if time is not None]
-    whole = Span(
+    run_span = Span(
         id=_RUN,
         kind="agent",
         name=UNNAMED,
@@ -83,7 +83,7 @@ def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
     )
     named = {"conversation": text(messages[0], "conversation_id")}
     return normalise(
-        [whole, *spans],
+        [run_span, *spans],
         trace_id=run,
         problems=builder.problems,
         metadata={key: value for key, value in named.items() if value},
@@ -99,7 +99,7 @@ class _Builder:
         self.answer: Any = None
         self._spans: list[Span] = []
         self._open: list[tuple[str, int]] = []  # id of the call, place of its span
-        self._asked: float | None = None
+        self._request_time: float | None = None
 
     def spans(self) -> list[Span]:
         """The spans; a call without a return neither succeeded nor failed."""
@@ -122,10 +122,10 @@ class _Builder:
                 self.prompt = part.get("content")
             elif kind in _RETURNS or (kind == "retry-prompt" and part.get("tool_name")):
                 self._return(place, part)
-        self._asked = written
+        self._request_time = written
         if written is None:
             times = [moment(part.get("timestamp")) for part in parts]
-            self._asked = max((time for time in times if time is not None), default=None)
+            self._request_time = max((time for time in times if time is not None), default=None)
 
     def _response(
         self, place: int, message: dict[str, Any], parts: list[dict[str, Any]], written: float | None
@@ -138,7 +138,7 @@ class _Builder:
                 kind="llm",
                 name=text(message, "model_name") or "",
                 parent=_RUN,
-                start=written if self._asked is None else self._asked,
+                start=written if self._request_time is None else self._request_time,
                 end=written,
                 output=parts,
                 usage=_usage(dict_(message.get("usage"))),
@@ -164,8 +164,8 @@ class _Builder:
         )
 
     def _return(self, place: int, part: dict[str, Any]) -> None:
-        wanted = text(part, "tool_call_id") or ""
-        same = [index for index, (call, _) in enumerate(self._open) if call == wanted]
+        call_id = text(part, "tool_call_id") or ""
+        same = [index for index, (call, _) in enumerate(self._open) if call == call_id]
         if not same:
             name = text(part, "tool_name")
             what = f"message {place} has a return of {name} without a call; it was left out"

@@ -10,9 +10,9 @@ import msgspec
 
 from trivium.errors import Problem, TraceError
 from trivium.traces.normalize import recorded_as_text
-from trivium.traces.opentelemetry.assemble import joined, trace_ids, traces_of
+from trivium.traces.opentelemetry.assemble import merged_trace, trace_ids, traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.readers.json_input import content_of, parse_documents, read_whole_lines, with_problems
+from trivium.traces.readers.json_input import content_of, parse_documents, read_complete_lines, with_problems
 from trivium.traces.readers.otlp.json import spans_of_json
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
@@ -87,7 +87,7 @@ class Contents:
         if not self.lines:
             (trace,) = traces_of(self.otel_spans)
             return trace
-        return joined(
+        return merged_trace(
             self.spans,
             self.messages,
             self.otel_spans,
@@ -143,7 +143,7 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
     for path in paths:
         content, source = content_of(path), str(path)
         parse = partial(parse_documents, source=source)
-        lines += read_whole_lines(content, parse, problems, source=source)
+        lines += read_complete_lines(content, parse, problems, source=source)
     return with_problems(read_traces(lines, str(paths[0])), problems)
 
 
@@ -176,12 +176,12 @@ def _contents(
     for path in span_files:
         source = str(path)
         parse = partial(parse_documents, source=source)
-        _add(found, read_whole_lines(content_of(path), parse, problems, source=source), source)
+        _add(found, read_complete_lines(content_of(path), parse, problems, source=source), source)
     spans: list[RecordedSpan] = []
     for path in otel_files:
         source = str(path)
         parse_spans = partial(spans_of_json, source=source)
-        spans += read_whole_lines(content_of(path), parse_spans, problems, source=source)
+        spans += read_complete_lines(content_of(path), parse_spans, problems, source=source)
     for trace_id, span in zip(trace_ids(spans), spans, strict=True):
         found.setdefault(trace_id, Contents()).otel_spans.append(span)
     return found, problems

@@ -40,15 +40,15 @@ def first_record(document: Any, *keys: str) -> Record | None:
     return None
 
 
-class Left:
+class SkippedRecords:
     """Counts the records that were left out, and says so once."""
 
     def __init__(self, expected: str) -> None:
         self._expected = expected
         self._places: list[int] = []
 
-    def out(self, place: int) -> None:
-        """Leaves out the record at a place in the file, counted from 1."""
+    def add(self, place: int) -> None:
+        """Count the record at a place in the file, counted from 1."""
         self._places.append(place)
 
     def problems(self) -> list[TraceProblem]:
@@ -61,7 +61,7 @@ class Left:
         return [TraceProblem(kind="foreign_record", what=what)]
 
 
-def told_once(
+def merge_span_records(
     records: Sequence[Record], *, ended: str, id_key: str = "id"
 ) -> tuple[list[Record], list[TraceProblem]]:
     """Records with those put together that tell of one span: an update of what had not ended, a repeat.
@@ -78,7 +78,7 @@ def told_once(
     """
     result: list[Record] = []
     places: dict[str, int] = {}
-    joined: set[int] = set()  # places of records that are copies by now
+    merged: set[int] = set()  # places of records that are copies by now
     problems = []
     for record in records:
         name = text(record, id_key)
@@ -88,28 +88,28 @@ def told_once(
                 places[name] = len(result)
             result.append(record)
             continue
-        known = result[place]
-        if record == known:
+        first = result[place]
+        if record == first:
             what = f'the span "{name}" was told twice in the same words; it counts once'
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
-        elif known.get(ended) and record.get(ended):
+        elif first.get(ended) and record.get(ended):
             result.append(record)
         else:
-            if place not in joined:
-                known = result[place] = dict(known)
-                joined.add(place)
-            _join(known, record, over=not known.get(ended))
+            if place not in merged:
+                first = result[place] = dict(first)
+                merged.add(place)
+            _join(first, record, over=not first.get(ended))
     return result, problems
 
 
-def _join(known: Record, record: Record, *, over: bool) -> None:
+def _join(first: Record, record: Record, *, over: bool) -> None:
     """Adds what a record states to one that is known, over what that states or where it states nothing."""
     for key, value in record.items():
-        if value is not None and (over or known.get(key) is None):
-            known[key] = value
+        if value is not None and (over or first.get(key) is None):
+            first[key] = value
 
 
-def joined_by(records: dict[str, Record], name: str, record: Record) -> None:
+def merge_record(records: dict[str, Record], name: str, record: Record) -> None:
     """Adds what a further record of a trace states to what is known of that trace."""
     _join(records.setdefault(name, {}), record, over=True)
 

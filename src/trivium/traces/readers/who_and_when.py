@@ -22,7 +22,7 @@ TERMINALS = frozenset({"computerterminal", "computer_terminal", "executor"})
 """Speakers that run code: a tool in effect."""
 
 _MARKS = ("mistake_agent", "mistake_step", "mistake_reason", "question_ID", "ground_truth", "is_correct")
-_KEPT = ("question", "question_ID", "ground_truth", "level", "is_correct", "is_corrected")
+_METADATA_KEYS = ("question", "question_ID", "ground_truth", "level", "is_correct", "is_corrected")
 _ADDRESSED = re.compile(r"^(.{1,200}?) *\((.{0,200})\)$", re.DOTALL)
 _ARROW = "->"
 _EXIT = re.compile(r"\s*exitcode:\s*(-?\d{1,9})")
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
     step: int
     speaker: str
     to: str | None
-    heard: bool
+    audible: bool
     person: bool
     content: Any
 
@@ -69,7 +69,7 @@ def _trace(item: Any, source: str, where: str) -> Trace:
         raise TraceError(source, Problem(where, what))
     problems: list[TraceProblem] = []
     turns = _turns(item["history"], problems)
-    metadata: dict[str, Any] = {key: item[key] for key in _KEPT if key in item}
+    metadata: dict[str, Any] = {key: item[key] for key in _METADATA_KEYS if key in item}
     metadata |= _mistake(item, turns, problems)
     people = sorted({turn.speaker for turn in turns if turn.person})
     if people:
@@ -91,15 +91,15 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
             what = f"message {step} has no speaker; it was left out"
             problems.append(TraceProblem(kind="bad_message", what=what))
             continue
-        to, heard = None, True
+        to, audible = None, True
         found = None if "name" in message else _ADDRESSED.match(speaker)
         if found:
             aside = found[2].strip()
             speaker = found[1]
             to = aside.removeprefix(_ARROW).strip() or None if aside.startswith(_ARROW) else None
-            heard = to is not None
+            audible = to is not None
         person = "name" not in message and speaker.lower() in PEOPLE
-        turns.append(Turn(step, speaker, to, heard, person, message.get("content")))
+        turns.append(Turn(step, speaker, to, audible, person, message.get("content")))
     return turns
 
 
@@ -141,13 +141,13 @@ def _spans(turns: list[Turn]) -> list[Span]:
         owner = (asker or turn.speaker) if code else turn.speaker
         if owner not in runs:
             runs[owner] = Span(id=f"agent-{len(runs)}", kind="agent", name=owner, agent=owner)
-        said.append(_said(turn, runs[owner], code=code))
+        said.append(_message_span(turn, runs[owner], code=code))
         if not code:
             asker = turn.speaker
     return [*runs.values(), *said]
 
 
-def _said(turn: Turn, run: Span, *, code: bool) -> Span:
+def _message_span(turn: Turn, run: Span, *, code: bool) -> Span:
     found = _EXIT.match(turn.content) if code and isinstance(turn.content, str) else None
     ran = code and found is not None
     return Span(
@@ -170,11 +170,11 @@ def _messages(turns: list[Turn]) -> list[Message]:
 
     What is only thought goes to nobody; nor does the last message of a group chat.
     """
-    heard = [turn for turn in turns if turn.heard]
+    audible = [turn for turn in turns if turn.audible]
     callers: dict[str, str] = {}
     addressed = any(turn.to for turn in turns)
     messages = []
-    for turn, after in zip_longest(heard, heard[1:]):
+    for turn, after in zip_longest(audible, audible[1:]):
         kind = "data_transfer"
         if turn.to is not None:
             receiver: str | None = turn.to

@@ -21,7 +21,7 @@ import msgspec
 from trivium.errors import InputError
 from trivium.json_values import plain_text
 from trivium.traces.normalize import recorded_as_text
-from trivium.traces.opentelemetry.assemble import joined
+from trivium.traces.opentelemetry.assemble import merged_trace
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import FileSink
 from trivium.traces.recording.span import (
@@ -147,7 +147,7 @@ class Collector:
             for span in otel_spans
         ]
         problems += recorded_as_text(as_text)
-        return joined(spans, messages, otel_spans, trace_id=self.recorder.trace_id, problems=problems)
+        return merged_trace(spans, messages, otel_spans, trace_id=self.recorder.trace_id, problems=problems)
 
 
 def _remove(folder: Path, process: int) -> None:

@@ -9,8 +9,8 @@ import msgspec
 
 from trivium.errors import MissingExtra
 from trivium.json_values import encode, plain_text
-from trivium.traces.opentelemetry import semconv as wanted
-from trivium.traces.opentelemetry.semconv import ABOVE, RecordedSpan, meaning
+from trivium.traces.opentelemetry import semconv
+from trivium.traces.opentelemetry.semconv import PARENT_ATTRIBUTE, RecordedSpan, recognised
 from trivium.traces.recording.collector import CURRENT, Collector, OtelHooks, collector
 from trivium.traces.recording.config import Recording, recording
 from trivium.traces.recording.file_exporter import RotatingFile
@@ -73,8 +73,8 @@ class OtelSpan:
     @property
     def agent(self) -> str | None:
         """Who does what happens in it, where it says so itself."""
-        found = meaning(self.span.attributes or {})
-        name = found.get(wanted.AGENT) or found.get(wanted.AGENT_BEFORE)
+        found = recognised(self.span.attributes or {})
+        name = found.get(semconv.AGENT) or found.get(semconv.LEGACY_AGENT)
         return None if name is None else plain_text(name)
 
     def settings(self) -> Recording:
@@ -273,7 +273,7 @@ def _span(otel_span: OtelSpan, content: Content | None) -> dict[str, Any]:
         "status": {"code": span.status.status_code.value},
     }
     if above is not None and not isinstance(above, OtelSpan):
-        link = {"key": ABOVE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
+        link = {"key": PARENT_ATTRIBUTE, "value": {"stringValue": f"{above.trace_id}/{above.id}"}}
         made["attributes"].append(link)
     if span.parent is not None:
         made["parentSpanId"] = f"{span.parent.span_id:016x}"

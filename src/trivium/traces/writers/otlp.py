@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from trivium.errors import MissingExtra
-from trivium.traces.opentelemetry import trivium_attributes as own
+from trivium.traces.opentelemetry import trivium_attributes
 from trivium.traces.opentelemetry.semconv import NANOSECONDS
 from trivium.traces.trace import Span, SpanUsage, Trace
 
@@ -50,13 +50,13 @@ class Clock(msgspec.Struct, frozen=True):
         return moment if 0 < moment < _LATEST else None
 
 
-def clock_of(trace: Trace, begun: float | None) -> Clock:
+def clock_of(trace: Trace, started_at: float | None) -> Clock:
     """The clock of a trace.
 
     Args:
         trace: The trace; ``metadata.started`` is the moment of its first span, and times since 1970 are
             moments themselves.
-        begun: Unix time that stands for the first moment where the trace does not know it, seconds.
+        started_at: Unix time that stands for the first moment where the trace does not know it, seconds.
     """
     starts = [span.start for span in trace.spans if span.start is not None]
     times = starts + [span.end for span in trace.spans if span.end is not None]
@@ -70,8 +70,8 @@ def clock_of(trace: Trace, begun: float | None) -> Clock:
     shown = round(earliest * NANOSECONDS)
     if started is not None:
         return Clock(started - shown, "recorded")
-    if begun is not None:
-        return Clock(round(begun * NANOSECONDS) - shown, "run")
+    if started_at is not None:
+        return Clock(round(started_at * NANOSECONDS) - shown, "run")
     return Clock(NANOSECONDS - round(max(min(times, default=0.0), -_LONGEST) * NANOSECONDS), "1970")
 
 
@@ -88,13 +88,13 @@ def _moment(text: object) -> int | None:
     return moment if 0 < moment < _LATEST else None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
     """A trace to be written, with what is told of it besides.
 
     Attributes:
         trace: The trace; one without spans where none was recorded.
         key: What ids are made from: the same for the same trace, another for any other.
-        begun: Unix time that stands for the trace's first moment where the trace does not know it, seconds.
+        started_at: Unix time of the trace's first moment, in seconds; used when the trace has none.
         seconds: Wall time of the attempt, for a trace without spans.
         input: What the attempt was asked, for a trace without spans.
         output: What it gave back, likewise.
@@ -107,7 +107,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace
     key: str
-    begun: float | None = None
+    started_at: float | None = None
     seconds: float | None = None
     input: Any = None
     output: Any = None
@@ -118,11 +118,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     events: list[tuple[str, dict[str, Any]]] = []
 
 
-def told_of_traces(traces: Iterable[Trace]) -> Iterator[Told]:
+def traces_to_export(traces: Iterable[Trace]) -> Iterator[TraceToExport]:
     """Traces of a file, each by what it holds and its place."""
     for number, trace in enumerate(traces):
         digest = sha256(msgspec.json.encode(trace)).hexdigest()
-        yield Told(
+        yield TraceToExport(
             trace=trace,
             key=f"{number} {digest}",
             name=trace.trace_id or f"trace {number + 1}",
@@ -143,10 +143,10 @@ _FAILED = 2
 _OPERATIONS = {"agent": "invoke_agent", "tool": "execute_tool", "llm": "chat"}
 _UNKNOWN_ERROR = "_OTHER"
 """What the conventions call an error of no type."""
-_WHOLE = 2**63
+_INT64 = 2**63
 
 
-def resource_spans(told: Iterable[Told]) -> Iterator[ResourceSpans]:
+def resource_spans(exports: Iterable[TraceToExport]) -> Iterator[ResourceSpans]:
     """Each trace as one entry of ``resourceSpans``, in the JSON of OTLP.
 
     A trace keeps its id where that is one of OpenTelemetry's and no trace before had it; else it gets one
@@ -154,7 +154,7 @@ def resource_spans(told: Iterable[Told]) -> Iterator[ResourceSpans]:
     without times has none there either.
     """
     taken: set[str] = set()
-    for each in told:
+    for each in exports:
         trace_id = each.trace.trace_id.lower()
         if not _TRACE_ID.fullmatch(trace_id) or not trace_id.strip("0") or trace_id in taken:
             trace_id = sha256(each.key.encode()).hexdigest()[:32]
@@ -170,23 +170,31 @@ def request(entries: Sequence[ResourceSpans]) -> bytes:
     return msgspec.json.encode({"resourceSpans": entries})
 
 
-def _spans(told: Told, trace_id: str) -> list[dict[str, Any]]:
-    trace = told.trace
-    clock = clock_of(trace, told.begun)
+def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
+    trace = export.trace
+    clock = clock_of(trace, export.started_at)
     ids = _span_ids(trace, trace_id)
     made = [_span(span, trace_id, ids, clock) for span in trace.spans]
     if not made:
-        made = [_standing_for(told, trace_id, clock)]
+        made = [_placeholder_span(export, trace_id, clock)]
     first = _first_root(trace) if trace.spans else 0
     root = made[first]
-    facts = {**told.attributes, "trivium.clock": clock.since, own.TRACE: _own(trace, clock)}
+    facts = {
+        **export.attributes,
+        "trivium.clock": clock.since,
+        trivium_attributes.TRACE: _trivium_trace(trace, clock),
+    }
     root["attributes"] += _attributes(facts)
     moment = root.get("endTimeUnixNano") or root.get("startTimeUnixNano") or "0"
     events = [
-        _event(own.MESSAGE, {own.MESSAGE: _json(message)}, _digits(clock.at(message.time)) or moment)
+        _event(
+            trivium_attributes.MESSAGE,
+            {trivium_attributes.MESSAGE: _json(message)},
+            _digits(clock.at(message.time)) or moment,
+        )
         for message in trace.messages
     ]
-    events += [_event(name, attributes, moment) for name, attributes in told.events]
+    events += [_event(name, attributes, moment) for name, attributes in export.events]
     if events:
         root["events"] = events
     return made
@@ -214,8 +222,8 @@ def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
 
 def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> dict[str, Any]:
     start, end = _digits(clock.at(span.start)), _digits(clock.at(span.end))
-    attributes = _told_by_conventions(span)
-    told = own.OwnSpan(
+    attributes = _convention_attributes(span)
+    original = trivium_attributes.TriviumSpan(
         id=None if ids[span.id] == span.id else span.id,
         kind=span.kind,
         name=span.name,
@@ -225,7 +233,7 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
         output=_as(span.output),
         attributes=span.attributes,
     )
-    attributes[own.SPAN] = _json(told)
+    attributes[trivium_attributes.SPAN] = _json(original)
     made: dict[str, Any] = {"traceId": trace_id, "spanId": ids[span.id]}
     if span.parent is not None:
         made["parentSpanId"] = ids[span.parent]
@@ -241,30 +249,30 @@ def _span(span: Span, trace_id: str, ids: Mapping[str, str], clock: Clock) -> di
     return made
 
 
-def _told_by_conventions(span: Span) -> dict[str, Any]:
+def _convention_attributes(span: Span) -> dict[str, Any]:
     kind = span.kind
-    told: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if kind in _OPERATIONS:
-        told["gen_ai.operation.name"] = _OPERATIONS[kind]
+        attributes["gen_ai.operation.name"] = _OPERATIONS[kind]
     agent = span.agent or (span.name if kind == "agent" else None)
     if agent:
-        told["gen_ai.agent.name"] = agent
+        attributes["gen_ai.agent.name"] = agent
     if kind == "tool":
-        told["gen_ai.tool.name"] = span.name
-        _put(told, "gen_ai.tool.call.arguments", _text(span.input))
-        _put(told, "gen_ai.tool.call.result", _text(span.output))
+        attributes["gen_ai.tool.name"] = span.name
+        _put(attributes, "gen_ai.tool.call.arguments", _text(span.input))
+        _put(attributes, "gen_ai.tool.call.result", _text(span.output))
     elif kind == "other":
-        _put(told, "input.value", _text(span.input))
-        _put(told, "output.value", _text(span.output))
+        _put(attributes, "input.value", _text(span.input))
+        _put(attributes, "output.value", _text(span.output))
     else:
-        _put(told, "gen_ai.input.messages", _conversation(span.input, "user"))
-        _put(told, "gen_ai.output.messages", _conversation(span.output, "assistant"))
+        _put(attributes, "gen_ai.input.messages", _conversation(span.input, "user"))
+        _put(attributes, "gen_ai.output.messages", _conversation(span.output, "assistant"))
     if kind == "llm":
-        told |= {"gen_ai.request.model": span.name, "gen_ai.response.model": span.name}
-        told |= _usage(span.usage)
+        attributes |= {"gen_ai.request.model": span.name, "gen_ai.response.model": span.name}
+        attributes |= _usage(span.usage)
     if span.ok is False:
-        told["error.type"] = _UNKNOWN_ERROR
-    return told
+        attributes["error.type"] = _UNKNOWN_ERROR
+    return attributes
 
 
 def _usage(usage: SpanUsage | None) -> dict[str, Any]:
@@ -278,27 +286,27 @@ def _usage(usage: SpanUsage | None) -> dict[str, Any]:
     return {key: value for key, value in named.items() if value is not None}
 
 
-def _standing_for(told: Told, trace_id: str, clock: Clock) -> dict[str, Any]:
+def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dict[str, Any]:
     """The span of an attempt that recorded none."""
     start = clock.zero if clock.zero is not None and clock.zero > 0 else None
     attributes: dict[str, Any] = {}
-    _put(attributes, "input.value", _text(told.input))
-    _put(attributes, "output.value", _text(told.output))
-    if told.error is not None:
+    _put(attributes, "input.value", _text(export.input))
+    _put(attributes, "output.value", _text(export.output))
+    if export.error is not None:
         attributes["error.type"] = _UNKNOWN_ERROR
-    attributes[own.SPAN] = _json(own.OwnSpan(kind=None))
+    attributes[trivium_attributes.SPAN] = _json(trivium_attributes.TriviumSpan(kind=None))
     made: dict[str, Any] = {
         "traceId": trace_id,
         "spanId": sha256(f"{trace_id}/".encode()).hexdigest()[:16],
-        "name": told.name,
+        "name": export.name,
         "kind": _INTERNAL,
         "attributes": _attributes(attributes),
     }
     if start is not None:
         made["startTimeUnixNano"] = str(start)
-        made["endTimeUnixNano"] = str(start + round((told.seconds or 0.0) * NANOSECONDS))
-    if told.error is not None:
-        made["status"] = _failure(told.error)
+        made["endTimeUnixNano"] = str(start + round((export.seconds or 0.0) * NANOSECONDS))
+    if export.error is not None:
+        made["status"] = _failure(export.error)
     return made
 
 
@@ -310,17 +318,23 @@ def _event(name: str, attributes: Mapping[str, Any], moment: str) -> dict[str, A
     return {"timeUnixNano": moment, "name": name, "attributes": _attributes(attributes)}
 
 
-def _own(trace: Trace, clock: Clock) -> str:
-    return _json(own.OwnTrace(trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata))
+def _trivium_trace(trace: Trace, clock: Clock) -> str:
+    return _json(
+        trivium_attributes.TriviumTrace(trace_id=trace.trace_id, zero=clock.zero, metadata=trace.metadata)
+    )
 
 
 def _conversation(value: Any, role: str) -> str | None:
     if value is None:
         return None
-    return _json(value if own.is_conversation(value) else own.wrapped(_text(value) or "", role))
+    return _json(
+        value
+        if trivium_attributes.is_conversation(value)
+        else trivium_attributes.wrapped(_text(value) or "", role)
+    )
 
 
-def _as(value: Any) -> own.As | None:
+def _as(value: Any) -> trivium_attributes.As | None:
     return None if value is None else "text" if isinstance(value, str) else "json"
 
 
@@ -332,9 +346,9 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _put(told: dict[str, Any], key: str, text: str | None) -> None:
+def _put(attributes: dict[str, Any], key: str, text: str | None) -> None:
     if text is not None:
-        told[key] = text
+        attributes[key] = text
 
 
 def _digits(moment: int | None) -> str | None:
@@ -350,7 +364,7 @@ def _value(value: Any) -> dict[str, Any]:
         return {"stringValue": value}
     if isinstance(value, bool):
         return {"boolValue": value}
-    if isinstance(value, int) and -_WHOLE <= value < _WHOLE:
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
         return {"intValue": str(value)}
     if isinstance(value, int | float):
         return {"doubleValue": float(value)}

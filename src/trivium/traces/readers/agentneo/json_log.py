@@ -7,7 +7,7 @@ from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.agentneo.spans import Tables, agentneo_trace
 from trivium.traces.readers.json_input import decoded, dict_, dicts, moment, snake, text
-from trivium.traces.readers.span_records import Left, Record, unwrapped
+from trivium.traces.readers.span_records import Record, SkippedRecords, unwrapped
 from trivium.traces.trace import Span, SpanKind, Trace
 
 _LISTS = ("agent_calls", "llm_calls", "tool_calls")
@@ -41,7 +41,7 @@ def _is_log(document: Record) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in order."""
-    left = Left("log of AgentNeo")
+    skipped = SkippedRecords("log of AgentNeo")
     traces = []
     for place, document in enumerate(unwrapped(documents), start=1):
         if isinstance(document, dict) and _is_log(document):
@@ -49,13 +49,15 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
         elif isinstance(document, dict) and is_tree(document):
             traces.append(tree_trace(document))
         else:
-            left.out(place)
+            skipped.add(place)
     if not traces:
         raise TraceError(source, 'holds no log of AgentNeo (an object with "agent_calls" and "tool_calls")')
     import msgspec
 
-    problems = (*left.problems(), *traces[0].problems)
-    return [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]] if left.problems() else traces
+    problems = (*skipped.problems(), *traces[0].problems)
+    return (
+        [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]] if skipped.problems() else traces
+    )
 
 
 def _log(document: Record) -> Trace:

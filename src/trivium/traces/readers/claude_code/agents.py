@@ -71,12 +71,12 @@ class Agents:
 
     def __init__(self, events: Sequence[dict[str, Any]]) -> None:
         chains = {text(event, "agentId") for event in events if event.get("isSidechain") is True}
-        talk = [event for event in events if event.get("type") in {"user", "assistant"}]
+        turns = [event for event in events if event.get("type") in {"user", "assistant"}]
         # The transcript of a sub-agent alone: there its run is the root.
-        alone = bool(talk) and len(chains) == 1 and all(event.get("isSidechain") is True for event in talk)
+        alone = bool(turns) and len(chains) == 1 and all(event.get("isSidechain") is True for event in turns)
         self._own = next(iter(chains)) if alone else None
         self._alone = alone
-        name = next((text(event, "agentName", "agentType") for event in talk), None) if alone else None
+        name = next((text(event, "agentName", "agentType") for event in turns), None) if alone else None
         self.lead = Run(id=LEAD, name=name or (f"agent-{self._own}" if self._own else LEAD), seen=True)
         self.runs: dict[str, Run] = {LEAD: self.lead}
         self._by_agent: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Agents:
                     self._start(use)
         elif event.get("type") == "user":
             for result in results(event):
-                agent = text(result.told, "agentId", "agent_id")
+                agent = text(result.details, "agentId", "agent_id")
                 if agent is not None and result.id in self.runs:
                     self._by_agent.setdefault(agent, result.id)
                     self._begun.add(result.id)
@@ -159,7 +159,9 @@ _TYPES = {"message": "data_transfer", "broadcast": "status_update"}
 """Types of SendMessage as Trivium's (spec: metrics, T3.8); any other steers: ``coordination``."""
 
 _EVERYONE = frozenset({"*", "all", "team"})
-_HEARD = re.compile(r'<teammate-message\s+teammate_id="([^"<>]{1,200})"[^<>]{0,500}>([^<]{0,100000})')
+_TEAMMATE_MESSAGE = re.compile(
+    r'<teammate-message\s+teammate_id="([^"<>]{1,200})"[^<>]{0,500}>([^<]{0,100000})'
+)
 
 
 class Messages:
@@ -179,17 +181,17 @@ class Messages:
         if use.name in STARTS_AGENTS:
             self._started(self._agents.runs[use.id], run, result, time)
         elif use.name == "SendMessage":
-            refused = result is not None and (result.ok is False or result.told.get("success") is False)
-            if not refused:
+            failed = result is not None and (result.ok is False or result.details.get("success") is False)
+            if not failed:
                 self._sent(dict_(use.input), run, time)
 
     def _started(self, started: Run, run: Run, result: Result | None, time: float | None) -> None:
-        refused = result is not None and result.ok is False
-        if refused and not started.seen:
+        failed = result is not None and result.ok is False
+        if failed and not started.seen:
             return
         self._callers[started.id] = run
         self._add(run.name, started.name, "task_request", time, started.input)
-        if result is not None and result.ok and text(result.told, "status") not in IN_BACKGROUND:
+        if result is not None and result.ok and text(result.details, "status") not in IN_BACKGROUND:
             self._add(started.name, run.name, "result_delivery", result.time, as_value(result.content))
 
     def _sent(self, given: dict[str, Any], run: Run, time: float | None) -> None:
@@ -204,11 +206,11 @@ class Messages:
             if name is not None and name != run.name:
                 self._add(run.name, name, _TYPES.get(kind, "coordination"), time, content)
 
-    def heard(self, said: str, run: Run, time: float | None) -> None:
-        """What teammates sent, as the one they sent it to hears it."""
-        if "<teammate-message" not in said:
+    def received(self, text: str, run: Run, time: float | None) -> None:
+        """Add the messages of teammates that an event holds, with its agent as their receiver."""
+        if "<teammate-message" not in text:
             return
-        for sender, body in _HEARD.findall(said):
+        for sender, body in _TEAMMATE_MESSAGE.findall(text):
             content = decoded(body.strip())
             kind = "coordination" if isinstance(content, dict) and "type" in content else "data_transfer"
             if sender != run.name:

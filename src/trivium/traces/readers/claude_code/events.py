@@ -31,7 +31,7 @@ class Result(NamedTuple):
     id: str
     ok: bool | None
     content: Any
-    told: dict[str, Any]
+    details: dict[str, Any]
     """What the event says of it besides: agent ids, statuses, counts."""
     time: float | None
 
@@ -127,15 +127,15 @@ def uses(event: dict[str, Any]) -> Iterator[Use]:
 
 def results(event: dict[str, Any]) -> Iterator[Result]:
     """The answers in an event."""
-    told = event.get("tool_use_result", event.get("toolUseResult"))
+    details = event.get("tool_use_result", event.get("toolUseResult"))
     for block in blocks(event):
         if not _type(block).endswith("tool_result"):
             continue
         content = block.get("content")
         wrong = block.get("is_error") is True or _type(content).endswith("_error")
-        stopped = isinstance(told, dict) and told.get("interrupted") is True
+        stopped = isinstance(details, dict) and details.get("interrupted") is True
         ok = None if stopped else not wrong
-        yield Result(text(block, "tool_use_id") or "", ok, content, dict_(told), time_of(event))
+        yield Result(text(block, "tool_use_id") or "", ok, content, dict_(details), time_of(event))
 
 
 def plain_text(event: dict[str, Any]) -> str:

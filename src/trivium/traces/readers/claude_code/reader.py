@@ -229,12 +229,14 @@ class _Builder:
         run.start = time if run.start is None else run.start
         if result is None:
             return
-        if text(result.told, "status") in IN_BACKGROUND:
+        if text(result.details, "status") in IN_BACKGROUND:
             run.seen = True
             return
         run.seen = run.seen or result.ok is True
         run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
-        counted = {key: result.told[key] for key in ("totalTokens", "totalDurationMs") if key in result.told}
+        counted = {
+            key: result.details[key] for key in ("totalTokens", "totalDurationMs") if key in result.details
+        }
         run.attributes = (run.attributes or {}) | counted
 
     def _user(self, event: dict[str, Any], run: Run) -> None:
@@ -244,7 +246,7 @@ class _Builder:
         plain = said and not event.get("isMeta") and not event.get("isCompactSummary")
         if plain and run.input is None:
             run.input = said
-        self._messages.heard(said, run, time_of(event))
+        self._messages.received(said, run, time_of(event))
 
     def _delta(self, event: dict[str, Any]) -> None:
         """The count at the end of a turn, which only streams with partial messages tell."""
@@ -281,9 +283,9 @@ def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -
     ends = [event for event in events if event.get("type") == "result"]
     first = next((event for event in events if text(event, "subtype") == "init"), {})
     milliseconds = _sum([number(event.get("duration_ms")) for event in ends])
-    told = {
+    metadata = {
         "model": text(first, "model"),
-        "version": text(first, "claude_code_version") or _of_any(events, "version"),
+        "version": text(first, "claude_code_version") or _first_text(events, "version"),
         "compactions": sum(text(event, "subtype") == "compact_boundary" for event in events) or None,
         "results": len(ends) or None,
         "seconds": None if milliseconds is None else milliseconds / 1000,
@@ -294,20 +296,20 @@ def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -
         lead.ok = not any(_failed(event) for event in ends[-1:])
         lead.output = next((event["result"] for event in reversed(ends) if "result" in event), None)
     else:
-        lead.ok = _came_to_an_end(events, unanswered)
+        lead.ok = _completed(events, unanswered)
         if lead.ok is None:
             lead.end = None
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in metadata.items() if value is not None}
 
 
-def _came_to_an_end(events: Sequence[dict[str, Any]], unanswered: int) -> bool | None:
+def _completed(events: Sequence[dict[str, Any]], unanswered: int) -> bool | None:
     """True for a transcript whose last turn of the lead was its last; a stream would have said so."""
-    talk = [
+    turns = [
         event
         for event in events
         if event.get("type") in {"user", "assistant"} and not event.get("parent_tool_use_id")
     ]
-    own = [event for event in talk if event.get("isSidechain") is not True] or talk
+    own = [event for event in turns if event.get("isSidechain") is not True] or turns
     if not own or own[-1].get("type") != "assistant" or was_interrupted(own[-1]) or unanswered:
         return None
     return (
@@ -319,7 +321,7 @@ def _failed(event: dict[str, Any]) -> bool:
     return event.get("is_error") is True or (text(event, "subtype") or "").startswith("error")
 
 
-def _of_any(events: Sequence[dict[str, Any]], key: str) -> str | None:
+def _first_text(events: Sequence[dict[str, Any]], key: str) -> str | None:
     return next((found for event in events if (found := text(event, key)) is not None), None)
 
 

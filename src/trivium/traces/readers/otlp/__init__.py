@@ -10,8 +10,8 @@ from typing import Any
 
 from trivium.traces.opentelemetry.assemble import traces_of
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.readers.json_input import content_of, read_whole_lines, with_problems
-from trivium.traces.readers.otlp.json import is_request, spans_leniently, spans_of_json
+from trivium.traces.readers.json_input import content_of, read_complete_lines, with_problems
+from trivium.traces.readers.otlp.json import is_request, parse_lenient, spans_of_json
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
 from trivium.traces.trace import Trace, TraceProblem
 
@@ -43,7 +43,9 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
         if is_protobuf(content):
             spans += spans_of_protobuf(content, source=source)
         else:
-            spans += read_whole_lines(content, partial(spans_of_json, source=source), problems, source=source)
+            spans += read_complete_lines(
+                content, partial(spans_of_json, source=source), problems, source=source
+            )
     return with_problems(traces_of(spans), problems)
 
 
@@ -56,4 +58,4 @@ def sniff(document: Any) -> bool:
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file's export requests."""
-    return traces_of(spans_leniently(documents, source=source))
+    return traces_of(parse_lenient(documents, source=source))

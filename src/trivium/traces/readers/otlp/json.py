@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import TraceError
-from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add, meaning
+from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add_attribute, recognised
 from trivium.traces.readers.json_input import check_values, dict_, dicts, parse_documents
 
 _FAILED = 2
@@ -81,7 +81,7 @@ class _Request(msgspec.Struct, rename="camel", gc=False):
 _DECODER = msgspec.json.Decoder(_Request, strict=False)
 
 
-class _Odd(Exception):
+class _NotStandard(Exception):
     """Something that the quick way does not read."""
 
 
@@ -94,12 +94,12 @@ def spans_of_json(content: bytes, *, source: str) -> list[RecordedSpan]:
     content = content.removeprefix(b"\xef\xbb\xbf")
     check_values(content, source=source)
     try:
-        return _quickly(content)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, _Odd):
-        return spans_leniently(parse_documents(content, source=source), source=source)
+        return _parse_strict(content)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, _NotStandard):
+        return parse_lenient(parse_documents(content, source=source), source=source)
 
 
-def _quickly(content: bytes) -> list[RecordedSpan]:
+def _parse_strict(content: bytes) -> list[RecordedSpan]:
     try:
         requests = [_DECODER.decode(content)]
     except msgspec.ValidationError:
@@ -114,7 +114,7 @@ def _quickly(content: bytes) -> list[RecordedSpan]:
         for span in scope.spans
     ]
     if not spans:
-        raise _Odd
+        raise _NotStandard
     return spans
 
 
@@ -129,18 +129,18 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
         or not 0 < span.start_time_unix_nano < LATEST
         or not 0 <= (span.end_time_unix_nano or 0) < LATEST
     ):
-        raise _Odd
+        raise _NotStandard
     attributes: dict[str, Any] = {}
-    meant = MEANINGS.get
+    name_of = MEANINGS.get
     for attribute in span.attributes:
-        meaning = meant(attribute.key)
-        if meaning is not None:
+        name = name_of(attribute.key)
+        if name is not None:
             text = attribute.value.string_value
             value = _value(attribute.value) if text is None else text
-            if meaning in attributes:
-                add(attributes, meaning, value)
+            if name in attributes:
+                add_attribute(attributes, name, value)
             else:
-                attributes[meaning] = value
+                attributes[name] = value
     status = span.status
     end = span.end_time_unix_nano
     return RecordedSpan(
@@ -173,7 +173,7 @@ def _value(value: _Value) -> Any:
     return value.bytes_value
 
 
-_FAILED_of_leniently = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
+_FAILED_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
 _SIGNALS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics")
 """A collector may write all signals into one file; what is no span is passed over."""
 
@@ -186,7 +186,7 @@ def is_request(document: Any) -> bool:
     return isinstance(document, dict) and any(isinstance(document.get(key), list) for key in _SIGNALS[:2])
 
 
-def spans_leniently(documents: Sequence[Any], *, source: str) -> list[RecordedSpan]:
+def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan]:
     """The spans of a file's export requests; what is no span in them is passed over.
 
     Args:
@@ -204,7 +204,7 @@ def spans_leniently(documents: Sequence[Any], *, source: str) -> list[RecordedSp
             where = f"document {number}: " if len(requests) > 1 else ""
             raise TraceError(source, f'{where}expected an export request with "resourceSpans"')
     found = [span for request in requests for span in _spans(request)]
-    read = [span for span in itertools.starmap(_recorded_of_leniently, found) if span is not None]
+    read = [span for span in itertools.starmap(_recorded_lenient, found) if span is not None]
     if not read:
         what = f"none of its {len(found):,} spans has a spanId" if found else "it holds no span"
         raise TraceError(source, what)
@@ -219,13 +219,13 @@ def _spans(request: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
                 yield span, name if isinstance(name, str) else ""
 
 
-def _recorded_of_leniently(span: dict[str, Any], scope: str) -> RecordedSpan | None:
+def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
     span_id = _id(either(span, "spanId", "span_id"), _SPAN_BYTES)
     if span_id is None:
         return None
     status = dict_(span.get("status"))
     code = status.get("code")
-    failed = isinstance(code, str | int) and code in _FAILED_of_leniently
+    failed = isinstance(code, str | int) and code in _FAILED_CODES
     message = status.get("message")
     name = span.get("name")
     return RecordedSpan(
@@ -235,7 +235,7 @@ def _recorded_of_leniently(span: dict[str, Any], scope: str) -> RecordedSpan | N
         name=name if isinstance(name, str) else "",
         start=moment(either(span, "startTimeUnixNano", "start_time_unix_nano")),
         end=moment(either(span, "endTimeUnixNano", "end_time_unix_nano")),
-        attributes=meaning(attributes_of(span.get("attributes"))),
+        attributes=recognised(attributes_of(span.get("attributes"))),
         failed=failed,
         error=message if failed and isinstance(message, str) else "",
         events=[

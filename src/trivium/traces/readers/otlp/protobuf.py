@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
-from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add
+from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add_attribute
 from trivium.traces.readers.otlp.json import LATEST
 
 _RESOURCE_SPANS = 0x0A
@@ -153,7 +153,7 @@ def _meant(pairs: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in pairs:
         if pair.key in MEANINGS:
-            add(found, MEANINGS[pair.key], _value(pair.value))
+            add_attribute(found, MEANINGS[pair.key], _value(pair.value))
     return found
 
 
