@@ -41,7 +41,7 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
             as_text += found
         return made
     except BaseException as error:
-        _raise_ctrl_c(error)
+        _reraise_ctrl_c(error)
     # A cycle, too deep, half a surrogate pair, an object that breaks while it is read: piece by piece.
     walk = _Walk([] if as_text is None else as_text)
     return msgspec.json.encode(walk.walked(value, 0))
@@ -50,7 +50,7 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
 def plain_text(value: Any) -> str:
     """A name of any type as a text: of a subclass the plain text, of another type its ``repr``."""
     text = value if type(value) is str else plain(value)
-    return _whole(text if type(text) is str else _shown(text))
+    return _replace_lone_surrogates(text if type(text) is str else _bounded_repr(text))
 
 
 def plain(value: Any, as_text: list[str] | None = None) -> Any:
@@ -60,17 +60,17 @@ def plain(value: Any, as_text: list[str] | None = None) -> Any:
     """
     kind = type(value)
     try:
-        made = _made_plain(value, kind)
+        made = _json_value(value, kind)
         if made is not value:
             return made
     except BaseException as error:
-        _raise_ctrl_c(error)
+        _reraise_ctrl_c(error)
     if as_text is not None:
         as_text.append(kind.__name__)
-    return _shown(value)
+    return _bounded_repr(value)
 
 
-def _made_plain(value: Any, kind: type) -> Any:
+def _json_value(value: Any, kind: type) -> Any:
     """The value as one that JSON has, itself where there is none."""
     if issubclass(kind, str):
         return str.__str__(value)
@@ -83,11 +83,11 @@ def _made_plain(value: Any, kind: type) -> Any:
     if issubclass(kind, bytes | bytearray):
         return bytes(value)
     if kind.__module__ == "numpy":
-        return _of_numpy(value)
+        return _numpy_value(value)
     return value.model_dump(mode="json") if callable(getattr(kind, "model_dump", None)) else value
 
 
-def _of_numpy(value: Any) -> Any:
+def _numpy_value(value: Any) -> Any:
     """Scalars as Python's, small arrays as lists; others as they are."""
     return value.tolist() if value.size <= _MOST_ELEMENTS else value
 
@@ -96,21 +96,21 @@ def _integer(number: int) -> int | str:
     return number if number.bit_length() <= _MOST_BITS else f"[integer of {number.bit_length():,} bits]"
 
 
-def _shown(value: Any) -> str:
+def _bounded_repr(value: Any) -> str:
     """The ``repr`` of an object, bounded, or that it has none."""
     try:
-        return _whole(str.__str__(repr(value))[:MOST_CHARS])
+        return _replace_lone_surrogates(str.__str__(repr(value))[:MOST_CHARS])
     except BaseException as error:
-        _raise_ctrl_c(error)
+        _reraise_ctrl_c(error)
         return f"[{type(value).__name__} is not recorded: {type(error).__name__}]"
 
 
-def _whole(text: str) -> str:
+def _replace_lone_surrogates(text: str) -> str:
     """A text that a file can hold: half a surrogate pair becomes the replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _raise_ctrl_c(error: BaseException) -> None:
+def _reraise_ctrl_c(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         raise error
 
@@ -133,7 +133,7 @@ class _Walk:
         if value is None or kind is bool or kind is float:
             return value
         if kind is str:
-            return _whole(value)
+            return _replace_lone_surrogates(value)
         if kind is int:
             return _integer(value)
         self._left -= 1
@@ -145,9 +145,9 @@ class _Walk:
         try:
             return self._parts(value, kind, depth + 1)
         except BaseException as error:
-            _raise_ctrl_c(error)
+            _reraise_ctrl_c(error)
             self._as_text.append(kind.__name__)
-            return _shown(value)
+            return _bounded_repr(value)
         finally:
             self._above.discard(id(value))
 

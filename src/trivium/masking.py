@@ -144,9 +144,9 @@ _IS_SECRET = re.compile(_NAMES, re.IGNORECASE).fullmatch
 _IS_SURE = re.compile(_SURE_NAMES, re.IGNORECASE).fullmatch
 _IS_LITERAL = re.compile(_LITERAL, re.IGNORECASE).fullmatch
 
-_OF_NAMES = ("auth", "key", "cookie", "token", "secret", "passw", "signature", "sig", "credential")
-_OF_SHAPES = tuple(trace for traces, _, _ in _SURE_BY_TRACE for trace in traces)
-_TRACES = (*_OF_NAMES, *_OF_SHAPES)
+_NAME_PATTERNS = ("auth", "key", "cookie", "token", "secret", "passw", "signature", "sig", "credential")
+_SHAPE_PATTERNS = tuple(trace for traces, _, _ in _SURE_BY_TRACE for trace in traces)
+_TRACES = (*_NAME_PATTERNS, *_SHAPE_PATTERNS)
 """In small letters: every pattern needs one of these."""
 
 _ASSIGNED = (
@@ -160,7 +160,7 @@ _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 """Every one of them holds one of these."""
 
 _ACROSS_SPACES = ("-----begin", "bearer", "basic")
-_IN_ONE_WORD = tuple(trace for trace in _OF_SHAPES if trace not in _ACROSS_SPACES)
+_IN_ONE_WORD = tuple(trace for trace in _SHAPE_PATTERNS if trace not in _ACROSS_SPACES)
 _SHORTEST_KEY = 12
 """Characters between spaces that anything of such a shape has; most words have fewer."""
 
@@ -185,7 +185,7 @@ class Masker:
 
     def may_hold_a_secret(self, text: str) -> bool:
         """False when :meth:`mask` would leave the text as it is."""
-        return _holds(text.lower(), _TRACES) or _holds(text, self._of_environment())
+        return _holds(text.lower(), _TRACES) or _holds(text, self._environment_secrets())
 
     def mask(self, text: str) -> str:
         """As :func:`mask`."""
@@ -198,10 +198,14 @@ class Masker:
         """Whether what goes by a name is a secret, whatever it looks like."""
         return _IS_SECRET(name) is not None
 
-    def _of_environment(self) -> list[str]:
+    def _environment_secrets(self) -> list[str]:
         now = monotonic()
         if now >= self._until or len(os.environ) != self._size:
-            self._values, self._size, self._until = _of_environment(), len(os.environ), now + _FRESH_SECONDS
+            self._values, self._size, self._until = (
+                _environment_secrets(),
+                len(os.environ),
+                now + _FRESH_SECONDS,
+            )
         return self._values
 
 
@@ -220,14 +224,14 @@ class OutputMasker(Masker):
             _holds(_long_words(small), _IN_ONE_WORD)
             or _holds(small, _ACROSS_SPACES)
             or (_holds(small, _ROOTS) and _holds(small, _ASSIGNED))
-            or _holds(text, self._of_environment())
+            or _holds(text, self._environment_secrets())
         )
 
     def mask(self, text: str) -> str:
         """The text without what is surely a secret."""
         if not self.may_hold_a_secret(text):
             return text
-        for value in self._of_environment():
+        for value in self._environment_secrets():
             text = text.replace(value, MASK)
         small = text.lower()
         for traces, pattern, replacement in _SURE_BY_TRACE:
@@ -278,7 +282,7 @@ def mask(text: str) -> str:
         >>> mask("GET https://api.example/v1?key=abc123&q=cats failed")
         'GET https://api.example/v1?key=[masked]&q=cats failed'
     """
-    return _masked(text, _of_environment())
+    return _masked(text, _environment_secrets())
 
 
 def _masked(text: str, values: list[str]) -> str:
@@ -287,7 +291,7 @@ def _masked(text: str, values: list[str]) -> str:
     return _replaced(text, _PATTERNS)
 
 
-def _of_environment() -> list[str]:
+def _environment_secrets() -> list[str]:
     """Values of variables such as OPENAI_API_KEY, longest first, since one may be a part of another."""
     values = {value for name, value in os.environ.items() if _is_secret_variable(name, value)}
     return sorted(values, key=len, reverse=True)

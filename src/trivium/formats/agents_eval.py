@@ -153,7 +153,9 @@ class AgentsEvalRuns:
 def _attempt(case: str, folder: Path, limit: int) -> Attempt:
     trace = output = unreadable = failure = None
     try:
-        trace = read_run(folder) if (folder / TRACE_FILE).exists() else _of_claude_code(folder / STREAM_FILE)
+        trace = (
+            read_run(folder) if (folder / TRACE_FILE).exists() else _claude_code_trace(folder / STREAM_FILE)
+        )
     except TraceError as error:
         unreadable = str(error)
     try:
@@ -172,7 +174,7 @@ def _attempt(case: str, folder: Path, limit: int) -> Attempt:
     )
 
 
-def _of_claude_code(path: Path) -> Trace:
+def _claude_code_trace(path: Path) -> Trace:
     """The trace of a run's one session.
 
     Raises:
@@ -196,7 +198,7 @@ def _review(path: Path) -> Any:
 
 DELEGATING = "delegate_"
 _MARKS = ("agent_interactions", "coordination_events", "execution_id")
-_KEPT = ("execution_id", "performance_metrics", "timing_data")
+_METADATA_KEYS = ("execution_id", "performance_metrics", "timing_data")
 
 
 def sniff(document: Any) -> bool:
@@ -215,7 +217,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
 
 def trace_folders(folder: str | Path) -> list[Path]:
     """The runs below a folder: those that hold a ``trace.json``, by name."""
-    return sorted(path.parent for path in Path(folder).rglob("trace.json"))
+    return sorted(path.parent for path in Path(folder).rglob(TRACE_FILE))
 
 
 def read_run(folder: str | Path) -> Trace:
@@ -224,7 +226,7 @@ def read_run(folder: str | Path) -> Trace:
     Raises:
         TraceError: If its ``trace.json`` is missing or no trace.
     """
-    path = Path(folder) / "trace.json"
+    path = Path(folder) / TRACE_FILE
     graph = Path(folder) / "agent_graph.json"
     documents = documents_of(path)
     if len(documents) != 1:
@@ -251,16 +253,16 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
     interactions = interactions_of(document, graph, problems)
     _pair(calls, interactions)
     delegated = {_run_id(index): found for index, found in enumerate(interactions) if found.starts_a_run}
-    placed = [_placed(call, delegated) for call in calls]
-    own = _own_runs(placed, interactions, _stated_times(document))
-    runs = [*own.values(), *_delegated_runs(delegated, own)]
-    first = min(calls, key=_start).agent if calls else next(iter(own), None)
+    placed = [_with_parent(call, delegated) for call in calls]
+    inferred = _inferred_runs(placed, interactions, _stated_times(document))
+    runs = [*inferred.values(), *_delegated_runs(delegated, inferred)]
+    first = min(calls, key=_start).agent if calls else next(iter(inferred), None)
     return normalise(
-        [*runs, *(call if call.parent else _below(call, own) for call in placed)],
+        [*runs, *(call if call.parent else _below(call, inferred) for call in placed)],
         messages_of(interactions, document, first=first),
         trace_id=text(document, "execution_id") or "",
         problems=problems,
-        metadata={key: document[key] for key in _KEPT if key in document},
+        metadata={key: document[key] for key in _METADATA_KEYS if key in document},
     )
 
 
@@ -305,7 +307,7 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
             found.call = call
 
 
-def _placed(call: Span, delegated: dict[str, Interaction]) -> Span:
+def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
     """The call below the innermost delegation of its agent that encloses it; as it is when none does.
 
     A delegation without a call, or a call without times, has no interval to go by: then the agent's
@@ -327,7 +329,7 @@ def _encloses(outer: Span, inner: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
 
 
-def _own_runs(
+def _inferred_runs(
     placed: list[Span], interactions: list[Interaction], stated: tuple[float | None, float | None]
 ) -> dict[str, Span]:
     """A run of its own for every agent that acts or asks outside the runs that others gave it."""
@@ -344,11 +346,11 @@ def _own_runs(
     return runs
 
 
-def _delegated_runs(delegated: dict[str, Interaction], own: dict[str, Span]) -> list[Span]:
+def _delegated_runs(delegated: dict[str, Interaction], inferred: dict[str, Span]) -> list[Span]:
     runs = []
     for run, found in delegated.items():
         call = found.call
-        asker = own.get(found.sender)
+        asker = inferred.get(found.sender)
         runs.append(
             Span(
                 id=run,
@@ -365,8 +367,8 @@ def _delegated_runs(delegated: dict[str, Interaction], own: dict[str, Span]) -> 
     return runs
 
 
-def _below(call: Span, own: dict[str, Span]) -> Span:
-    return msgspec.structs.replace(call, parent=own[call.agent or ""].id)
+def _below(call: Span, inferred: dict[str, Span]) -> Span:
+    return msgspec.structs.replace(call, parent=inferred[call.agent or ""].id)
 
 
 def _stated_times(document: dict[str, Any]) -> tuple[float | None, float | None]:

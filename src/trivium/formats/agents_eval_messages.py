@@ -59,11 +59,11 @@ def interactions_of(document: dict[str, Any], graph: Any, problems: list[TracePr
                 time=number(item.get("timestamp")),
             )
         )
-    told = {(interaction.sender, interaction.receiver) for interaction in found}
+    stated = {(interaction.sender, interaction.receiver) for interaction in found}
     return found + [
         Interaction(sender=sender, receiver=receiver, type="task_request")
         for sender, receiver in _delegations(graph)
-        if (sender, receiver) not in told
+        if (sender, receiver) not in stated
     ]
 
 
@@ -84,8 +84,8 @@ def messages_of(
     answered = {(found.receiver, found.sender) for found in interactions if found.type == "result_delivery"}
     messages = []
     for found in interactions:
-        asked = found.call.start if found.call else found.time
-        messages.append(_message(found, asked))
+        time = found.call.start if found.call else found.time
+        messages.append(_message(found, time))
         if found.call is not None and (found.sender, found.receiver) not in answered:
             messages.append(
                 Message(

@@ -109,8 +109,8 @@ def _case(id_: str, task: dict[str, Any]) -> dict[str, Any]:
         {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": reads(action["name"])}
         for action in task.get("actions", [])
     ]
-    said = {key: task[key] for key in ("user_id", "outputs") if task.get(key)}
-    return {"id": id_, "input": task["instruction"], "expect": {"tools": tools}, "metadata": said}
+    metadata = {key: task[key] for key in ("user_id", "outputs") if task.get(key)}
+    return {"id": id_, "input": task["instruction"], "expect": {"tools": tools}, "metadata": metadata}
 
 
 def _tools(entry: dict[str, Any]) -> Iterator[str]:
@@ -299,8 +299,8 @@ class _Builder:
             what = f"message {place} is a result without a call before it; it was left out"
             self.problems.append(TraceProblem(kind="orphan_result", what=what))
             return
-        wanted = str(turn.get("tool_call_id", ""))
-        same = [index for index, (call_id, _) in enumerate(self._open) if call_id == wanted]
+        call_id = str(turn.get("tool_call_id", ""))
+        same = [index for index, (open_id, _) in enumerate(self._open) if open_id == call_id]
         _, at = self._open.pop(same[-1] if same else -1)
         content = turn.get("content")
         failed = isinstance(content, str) and content.startswith("Error")
@@ -336,8 +336,8 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
             near = suggest(trajectory.task, [case.id for case in suite])
             problems.append(Problem(f"[{index}]", f'the suite has no case "{trajectory.task}".{near}'))
         elif first.setdefault(key, index) != index:
-            said = f"task {key[0]}, trial {key[1]} stands already in [{first[key]}]"
-            problems.append(Problem(f"[{index}]", said))
+            message = f"task {key[0]}, trial {key[1]} stands already in [{first[key]}]"
+            problems.append(Problem(f"[{index}]", message))
     if problems:
         raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))
     limit = suite.settings.limits.output_bytes

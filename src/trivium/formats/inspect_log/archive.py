@@ -194,9 +194,9 @@ class Log:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._whole: dict[str, Any] | None = None
+        self._document: dict[str, Any] | None = None
         self._archived = is_archive(self.path)
-        header = self._header_of_archive() if self._archived else self._read_whole()
+        header = self._archive_header() if self._archived else self._read_document()
         spec = header.get("eval")
         if not isinstance(spec, dict):
             raise TraceError(str(path), 'is no log of Inspect AI: expected an object "eval"')
@@ -214,8 +214,8 @@ class Log:
             TraceError: If one cannot be read.
         """
         if not self._archived:
-            whole = self._whole or self._read_whole()
-            items = whole.get("samples")
+            document = self._document or self._read_document()
+            items = document.get("samples")
             for index, raw in enumerate(items if isinstance(items, list) else []):
                 yield self._sample(raw, f"samples[{index}]")
             return
@@ -235,7 +235,7 @@ class Log:
             raise TraceError(str(self.path), Problem(f"{where}: epoch", "expected a whole number from 1"))
         return Sample(str(id_), epoch, raw, where)
 
-    def _header_of_archive(self) -> dict[str, Any]:
+    def _archive_header(self) -> dict[str, Any]:
         with Archive(self.path) as archive:
             names = set(archive.names())
             for name in _HEADERS:
@@ -244,7 +244,7 @@ class Log:
                     return header if isinstance(header, dict) else {}
         raise TraceError(str(self.path), f"is no log of Inspect AI: it holds none of {', '.join(_HEADERS)}")
 
-    def _read_whole(self) -> dict[str, Any]:
+    def _read_document(self) -> dict[str, Any]:
         try:
             with self.path.open("rb") as file:
                 content = file.read(MAX_JSON_BYTES + 1)
@@ -252,11 +252,11 @@ class Log:
             raise TraceError(str(self.path), f"cannot be read: {error.strerror or error}") from error
         if len(content) > MAX_JSON_BYTES:
             raise TraceError(str(self.path), f"holds more than {MAX_JSON_BYTES:,} bytes")
-        whole = decode_json(content, source=str(self.path), where="")
-        if not isinstance(whole, dict):
+        document = decode_json(content, source=str(self.path), where="")
+        if not isinstance(document, dict):
             raise TraceError(str(self.path), 'is no log of Inspect AI: expected an object with "eval"')
-        self._whole = whole
-        return whole
+        self._document = document
+        return document
 
 
 def is_archive(path: Path) -> bool:

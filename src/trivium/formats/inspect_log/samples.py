@@ -29,7 +29,7 @@ _WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 """Correct, partial, incorrect and no answer, as Inspect counts them, and the words that it takes for them."""
 
 
-class Recorded(NamedTuple):
+class RecordedScore(NamedTuple):
     """One score of a sample.
 
     Attributes:
@@ -53,7 +53,7 @@ class Recorded(NamedTuple):
     original: float | None
 
 
-def scores_of(raw: dict[str, Any]) -> list[Recorded]:
+def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
     """The scores of a sample as the log has it; logs before 2025 hold one, without its name."""
     scores = raw.get("scores")
     if not isinstance(scores, dict):
@@ -66,7 +66,7 @@ def scores_of(raw: dict[str, Any]) -> list[Recorded]:
     ]
 
 
-def _parts(scorer: str, score: dict[str, Any]) -> Iterator[Recorded]:
+def _parts(scorer: str, score: dict[str, Any]) -> Iterator[RecordedScore]:
     value = score.get("value")
     history = [edit for edit in _list(score.get("history")) if isinstance(edit, dict)]
     authors = tuple(author for edit in history if (author := _author(edit)))
@@ -76,7 +76,7 @@ def _parts(scorer: str, score: dict[str, Any]) -> Iterator[Recorded]:
         before = first.get(key) if isinstance(first, dict) else first
         number = as_number(part)
         known = number is not None and 0 <= number <= 1
-        yield Recorded(
+        yield RecordedScore(
             name=f"{PREFIX}{scorer}.{key}" if key else f"{PREFIX}{scorer}",
             value=number if known else None,
             raw=part if not isinstance(part, float) or isfinite(part) else None,
@@ -253,8 +253,8 @@ def _attempt(sample: Sample, limit: int) -> Attempt:
 def _metadata(raw: dict[str, Any]) -> dict[str, Any]:
     metadata: dict[str, Any] = {"scores": {}}
     for score in scores_of(raw):
-        told = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
-        metadata["scores"][told.pop("name")] = msgspec.to_builtins(told)
+        fields = {key: value for key, value in score._asdict().items() if value not in (None, (), "")}
+        metadata["scores"][fields.pop("name")] = msgspec.to_builtins(fields)
     halted = raw.get("limit")
     if isinstance(halted, dict):
         metadata["limit"] = halted.get("type")
@@ -344,7 +344,7 @@ def _pair(source: str, mode: str | None) -> tuple[str, str] | None:
 
 
 def _found(
-    scores: dict[str, Recorded], pair: tuple[str, str] | None
+    scores: dict[str, RecordedScore], pair: tuple[str, str] | None
 ) -> list[tuple[str, float | None, float]]:
     """Name, prediction (None where the scorer abstained) and truth of each item of a sample."""
     if pair is None:

@@ -25,8 +25,8 @@ _ROOT = "agent"
 
 def trace_of_sample(raw: dict[str, Any]) -> Trace:
     """The trace of a sample as its log has it."""
-    kept = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
-    spans = _Builder(list(_flat(raw)), kept).spans()
+    attachments = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
+    spans = _Builder(list(_flat(raw)), attachments).spans()
     if not any(span.kind in {"llm", "tool"} for span in spans):
         spans = spans_of_messages(raw.get("messages"))
     id_, epoch = text(raw, "id") or "", raw.get("epoch", 1)
@@ -102,7 +102,7 @@ class _Builder:
             start = number(event.get("timestamp"))
             self._runs[id_] = Span(id=id_, kind="agent", name=name, agent=name, start=start)
 
-    def _place(self, event: dict[str, Any]) -> str | None:
+    def _parent_of(self, event: dict[str, Any]) -> str | None:
         return text(event, "span_id") or self._stack[-1]
 
     def _id(self, event: dict[str, Any], word: str) -> str:
@@ -119,7 +119,7 @@ class _Builder:
             id=self._id(event, "model"),
             kind="llm",
             name=text(event, "model") or text(output, "model") or "model",
-            parent=self._place(event),
+            parent=self._parent_of(event),
             start=start,
             end=end,
             ok=_ok(event, failed=event.get("error") is not None or output.get("error") is not None),
@@ -129,11 +129,11 @@ class _Builder:
         )
 
     def _tool(self, event: dict[str, Any]) -> Span:
-        name, place = text(event, "function") or "", self._place(event)
+        name, place = text(event, "function") or "", self._parent_of(event)
         id_ = self._id(event, "tool")
-        own = self._waiting.get((place, name))
-        if own:  # its own span: what ran within it ran below the call
-            self._parents[own.popleft()] = id_
+        waiting = self._waiting.get((place, name))
+        if waiting:  # its own span: what ran within it ran below the call
+            self._parents[waiting.popleft()] = id_
         self._parents.setdefault(id_, place)
         failed = event.get("error") is not None or event.get("failed") is True
         handed = name.startswith(HANDOFF) and event.get("agent") is not None
@@ -176,7 +176,7 @@ class _Builder:
         root = None
         if not agents or any(above.of(call.parent) is None for call in calls):
             root = "root"
-            rows.append(_over(root, calls))
+            rows.append(_run_around(root, calls))
         for id_, run in self._runs.items():
             if id_ in agents:
                 end = self._ends.get(id_)
@@ -189,9 +189,9 @@ class _Builder:
 class _Ancestors:
     """The nearest of some nodes at or above another, each looked for once."""
 
-    def __init__(self, parents: dict[str, str | None], wanted: set[str]) -> None:
+    def __init__(self, parents: dict[str, str | None], nodes: set[str]) -> None:
         self._parents = parents
-        self._found: dict[str, str | None] = {node: node for node in wanted}
+        self._found: dict[str, str | None] = {node: node for node in nodes}
 
     def of(self, node: str | None) -> str | None:
         trail: list[str] = []
@@ -205,7 +205,7 @@ class _Ancestors:
         return nearest
 
 
-def _over(id_: str, calls: list[Span]) -> Span:
+def _run_around(id_: str, calls: list[Span]) -> Span:
     """A run over calls that stand in none, from their first start to their last end."""
     starts = [call.start for call in calls if call.start is not None]
     ends = [call.end for call in calls if call.end is not None]
@@ -238,9 +238,9 @@ def _ok(event: dict[str, Any], *, failed: bool) -> bool | None:
 
 def completion_of(output: Any) -> str | None:
     """What a model's output says: its completion, else the texts of its first choice."""
-    said = dict_(output).get("completion")
-    if isinstance(said, str) and said:
-        return said
+    completion = dict_(output).get("completion")
+    if isinstance(completion, str) and completion:
+        return completion
     choices = dicts(dict_(output).get("choices"))
     return text_of(dict_(choices[0].get("message")).get("content")) if choices else None
 
@@ -253,9 +253,6 @@ def text_of(content: Any) -> str | None:
     return "\n".join(parts) or None
 
 
-AGENT = "agent"
-
-
 def spans_of_messages(messages: Any) -> list[Span]:
     """A run, its model calls and its tool calls, each paired with the result of its id, in order.
 
@@ -264,7 +261,7 @@ def spans_of_messages(messages: Any) -> list[Span]:
     turns = dicts(messages)
     if not turns:
         return []
-    spans = [Span(id="root", kind="agent", name=AGENT, agent=AGENT)]
+    spans = [Span(id="root", kind="agent", name=_ROOT, agent=_ROOT)]
     waiting: dict[str, deque[int]] = {}
     for place, turn in enumerate(turns):
         role = text(turn, "role")

@@ -126,15 +126,15 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
         raise TraceError(source, f"no valid UTF-8: {error}") from error
     except RecursionError as error:
         raise TraceError(source, "nested too deep to be read") from error
-    except msgspec.DecodeError as complete:
+    except msgspec.DecodeError as strict:
         if content.count(b"\n") > MAX_LINES:
             raise TraceError(
                 source, f"holds more than {MAX_LINES:,} lines, the most that are read"
-            ) from complete
+            ) from strict
         lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
         if len(lines) > 1 and is_value(lines[0][1]):
             return [_value(line, f"line {number}", source) for number, line in lines]
-        return [_lenient(content, "", source, complete)]
+        return [_lenient(content, "", source, strict)]
 
 
 def check_values(content: bytes, *, source: str) -> None:
