@@ -1,4 +1,8 @@
-"""."""
+"""Encodes any Python value as JSON without raising, and bounds how many values a JSON text may hold.
+
+User code can return any object: one that claims another class, refers to itself, or raises when it is
+printed. :func:`encode` writes a bounded copy of each.
+"""
 
 import dataclasses
 import datetime

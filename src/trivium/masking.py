@@ -1,8 +1,8 @@
-"""Masking: secrets taken out of texts that are logged, stored and shown.
+"""Masks secrets in texts that are logged, stored and shown.
 
-Errors, logs and recorded contents lose whatever may be a secret (:func:`mask`). What an agent answered is
-scored, so that only what is surely a secret goes (:class:`OutputMasker`): keys by their shape, values of this
-process's own environment, passwords in URLs, and values that are no words under names such as ``password``.
+:func:`mask` removes whatever may be a secret from errors, logs and recorded contents. An agent's answer is
+scored, so :class:`OutputMasker` removes only what is certainly a secret: keys by their shape, values of this
+process's environment, passwords in URLs, and values that are no words under names such as ``password``.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Who is asked: attempts, the adapters that call an agent, and outputs recorded elsewhere."""
+"""Calls agents and turns what they return, or what was recorded elsewhere, into attempts."""

@@ -1,4 +1,8 @@
-"""Attempt, Usage; AgentAdapter protocol, Request, Reply."""
+"""Defines :class:`Attempt` and the interface between Trivium and an agent.
+
+An :class:`AgentAdapter` gets a :class:`Request` and returns a :class:`Reply` or raises
+:class:`AgentFailure`.
+"""
 
 from functools import cached_property
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""What a failed try means: the words for its error, and whether asking again may help."""
+"""Classifies failed tries: the text of the error, whether to retry, and how long to wait before that."""
 
 import errno
 import sys

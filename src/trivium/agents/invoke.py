@@ -1,4 +1,4 @@
-"""Asking an agent once, whatever it does: the result is always an Attempt."""
+"""Calls an agent for one attempt, with a time limit and retries; the result is always an Attempt."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Resolve pkg.mod:name, file.py:name, URL, cmd:."""
+"""Loads the agent that ``pkg.mod:name``, ``file.py:name``, a URL or ``cmd:COMMAND`` names."""
 
 import importlib
 import importlib.util

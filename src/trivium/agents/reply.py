@@ -1,6 +1,7 @@
-"""Parse and sanitise what an agent returned.
+"""Parses and sanitises what an agent returned.
 
-An agent may give back anything. What enters is a JSON value, bounded in size and depth, with its texts clean.
+An agent may return anything. What leaves this module is a JSON value of bounded size and depth, whose texts
+hold no lone surrogates, no NUL and no recognisable secrets.
 """
 
 import dataclasses

@@ -1,1 +1,1 @@
-"""Formats."""
+"""Readers of other tools' files: one module or package for each tool, with cases, attempts and traces."""

@@ -1,14 +1,13 @@
-"""Agents-eval run folder: cases, attempts, traces.
+"""Reads run folders of Agents-eval as cases, attempts and traces.
 
-A run folder is one that holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; a run that
-kept only its scores has nothing to score. The traces themselves are read where attempts are; here the folder
-tells what was asked.
+A run folder holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; a run that kept only
+its scores has nothing to score.
 
-The file is the ``GraphTraceData`` of that project: interactions without times, tool calls that carry the
-time of their end, coordination events that mostly repeat an interaction, and ``timing_data`` or a start
-and an end. Agent runs are not stored: each delegation is a run of the agent it goes to, as long as its
-``delegate_*`` call, and whoever calls a tool outside such a run has one of its own, from its first call
-to its last. A ``delegate_*`` call is a real call of its agent, not a hand-off dressed as one.
+``trace.json`` is the ``GraphTraceData`` of that project: interactions without times, tool calls with the
+time of their end, coordination events that mostly repeat an interaction, and ``timing_data`` or a start and
+an end. It stores no agent runs, so they are inferred: each delegation is a run of the agent it goes to, as
+long as its ``delegate_*`` call; an agent that calls a tool outside such a run gets a run from its first call
+to its last. A ``delegate_*`` call is a real tool call of its agent, not a hand-off.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Agents-eval: who said what to whom (interactions, coordination events, the graph)."""
+"""Reads the messages of an Agents-eval trace from its interactions, coordination events and graph."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

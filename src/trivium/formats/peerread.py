@@ -1,13 +1,13 @@
-"""PeerRead: papers as cases, reviews as human attempts.
+"""Reads a folder of PeerRead: papers as cases, human reviews as attempts.
 
 A folder in PeerRead's layout, ``{train,dev,test}/reviews/*.json`` with ``parsed_pdfs/*.pdf.json`` beside it,
-becomes a suite: one case a paper. One split, or a folder of several venues, will do as well.
+becomes a suite with one case for each paper. One split, or a folder of several venues, works too.
 ``FOLDER?skip_broken`` leaves out papers whose files cannot be read, and names them.
 
-A file's ``reviews`` also hold what is no reviewer's report, and each entry may stand there twice (ICLR 2017:
-questions, authors' answers, the committee's decision, none of them marked). Where any entry carries what the
-venue's form asks of a reviewer (:data:`REVIEWER_FIELDS`), those without it are left out; equal texts count
-once. What is left out is counted in the case's metadata and in the notes of the suite.
+A file's ``reviews`` also hold entries that are no reviewer's report, and each entry may occur twice (ICLR
+2017: questions, authors' answers and the committee's decision, none of them marked). Where any entry has a
+field of the venue's review form (:data:`REVIEWER_FIELDS`), entries without one are left out; equal texts
+count once. The case's metadata and the notes of the suite count what is left out.
 """
 
 import re

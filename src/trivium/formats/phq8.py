@@ -1,4 +1,4 @@
-"""Items of a run artifact of the PHQ-8 form: experiments[].results.results[] (spec: files, items)."""
+"""Reads items from a PHQ-8 run artifact: ``experiments[].results.results[]`` (spec: files, items)."""
 
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,7 @@
-"""Tau-bench: cases, attempts and traces of one file.
+"""Reads a results file of tau-bench as cases, attempts and traces.
 
-The trajectories themselves are read where attempts are; here the file tells what was asked.
-
-A file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, ``info`` and ``traj``, the
-chat messages. Messages have no times: their place is the order, and starts and ends are null.
+The file is a JSON array; each element has ``task_id``, ``trial``, ``reward``, ``info`` and ``traj``, the
+chat messages. Messages have no times: their position gives the order, and starts and ends are null.
 """
 
 from collections.abc import Iterator, Sequence

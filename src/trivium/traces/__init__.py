@@ -1,1 +1,1 @@
-"""What an agent did: spans, messages, traces, and the readers of foreign formats."""
+"""Traces of agent runs: their data model, normalisation, recording, readers and writers."""

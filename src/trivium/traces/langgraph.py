@@ -1,14 +1,15 @@
-"""LangGraph: which runs of a graph are agents, whose the tools are, and who came after whom.
+"""Finds agents, tool owners and hand-offs in traces of LangGraph.
 
-A graph emits chains, models and tools; no run says that it is an agent. Its metadata does: each node runs
-below its graph with ``langgraph_node``, ``langgraph_step`` and a ``langgraph_checkpoint_ns`` of its own.
+A graph emits chains, models and tools, and marks none of them as an agent. The metadata allows to infer it:
+each node runs below its graph with its own ``langgraph_node``, ``langgraph_step`` and
+``langgraph_checkpoint_ns``.
 
-* A node of the outermost graph that asks a model or runs a graph is an agent; the sub-graph that it runs,
-  of the same name, is that same run. Where no node does, since nobody records the models, all are agents.
-* A node deeper down is an agent only where it runs a graph itself, and so is a graph that a tool runs.
-* A graph of which one node alone asks a model, or that has the nodes of the prebuilt agents, is one agent.
-* A node that only runs tools is none: its tools belong to whoever asked for them.
-* Between the agents of the outermost graph control is handed over in the order of its steps.
+* A node of the outermost graph that calls a model or runs a graph is an agent; a sub-graph of the same name
+  below it is that same run. Where no node calls a model, because models are not recorded, all are agents.
+* A deeper node is an agent only where it runs a graph itself; so is a graph that a tool runs.
+* A graph in which only one node calls a model, or that has the nodes of the prebuilt agents, is one agent.
+* A node that only runs tools is no agent: its tools belong to the agent that requested them.
+* The agents of the outermost graph hand over to one another in the order of its steps.
 """
 
 from collections import defaultdict

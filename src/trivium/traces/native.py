@@ -1,4 +1,4 @@
-"""Native JSON form: read and write."""
+"""Reads traces in Trivium's own JSON form, and lists every mistake in a malformed one."""
 
 import re
 from collections.abc import Sequence

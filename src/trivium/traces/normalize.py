@@ -1,6 +1,6 @@
-"""Repair: a trace made sound, with a list of what had to be done (spec: files, trace).
+"""Repairs a trace and lists each repair as a problem (spec: files, trace).
 
-Nothing here recurses, so that a trace nested 33,000 deep is as harmless as a flat one.
+Nothing here recurses, so a trace nested 33,000 levels deep is safe.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Facts: what is in a file of traces, counted (spec: files, machine-readable answers)."""
+"""Counts what a file of traces holds (spec: files, machine-readable answers)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Span, Message, Trace; tree order, nesting, argument equality."""
+"""The trace: spans and messages of one attempt, their tree order, and equality of arguments."""
 
 import json
 import re

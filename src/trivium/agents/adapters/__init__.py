@@ -1,1 +1,1 @@
-"""The kinds of agent that can be asked: one file each."""
+"""One module for each kind of agent that Trivium can call."""

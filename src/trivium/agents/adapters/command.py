@@ -1,4 +1,4 @@
-"""Commands as agents: the input on standard input, the output on standard output."""
+"""Runs a command as an agent: it reads the input from standard input and prints the output."""
 
 import asyncio
 import errno

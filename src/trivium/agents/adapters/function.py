@@ -1,4 +1,9 @@
-"""Python callables: sync on threads, async on an own loop."""
+"""Calls a Python callable as an agent.
+
+A synchronous callable runs in a daemon thread (:class:`DaemonThreads`), a coroutine function on an event loop
+in a thread of its own (:class:`EventLoopThread`), so that neither can block the loop that keeps the time
+limits. Threads and loops that hang are abandoned and replaced, up to a fixed number.
+"""
 
 import asyncio
 import contextvars

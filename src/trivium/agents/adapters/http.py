@@ -1,4 +1,4 @@
-"""HTTP endpoint agents, bounded decompression."""
+"""Posts each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the answer."""
 
 import asyncio
 import zlib

@@ -1,4 +1,4 @@
-"""PydanticAI agents with traces from OpenTelemetry spans."""
+"""Runs a PydanticAI agent and records its trace from the OpenTelemetry spans that PydanticAI emits."""
 
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Where recorded attempts come from. A new kind of source is one file and one line here."""
+"""Opens attempts that were recorded elsewhere. A new kind of source is one module and one line here."""
 
 from collections.abc import Iterator
 from importlib import import_module

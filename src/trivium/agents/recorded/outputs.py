@@ -1,4 +1,4 @@
-"""A .jsonl file of outputs: attempts recorded elsewhere (spec: files, outputs)."""
+"""Reads a ``.jsonl`` file of outputs recorded elsewhere as attempts (spec: files, outputs)."""
 
 import os
 from array import array

@@ -1,4 +1,4 @@
-"""One recorded output, validated."""
+"""Validates one line of a file of outputs and makes an attempt of it."""
 
 import re
 from collections.abc import Iterator

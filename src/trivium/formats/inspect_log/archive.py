@@ -1,6 +1,6 @@
-""".eval zip and JSON log reading, bounded.
+"""Opens logs of Inspect AI, ``.eval`` zip files and JSON, with bounds on what is unpacked.
 
-Inspect compresses with Zstandard since 2026, which Python's own ``zipfile`` reads from 3.14 on.
+Inspect has compressed with Zstandard since 2026, which Python's own ``zipfile`` reads only from 3.14 on.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Inspect samples as cases, attempts, scores, items.
-
-What was answered is read where attempts are; here the log tells what was asked, and how it was scored.
-"""
+"""Turns the samples of an Inspect log into cases, attempts, scores and items."""
 
 from collections.abc import Iterator
 from math import isfinite

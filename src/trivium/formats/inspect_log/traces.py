@@ -1,8 +1,8 @@
-"""Inspect events / messages as a Trace.
+"""Builds a trace from the events, or else the messages, of an Inspect sample.
 
-Its events tell of spans that begin and end, of model calls and of tool calls. A span of type ``agent`` is an
-agent's run; where calls stand in none, the solver's span is (else one that is called ``agent``). A span of
-type ``tool`` is that of the tool call beside it. What scorers did is not what the agent did: it is left out.
+Events mark the begin and end of spans, model calls and tool calls. A span of type ``agent`` is an agent's
+run; calls outside any such span belong to the solver's span, or else to a root run named ``agent``. A span
+of type ``tool`` belongs to the tool call beside it. Everything that scorers did is left out.
 """
 
 from collections import deque

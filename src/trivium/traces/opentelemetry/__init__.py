@@ -1,5 +1,5 @@
-"""OpenTelemetry: from recorded spans, whoever recorded them, to Traces.
+"""Builds traces from OpenTelemetry spans, read from a file or recorded live.
 
-Spans come in as :class:`~trivium.traces.opentelemetry.semconv.RecordedSpan`, from a file or from a live
-run; what their attributes mean is told by one module a convention.
+Both arrive as :class:`~trivium.traces.opentelemetry.semconv.RecordedSpan`. ``semconv`` maps the attribute
+names of the conventions, ``spans`` classifies each span, ``assemble`` puts the trace together.
 """

@@ -1,4 +1,8 @@
-"""Group spans into traces; de-duplicate; name agents."""
+"""Groups recorded spans into traces, removes duplicates and names agents.
+
+:func:`traces_of` reads a file of spans; :func:`merged_trace` also merges spans that ``trivium.trace``
+recorded.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -1,8 +1,8 @@
-"""Hand-offs stated by attributes, LangChain, LangGraph.
+"""Finds hand-offs stated by attributes rather than by span nesting, and reads LangGraph's tool calls.
 
-A tool whose one argument is a text has that text alone as its input, without the argument's name, and a
-message as its output. The model that asked for the call says with what arguments, under the id that the
-message answers.
+LangChain records a tool with one text argument as that text alone, without the argument's name, and with a
+message as output. The model call that requested it has the arguments, under the id that the message
+answers.
 """
 
 from bisect import bisect_left

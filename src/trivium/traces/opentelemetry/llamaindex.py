@@ -1,4 +1,4 @@
-"""LlamaIndex and smolagents under OpenInference: agents and arguments that their spans only hint at."""
+"""Finds agents and tool arguments in OpenInference spans of LlamaIndex and smolagents."""
 
 import re
 from typing import Any

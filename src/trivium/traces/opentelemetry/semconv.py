@@ -1,7 +1,7 @@
-"""Attribute names of GenAI / OpenInference / Traceloop; recorded span.
+"""Maps attribute names of GenAI, OpenInference and Traceloop conventions to one internal name each.
 
-Names that mean the same in different conventions, or in versions of one, are one here: the modules beside
-this one know meanings only.
+Names that mean the same in different conventions, or in versions of one, get the same internal name; other
+attributes are ignored. The other modules of this package use internal names only.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""One OTel span: kind, content, usage."""
+"""Reads one OpenTelemetry span: its kind, name, content, tokens and error."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite

@@ -1,7 +1,7 @@
-"""Own words: what a trace of Trivium holds that OpenTelemetry has no word for, on exported spans.
+"""Stores on exported spans what OpenTelemetry has no attribute for, and reads it back.
 
-It goes out beside the conventions' attributes, and is read back so that a trace comes home as it left. Each
-is one attribute with a JSON text; one that cannot be read, as where it was cut short, counts as not there.
+The attributes stand beside those of the conventions, so that a trace that is exported and read again is
+unchanged. Each holds a JSON text; one that cannot be read, because it was truncated, is ignored.
 """
 
 from collections.abc import Sequence

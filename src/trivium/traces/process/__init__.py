@@ -1,1 +1,1 @@
-"""How an agent spent its time, and what it did again: the process that a trace tells (docs/process.md)."""
+"""Analyses how agents spent their time and which work they repeated (docs/process.md)."""

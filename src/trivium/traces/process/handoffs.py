@@ -1,4 +1,4 @@
-"""Hand-off chains: how work went from agent to agent, and where it went to and fro."""
+"""Finds chains of hand-offs between agents, and work that two agents pass to and fro."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Tandem repeats, loops, repeated calls."""
+"""Finds loops of tool calls and of hand-offs, and calls that repeat an earlier one.
+
+A loop is a tandem repeat in a sequence; :func:`repetitions` finds them.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence

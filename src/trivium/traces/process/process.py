@@ -1,4 +1,4 @@
-"""Process: everything that this room knows of one trace, worked out where it is asked for."""
+"""Computes all process figures of one trace, each when it is first asked for."""
 
 from collections import Counter
 from collections.abc import Callable

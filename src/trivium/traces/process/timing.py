@@ -1,4 +1,4 @@
-"""Busy time, concurrency, critical path, time shares."""
+"""Computes busy time, concurrency, the critical path and time shares of a trace."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property

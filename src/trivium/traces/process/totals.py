@@ -1,4 +1,4 @@
-"""Totals: the processes of all traces of a file together, and the slowest of them by itself."""
+"""Adds up the process figures of all traces of a file, and describes the slowest trace."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

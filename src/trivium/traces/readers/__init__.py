@@ -1,10 +1,10 @@
-"""Readers of traces: one file a format, one line here (spec: architecture, rooms).
+"""Registers the readers of trace files, and detects the format of a file (spec: architecture, rooms).
 
-A reader is a module with ``sniff(document) -> bool``, which says whether a JSON value is of its format,
-and ``read_traces(documents, source)``, which reads the documents of a file (one, or one a line).
-A format that is no JSON, or that has a quicker way than through JSON values, has (instead, or besides)
-``opens(path, head) -> bool``, which says so from the first ``HEAD_BYTES`` of a file (un-gzipped), and
-``read_file(path) -> list[Trace]``. Those are asked first.
+A reader is a module with ``sniff(document) -> bool``, which recognises a JSON value of its format, and
+``read_traces(documents, source)``, which reads the documents of a file (one, or one on each line). A format
+that is not JSON, or that can be read faster than by decoding JSON values, has (instead or in addition)
+``opens(path, head) -> bool``, which recognises a file by its first ``HEAD_BYTES`` (un-gzipped), and
+``read_file(path) -> list[Trace]``. Those are tried first.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""JSON / JSONL documents, lenient fields, truncated files."""
+"""Reads JSON and JSONL files, gzipped or truncated ones included, and reads fields without raising."""
 
 import gzip
 import json

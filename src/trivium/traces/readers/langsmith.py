@@ -1,4 +1,4 @@
-"""LangSmith run trees."""
+"""Reads run trees that LangSmith exports."""
 
 import re
 from collections.abc import Iterator, Sequence

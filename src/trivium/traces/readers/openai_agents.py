@@ -1,9 +1,9 @@
-"""OpenAI Agents SDK: the items that its trace processors export, traces and spans, one a line or in a list.
+"""Reads the items that trace processors of the OpenAI Agents SDK export.
 
-Spans come in the order in which they end, children first, and one that never ended may be missing: a turn
-still says whose it is. After a hand-off the two agents are siblings, and a handoff span says from whom to
-whom; an agent used as a tool lies below its function span. Usage counts where a model was asked: ``task``
-and ``turn`` repeat it.
+Items are traces and spans, one on each line or in a list. Spans are listed as they end, children first, and
+a span that never ended may be missing; a turn still names its agent. After a hand-off the two agents are
+siblings, and a handoff span names both; an agent used as a tool lies below its function span. Usage is taken
+from the spans that called a model: ``task`` and ``turn`` repeat it.
 """
 
 from collections.abc import Sequence

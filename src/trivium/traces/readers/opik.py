@@ -1,9 +1,9 @@
-"""Opik: traces as its command exports them, one file each, and the rows of searches, one a line.
+"""Reads Opik: traces as its command exports them, one file each, and rows of searches, one on each line.
 
-A span's type says tool, llm or guardrail; a general one is a chain or an agent, which its metadata, its tags
-or its name tell. LangGraph's and the OpenAI Agents SDK's integrations keep their own metadata, read as there.
-The trace's usage repeats that of its spans. Feedback scores stay with the trace (``metadata``) and with the
-span (``attributes``).
+A span's type marks tools, models and guardrails; a general span is a chain or an agent, as its metadata,
+tags or name show. LangGraph's and the OpenAI Agents SDK's integrations keep their own metadata, read as in
+those readers. The trace's usage repeats that of its spans. Feedback scores stay with the trace
+(``metadata``) and with the span (``attributes``).
 """
 
 import re

@@ -1,10 +1,9 @@
-"""PydanticAI's message history: one run of one agent, a list of requests and responses.
+"""Reads a message history of PydanticAI: one run of one agent, a list of requests and responses.
 
-Each response is a model request, and each call in it a tool call, which the nearest return after it with
-its id answers (ids may repeat). Only moments are told, no durations, and they are when a message was
-written: a response when its model has answered, a return when its tool has. So a model request lasts from
-the request before it to its own time, and a tool call from its response to its return. The agent's name
-is not told, nor who called it.
+Each response is a model request. Each call in it is a tool call, answered by the nearest later return with
+its id (ids may repeat). The history holds times but no durations: a response is stamped when the model has
+answered, a return when the tool has. So a model request lasts from the request before it to its own time,
+and a tool call from its response to its return. The history names neither the agent nor its caller.
 """
 
 from collections.abc import Mapping, Sequence

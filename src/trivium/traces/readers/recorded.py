@@ -1,4 +1,4 @@
-"""Recorded: what ``trivium.trace`` writes, a span or a message a line."""
+"""Reads files that ``trivium.trace`` writes, with one span or message on each line."""
 
 import re
 from collections.abc import Sequence

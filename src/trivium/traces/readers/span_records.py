@@ -1,4 +1,4 @@
-"""Records: what a file tells of spans, one object each, in any order, and some of them told twice."""
+"""Merges records that describe the same span: a file may list them in any order and more than once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,8 +1,9 @@
-"""Who&When: failed conversations of several agents, with the agent and step that people hold to be at fault.
+"""Reads Who&When: failed conversations of several agents, labelled with the agent and step at fault.
 
-One JSON object a file: ``history``, the messages in order, beside the question and the label. Those that an
-algorithm made are group chats in which each message has a ``name``; in hand-crafted ones (Magentic-One) the
-``role`` is the speaker, and an orchestrator says in brackets whom it addresses, or that it only thinks.
+Each file is one JSON object: ``history``, the messages in order, beside the question and the label.
+Algorithm-generated conversations are group chats in which each message has a ``name``; in hand-crafted ones
+(Magentic-One) the ``role`` is the speaker, and an orchestrator notes in brackets whom it addresses, or that
+the message is only a thought.
 """
 
 import re

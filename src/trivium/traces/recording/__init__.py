@@ -1,8 +1,8 @@
-"""Recording what an agent does: ``trivium.trace``.
+"""Records what an agent does: ``trivium.trace``.
 
 ``agent``, ``tool`` and ``llm`` make spans, as decorators of functions, coroutines and generators or around
-a block (``with trivium.trace.tool("search") as span``); ``message`` says what one agent sent another;
-``listen`` hears agents that OpenTelemetry instruments. While Trivium evaluates an agent, what is recorded
+a block (``with trivium.trace.tool("search") as span``); ``message`` records a message between agents;
+``listen`` records agents that OpenTelemetry instruments. While Trivium evaluates an agent, what is recorded
 becomes the trace of the attempt; elsewhere it is written to ``logs/traces`` (TRIVIUM_TRACES), which
 ``trivium traces show logs/traces`` reads.
 """

@@ -1,4 +1,4 @@
-"""What is recorded, and where it is written."""
+"""Holds the recording settings of this process: what is recorded, and where it is written."""
 
 import os
 import re

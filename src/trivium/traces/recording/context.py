@@ -1,4 +1,4 @@
-"""Carrying a function to another thread or process, where its spans stay below the one that is open here."""
+"""Carries the current span into another thread or process, so that spans there get it as their parent."""
 
 import contextvars
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Agent / tool / llm / span decorators, generators."""
+"""The decorators and context managers ``agent``, ``tool``, ``llm`` and ``span``.
+
+They record functions, coroutines, generators and ``with`` blocks as spans.
+"""
 
 import contextvars
 import functools

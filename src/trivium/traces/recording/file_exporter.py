@@ -1,4 +1,4 @@
-"""Files of recorded spans: one a process, a line a span as it ends, a new one when it is large."""
+"""Writes spans to rotating JSONL files, one file for each process, as the spans end."""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Listening: agents that OpenTelemetry instruments are recorded too, by one line."""
+"""Records the spans of agents that OpenTelemetry instruments, through a span processor."""
 
 import logging
 import weakref

@@ -1,4 +1,4 @@
-"""The open span; bounded, masked content."""
+"""An open span collects input, output, usage and errors until it ends; content is masked and bounded."""
 
 import itertools
 import numbers

@@ -1,1 +1,1 @@
-"""Traces for other tools: what ``trivium export`` and ``trivium traces export`` write of them."""
+"""Writes traces in formats of other tools, for ``trivium export`` and ``trivium traces export``."""

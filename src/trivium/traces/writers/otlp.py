@@ -1,7 +1,7 @@
-"""Trace -> OTLP spans, JSON and protobuf.
+"""Writes traces as OTLP spans, in JSON and protobuf.
 
-``invoke_agent``, ``execute_tool`` and ``chat`` spans carry what the conventions name; what they have no word
-for goes along as ``trivium.*``, so that a trace read back is the trace that was written.
+``invoke_agent``, ``execute_tool`` and ``chat`` spans carry the attributes of the conventions; everything else
+is added as ``trivium.*``, so that a trace that is read back equals the one that was written.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""AgentNeo: its SQLite database, its tracer's JSON log, and the JSON of its dashboard and evaluations.
+"""Reads AgentNeo: its SQLite database, its tracer's JSON log, the JSON of its dashboard and evaluations.
 
-Times are naive local ones: differences hold, the date is taken as UTC. Ids are keys within their table only,
-and what was nested is not stored: an agent's run lies in the shortest other one that encloses it in time. A
-call that raised left a row among the errors and nothing else.
+Times are local and without a zone: differences are right, and the date is taken as UTC. Ids are unique
+within their table only. Nesting is not stored: an agent's run is placed below the shortest other run that
+encloses it in time. A call that raised left a row among the errors and nothing else.
 """
 
 from trivium.traces.readers.agentneo.database import opens, read_file

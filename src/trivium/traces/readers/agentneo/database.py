@@ -1,7 +1,7 @@
-"""The database: AgentNeo's tables, read from a SQLite file that may be anything.
+"""Reads AgentNeo's tables from an untrusted SQLite file.
 
-It is opened read-only and unchanging, no schema of its own is trusted (no views, triggers or virtual tables
-are touched), and steps, rows and bytes are bounded.
+The file is opened read-only and immutable, its schema is not trusted (views, triggers and virtual tables are
+not touched), and steps, rows and bytes are bounded.
 """
 
 import sqlite3

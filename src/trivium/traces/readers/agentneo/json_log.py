@@ -1,4 +1,4 @@
-"""JSON log and tree form."""
+"""Reads AgentNeo's JSON log, the JSON of its dashboard and its tree form."""
 
 from collections.abc import Sequence
 from typing import Any

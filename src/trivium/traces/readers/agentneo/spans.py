@@ -1,7 +1,7 @@
-"""Rows -> spans and failures.
+"""Turns rows of AgentNeo into spans, and matches failed calls with the agents that made them.
 
-Raising leaves a row with empty ids and the name at the front of its message; the log has neither ids nor
-agents. But every failure was also printed, and of what is printed the agent is kept.
+A call that raises leaves an error row with empty ids and the call's name in front of the message; the JSON
+log has neither ids nor agents. But every failure was also printed, and the printed lines keep the agent.
 """
 
 from bisect import bisect_left

@@ -1,1 +1,1 @@
-"""Claude Code: what its command prints event by event (stream-json), and transcripts of its sessions."""
+"""Reads Claude Code: the events its command prints (stream-json), and transcripts of its sessions."""

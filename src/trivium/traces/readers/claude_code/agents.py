@@ -1,4 +1,4 @@
-"""Who acted, messages between agents."""
+"""Assigns the events of a Claude Code session to agents, and collects the messages between them."""
 
 import re
 from collections import deque

@@ -1,4 +1,4 @@
-"""Events of Claude Code: the lines of a stream or transcript, session by session, and the blocks in them."""
+"""Parses the events of Claude Code, from a stream or transcript, and groups them by session."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,9 +1,9 @@
-"""Events -> Trace, session totals.
+"""Builds a trace from the events of a Claude Code session.
 
-One turn of the model is split over several events with one ``message.id``, each with one block: they are one
-llm span. Their output tokens are those at the start of the turn unless a ``stop_reason`` (or the event
-``message_delta``) stands beside them: only then are they taken. What a ``result`` event counts goes to the
-lead's span and to ``metadata``.
+One turn of the model is split over several events with the same ``message.id``, one block each; they become
+one llm span. Their output tokens are the count at the start of the turn, unless a ``stop_reason`` (or the
+event ``message_delta``) accompanies them: only then are they used. The counts of a ``result`` event go to
+the lead's span and to ``metadata``.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
-"""OTLP: spans as OpenTelemetry's exporters write them, JSON or protobuf, one request a file or many.
+"""Reads OTLP files as OpenTelemetry's exporters write them: JSON or protobuf, one request or many.
 
-What the attributes of the spans mean is told in ``trivium.traces.opentelemetry``.
+``trivium.traces.opentelemetry`` interprets the spans.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""OTLP JSON: strict fast path, lenient fallback.
+"""Parses OTLP JSON: a strict fast path, and a lenient parser for what the fast path rejects.
 
-Whatever does not fit (other spellings, other encodings of ids, times that are none) is read once more,
-leniently.
+The lenient parser accepts other spellings of keys, other encodings of ids and invalid times.
 """
 
 import base64

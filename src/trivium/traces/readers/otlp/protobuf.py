@@ -1,4 +1,7 @@
-"""OTLP in protobuf: one export request, or a stream of them, each with its length before it."""
+"""Reads OTLP protobuf: one export request, or a stream of requests, each preceded by its length.
+
+OpenTelemetry's own package decodes the messages; only the length framing is parsed here.
+"""
 
 from collections.abc import Iterator
 from typing import Any
