@@ -12,23 +12,23 @@ from typing import Any
 import msgspec
 
 MOST_CHARS = 65_536
-"""Characters of the text that stands for one object."""
+"""Most characters of the text that replaces one object."""
 
 _MOST_ELEMENTS = 10_000
-"""Elements of a NumPy array up to which its numbers are written, and not its text."""
+"""Most elements of a NumPy array that is written as numbers; a larger one becomes its repr."""
 
 _MOST_BITS = 1024
-"""Bits of an integer up to which it is written as a number; Python refuses to print very large ones."""
+"""Most bits of an integer that is written as a number; Python refuses to print very large ones."""
 
 _DEEPEST = 100
-"""Levels of nesting that :func:`_walked` follows."""
+"""Most levels of nesting that :class:`_Walk` follows."""
 
 _MOST_NODES = 100_000
-"""Values that :func:`_walked` looks at, which bounds structures that share their parts."""
+"""Most values that :class:`_Walk` copies, which bounds structures with shared parts."""
 
 
 def encode(value: Any, as_text: list[str] | None = None) -> bytes:
-    """The JSON of any value. Nothing that the value does is raised, except Ctrl-C.
+    """Encode any value as JSON. Exceptions of the value are not raised, except Ctrl-C.
 
     Numbers of other libraries and of subclasses become plain numbers, texts of subclasses plain texts, arrays
     of up to 10,000 elements lists, Pydantic models their fields. Any other object becomes its ``repr``, and
@@ -36,7 +36,7 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
 
     Args:
         value: Any object.
-        as_text: Gets the name of the type of each value for which a text stands.
+        as_text: Gets the type name of each value that is written as text.
     """
     found: list[str] = []
     try:
@@ -46,21 +46,21 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
         return made
     except BaseException as error:
         _reraise_ctrl_c(error)
-    # A cycle, too deep, half a surrogate pair, an object that breaks while it is read: piece by piece.
+    # A cycle, deep nesting, a lone surrogate or an object that raises: copy it part by part.
     walk = _Walk([] if as_text is None else as_text)
     return msgspec.json.encode(walk.walked(value, 0))
 
 
 def plain_text(value: Any) -> str:
-    """A name of any type as a text: of a subclass the plain text, of another type its ``repr``."""
+    """Convert a name to a plain str: a subclass of str to its text, another type to its ``repr``."""
     text = value if type(value) is str else plain(value)
     return _replace_lone_surrogates(text if type(text) is str else _bounded_repr(text))
 
 
 def plain(value: Any, as_text: list[str] | None = None) -> Any:
-    """What msgspec cannot encode, as something that it can: its ``enc_hook``. Arguments as of :func:`encode`.
+    """Convert a value that msgspec cannot encode (an ``enc_hook``). Arguments as of :func:`encode`.
 
-    ``type`` is asked and not ``isinstance``: an object may claim any class.
+    It looks at ``type`` rather than ``isinstance``, because an object may claim any class.
     """
     kind = type(value)
     try:
@@ -75,7 +75,7 @@ def plain(value: Any, as_text: list[str] | None = None) -> Any:
 
 
 def _json_value(value: Any, kind: type) -> Any:
-    """The value as one that JSON has, itself where there is none."""
+    """Convert a value to one that JSON has; return it unchanged if there is none."""
     if issubclass(kind, str):
         return str.__str__(value)
     if kind is bool or value is None:  # keys of a dictionary
@@ -92,7 +92,7 @@ def _json_value(value: Any, kind: type) -> Any:
 
 
 def _numpy_value(value: Any) -> Any:
-    """Scalars as Python's, small arrays as lists; others as they are."""
+    """Convert scalars to Python numbers and small arrays to lists; return others unchanged."""
     return value.tolist() if value.size <= _MOST_ELEMENTS else value
 
 
@@ -101,7 +101,7 @@ def _integer(number: int) -> int | str:
 
 
 def _bounded_repr(value: Any) -> str:
-    """The ``repr`` of an object, bounded, or that it has none."""
+    """The bounded ``repr`` of an object, or a text that says why it has none."""
     try:
         return _replace_lone_surrogates(str.__str__(repr(value))[:MOST_CHARS])
     except BaseException as error:
@@ -110,7 +110,7 @@ def _bounded_repr(value: Any) -> str:
 
 
 def _replace_lone_surrogates(text: str) -> str:
-    """A text that a file can hold: half a surrogate pair becomes the replacement character."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -120,10 +120,10 @@ def _reraise_ctrl_c(error: BaseException) -> None:
 
 
 class _Walk:
-    """Copies a value into plain JSON types, whatever parts of it do.
+    """Copies a value into plain JSON types, even if parts of it raise.
 
     Args:
-        as_text: Gets the names of the types for which a text stands.
+        as_text: Gets the type names of values that are written as text.
     """
 
     def __init__(self, as_text: list[str]) -> None:
@@ -169,7 +169,9 @@ class _Walk:
             fields = dataclasses.fields(kind)
             return {field.name: self.walked(getattr(value, field.name), depth) for field in fields}
         try:
-            return msgspec.json.decode(msgspec.json.encode(value))  # what JSON has a form for: dates, enums
+            return msgspec.json.decode(
+                msgspec.json.encode(value)
+            )  # types that JSON has a form for: dates, enums
         except (TypeError, ValueError, RecursionError, OverflowError):
             return self.walked(plain(value, self._as_text), depth)
 

@@ -22,13 +22,13 @@ _NAMES = (
 _HEADERS = r"(?:proxy-)?authorization|x-api-key|api-key|(?:set-)?cookie"
 
 _FRESH = r"(?!\[masked])"
-"""What is masked already stays as it is."""
+"""Prevents masking what is already masked."""
 
 _SURE_NAMES = (
     r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token"
     r"|refresh[_-]?token|client[_-]?secret|secret(?:[_-]?key)?|private[_-]?key|password|passwd)"
 )
-"""Those of them that stand before nothing else in prose or code."""
+"""Those of them that never precede an ordinary value in prose or code."""
 
 _LITERAL = r"(?=[^\s'\"]*\d)(?=[^\s'\"]*[a-z])[^\s'\",;()\[\]{}<>\\]{6,}+(?![(\[])"
 """A value that is neither a word nor a number, nor calls or looks up anything."""
@@ -176,7 +176,7 @@ _FRESH_SECONDS = 1.0
 
 
 class Masker:
-    """Masks many small texts; what the environment calls a secret is looked up now and then only."""
+    """Masks many small texts; caches the secrets of the environment for a second."""
 
     def __init__(self) -> None:
         self._values: list[str] = []
@@ -188,14 +188,14 @@ class Masker:
         return _holds(text.lower(), _TRACES) or _holds(text, self._environment_secrets())
 
     def mask(self, text: str) -> str:
-        """As :func:`mask`."""
+        """Mask a text as :func:`mask` does."""
         if not self.may_hold_a_secret(text):
             return text
         return _masked(text, self._values)
 
     @staticmethod
     def names_a_secret(name: str) -> bool:
-        """Whether what goes by a name is a secret, whatever it looks like."""
+        """Whether any value under this name is a secret."""
         return _IS_SECRET(name) is not None
 
     def _environment_secrets(self) -> list[str]:
@@ -210,7 +210,7 @@ class Masker:
 
 
 class OutputMasker(Masker):
-    """Masks what is surely a secret in what an agent answered, and leaves prose and code as they are.
+    """Masks only certain secrets in an agent's answer, and leaves prose and code unchanged.
 
     Examples:
         >>> OutputMasker().value({"text": "sorted(rows, key=len) with password=hunter2"})
@@ -228,7 +228,7 @@ class OutputMasker(Masker):
         )
 
     def mask(self, text: str) -> str:
-        """The text without what is surely a secret."""
+        """Mask the certain secrets in a text."""
         if not self.may_hold_a_secret(text):
             return text
         for value in self._environment_secrets():
@@ -240,7 +240,7 @@ class OutputMasker(Masker):
         return _replaced(text, _SURE_ASSIGNMENTS) if _holds(small, _ASSIGNED) else text
 
     def value(self, value: Any) -> Any:
-        """A JSON value with its texts masked; the value itself where nothing is."""
+        """Mask the texts in a JSON value; returns the same object if there is nothing to mask."""
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, list):
@@ -276,7 +276,7 @@ def _replaced(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str
 
 
 def mask(text: str) -> str:
-    """The text with what looks like a secret replaced by ``[masked]``, and what the environment calls one.
+    """Replace by ``[masked]`` what looks like a secret, and secrets of the environment.
 
     Examples:
         >>> mask("GET https://api.example/v1?key=abc123&q=cats failed")

@@ -30,13 +30,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
     Attributes:
         case: Id of the case.
         repeat: Which attempt of the case this is, from 0.
-        output: What the agent gave back: a text, or any JSON value.
+        output: What the agent returned: a text, or any JSON value.
         seconds: Wall time, or None when it was not measured.
         trace: What the agent did, or None.
         usage: Tokens and cost, or None.
         reward: A verdict that came with the recording, in [0, 1], or None.
         error: Why the attempt failed, or None.
-        flags: What was changed at the door, such as ``lone_surrogates`` or ``nul`` (spec: metrics, T1).
+        flags: What sanitising changed, such as ``lone_surrogates`` or ``nul`` (spec: metrics, T1).
         metadata: Anything else; never interpreted.
     """
 
@@ -67,13 +67,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to an agent.
+    """One call of an agent.
 
     Attributes:
-        case: What is asked.
+        case: The case to answer.
         repeat: Which attempt of the case this is, from 0.
         seed: For the agent's own randomness; differs by case and repeat, not by try.
-        output_bytes: Adapters that read a stream stop reading behind this many bytes.
+        output_bytes: Adapters that read a stream stop after this many bytes.
     """
 
     case: Case
@@ -83,10 +83,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back, as the adapter understood it: the fields of an Attempt that an agent may fill.
+    """The parsed answer of an agent: the fields of an Attempt that an agent may fill.
 
     Attributes:
-        seconds: None lets the clock of :func:`trivium.agents.invoke.invoke` decide.
+        seconds: Wall time; if None, :func:`trivium.agents.invoke.invoke` measures it.
     """
 
     output: Any = None
@@ -100,30 +100,30 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAdapter(Protocol):
-    """An agent that can be asked. A new kind of agent is one class of this shape."""
+    """Interface of an agent. A new kind of agent is one class with these members."""
 
     @property
     def name(self) -> str:
-        """How reports call the agent."""
+        """The name of the agent in reports."""
         ...
 
     async def call(self, request: Request) -> Reply:
-        """Ask once. Any exception means that this try failed."""
+        """Call the agent once. Any exception means that this try failed."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections and threads; the adapter may be asked again afterwards."""
+        """Close connections and end threads; the adapter may be called again afterwards."""
         ...
 
 
 class AgentFailure(Exception):
-    """One try failed, for a reason that is no exception of the agent's own code.
+    """One try failed for a reason other than an exception in the agent's own code.
 
     Args:
-        reason: For people; becomes the attempt's error.
-        retryable: Whether asking again may help; None when the error that it was raised from decides.
-        retry_after: Seconds that the other side asked to wait, or None.
-        trace: What the agent did until then, or None.
+        reason: A readable text that becomes the attempt's error.
+        retryable: Whether a retry may help; None when the error that it was raised from decides.
+        retry_after: Seconds that the server asked to wait, or None.
+        trace: What the agent did until the failure, or None.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class AgentFailure(Exception):
 
 
 class Blocked(AgentFailure):
-    """A call that was given up held up what would have told it so; its text ends the reason."""
+    """A cancelled call blocked its event loop, so it never noticed; the text is appended to the reason."""
 
 
 class ResourcesExhausted(AgentFailure):
-    """This machine could not begin the call: it has no process, memory or file handle left."""
+    """This machine could not start the call: it has no process, memory or file handle left."""

@@ -14,13 +14,13 @@ from trivium.masking import mask
 from trivium.suites.sanitize import clean
 
 LONGEST_ERROR = 2_000
-"""Characters of an error that are kept."""
+"""Longest text of an error, in characters; the rest is cut."""
 
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 
 _RETRYABLE = frozenset({408, 425, 429})
-"""HTTP statuses below 500 that may be gone the next time."""
+"""HTTP statuses below 500 that a retry may clear."""
 
 _LONGEST_CHAIN = 10
 
@@ -28,12 +28,12 @@ _NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 def is_retryable_status(status: int) -> bool:
-    """Whether an HTTP status is worth asking again for: 408, 425, 429 and 5xx."""
+    """Whether a request with this HTTP status is worth a retry: 408, 425, 429 and 5xx."""
     return status in _RETRYABLE or 500 <= status <= 599
 
 
 def shown(text: str) -> str:
-    """An error's text as it may be stored and shown: secrets masked, long ones cut with a count."""
+    """Mask secrets in an error's text and cut it if it is long, with a count of what is cut."""
     text, _ = clean(text)
     kept = text[: 2 * LONGEST_ERROR]
     if len(kept) < len(text):
@@ -45,7 +45,7 @@ def shown(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Why a try failed, in one text."""
+    """The text that says why a try failed."""
     try:
         text = str(error)
     except Exception:
@@ -57,22 +57,22 @@ def reason(error: BaseException) -> str:
 
 
 def may_be_ctrl_c(error: BaseException) -> bool:
-    """Whether a user may have raised it, not the code that was called: Ctrl-C comes to one thread alone."""
+    """Whether the error may come from Ctrl-C, which reaches the main thread only, not from user code."""
     return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether asking again may help: what a connection, a busy server or a ``retryable`` mark says.
+    """Whether a retry may help.
 
-    An explicit ``retryable`` attribute decides; else an HTTP status; else whether the error, or one
-    that it was raised from, is one of a connection, or of this machine.
+    An explicit ``retryable`` attribute decides; else an HTTP status; else whether the error, or one that it
+    was raised from, is a connection error or a lack of resources on this machine.
     """
     if is_resource_exhaustion(error):
         return True
     for link in _chain(error):
-        said = getattr(link, "retryable", None)
-        if isinstance(said, bool):
-            return said
+        retryable = getattr(link, "retryable", None)
+        if isinstance(retryable, bool):
+            return retryable
         status = _status(link)
         if status is not None:
             return is_retryable_status(status)
@@ -82,7 +82,7 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def is_resource_exhaustion(error: BaseException) -> bool:
-    """Whether this machine had no file handle, process or memory left to make the call with."""
+    """Whether this machine had no file handle, process or memory left for the call."""
     return any(
         isinstance(link, ResourcesExhausted) or (isinstance(link, OSError) and link.errno in _NO_HANDLES)
         for link in _chain(error)
@@ -90,7 +90,7 @@ def is_resource_exhaustion(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds that the other side asked to wait, or None."""
+    """Seconds that the server asked to wait, or None."""
     for link in _chain(error):
         seconds = getattr(link, "retry_after", None)
         if isinstance(seconds, int | float) and not isinstance(seconds, bool):
@@ -102,7 +102,7 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def parse_retry_after(header: Any) -> float | None:
-    """Seconds from now that a Retry-After header means: a number, or a date. None when unreadable."""
+    """Parse a Retry-After header, a number or a date, into seconds from now. None when unreadable."""
     if not isinstance(header, str):
         return None
     if header.strip().isdecimal():
@@ -119,15 +119,15 @@ def parse_retry_after(header: Any) -> float | None:
 def wait_seconds(tries: int, asked_for: float | None, rng: Random) -> float:
     """How long to wait before the next try.
 
-    Doubles from half a second to at most thirty, with jitter over its upper half so that attempts that
-    failed together do not return together; never shorter than what was asked for.
+    Doubles from half a second to at most thirty, with jitter over the upper half so that attempts that
+    failed together do not retry together; never shorter than the server asked for.
     """
     full = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * float(1 << min(tries - 1, 10)))
     return max(full * rng.uniform(0.5, 1.0), asked_for or 0.0)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and those it was raised from on purpose, outermost first."""
+    """The error and those it was explicitly raised from, outermost first."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:

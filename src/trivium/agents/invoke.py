@@ -25,11 +25,11 @@ from trivium.suites.settings import Limits
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0
-"""How long a cancelled agent may take to clean up before it is left behind."""
+"""How long a cancelled agent may take to clean up before it is abandoned."""
 
 
 class TooManyCalls(Exception):
-    """This machine cannot make so many calls at once: the attempt is to be asked again when fewer are."""
+    """This machine cannot run so many calls at once; the attempt must be repeated when fewer run."""
 
 
 async def invoke(
@@ -43,20 +43,20 @@ async def invoke(
     grace: float = GRACE_SECONDS,
     alone: Callable[[], bool] = lambda: True,
 ) -> Attempt:
-    """Ask an agent for one attempt of a case.
+    """Call an agent for one attempt of a case.
 
-    Nothing that the agent does raises here; only a cancellation (Ctrl-C) does, and a machine without file
-    handles while other attempts are in flight, which the agent has no part in. What a connection or a busy
-    server spoiled is tried again, up to ``limits.retries`` times; an attempt that ran out of time is not.
+    No error of the agent is raised here; it fails the attempt. Only a cancellation (Ctrl-C) is raised, and
+    :class:`TooManyCalls`, which is not the agent's fault. Connection errors and busy servers are retried up
+    to ``limits.retries`` times; an attempt that ran out of time is not.
 
     Args:
-        agent: Who is asked.
-        case: What is asked.
+        agent: The agent to call.
+        case: The case to answer.
         repeat: Which attempt of the case this is, from 0.
         limits: Bounds on time, size and retries.
-        seed: The run's; every (case, repeat) gets its own from it.
-        sleep: Waits that many seconds between tries.
-        grace: Seconds that an agent over its time may take to clean up.
+        seed: The seed of the run; every (case, repeat) derives its own from it.
+        sleep: Waits the given number of seconds between tries.
+        grace: Seconds that an agent over its time limit may take to clean up.
         alone: Whether no other attempt is in flight.
 
     Returns:
@@ -92,13 +92,13 @@ async def invoke(
 
 
 def attempt_seed(seed: int, case: str, repeat: int) -> int:
-    """The seed of one attempt, in [0, 2³¹): the same in every run, another for every case and repeat."""
+    """Derive the seed of an attempt, in [0, 2³¹): equal in every run, different for each case and repeat."""
     digest = blake2b(f"{seed}\0{repeat}\0{case}".encode(errors="surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | str:
-    """Seconds until the next try, or (a text for the end of the reason) that there is none."""
+    """Seconds until the next try; or, if there is none, a text to append to the reason."""
     if not is_retryable(error):
         return ""
     if tries > limits.retries:
@@ -127,7 +127,7 @@ async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace
 
 
 async def _call(agent: AgentAdapter, request: Request) -> Reply:
-    """The call, with what would end the whole process made a failure of this try."""
+    """Call the agent; an exception that would end the process, such as SystemExit, fails this try instead."""
     try:
         return await agent.call(request)
     except (Exception, asyncio.CancelledError):
@@ -139,7 +139,7 @@ async def _call(agent: AgentAdapter, request: Request) -> Reply:
 
 
 async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
-    """Cancel, give time to clean up, and leave behind what will not end."""
+    """Cancel the task, wait for it to clean up, and abandon it if it does not end."""
     task.add_done_callback(_retrieve_exception)
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace)
@@ -148,16 +148,16 @@ async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
 
 
 def _retrieve_exception(task: asyncio.Task[Reply]) -> None:
-    """Nobody waits for this task any more: its exception is looked at, so that asyncio does not complain."""
+    """Retrieve the exception of an abandoned task, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
 def _sanitised(reply: Reply, limits: Limits) -> Reply:
-    """The reply with its output clean, bounded and without secrets.
+    """Sanitise a reply: its texts are clean, its size bounded, its secrets masked.
 
     Raises:
-        AgentFailure: When what came back is no answer.
+        AgentFailure: When the reply is empty or holds an invalid number.
     """
     output, flags = sanitise_output(reply.output, limit=limits.output_bytes)
     metadata, more_flags = sanitise_output(reply.metadata, limit=limits.output_bytes)

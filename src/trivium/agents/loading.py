@@ -24,7 +24,7 @@ _COMMAND = "cmd:"
 
 
 def load_agent(spec: Any) -> AgentAdapter:
-    """The agent that a user means.
+    """Load the agent that a user named or passed.
 
     Args:
         spec: ``package.module:name`` or ``file.py:name`` (the name may have dots), ``http(s)://…``,

@@ -26,11 +26,11 @@ FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
 """The fields of an Attempt that an agent may fill."""
 
 NOTHING = "nothing came back"
-"""Why an attempt failed that has neither output nor trace nor reward."""
+"""Error of an attempt that has neither output nor trace nor reward."""
 
 
 class _ReplyFields(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields as they come from outside; the trace is read on its own."""
+    """The fields as an agent returned them; the trace is parsed separately."""
 
     output: Any = None
     trace: Any = None
@@ -42,13 +42,13 @@ class _ReplyFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_reply(value: Any) -> Reply:
-    """What an agent means by what it sent back.
+    """Parse what an agent returned.
 
     An :class:`~trivium.agents.attempt.Attempt` is taken field by field; its case and repeat are not. A JSON
-    object with the key ``output``, or with a text under ``error``, holds fields of an Attempt; what else is
-    in it is kept as metadata. Anything else is the output itself.
+    object with the key ``output``, or with a text under ``error``, holds fields of an Attempt; its other
+    keys become metadata. Anything else is the output itself.
 
-    A trace that cannot be read costs the trace, not the output: the flag ``trace_left_out`` says so.
+    A trace that cannot be read is left out, with the flag ``trace_left_out``; the output is kept.
 
     Raises:
         AgentFailure: When a field is of the wrong type.
@@ -62,7 +62,7 @@ def read_reply(value: Any) -> Reply:
 
 
 def decode_json(content: bytes) -> Any:
-    """A JSON value of any origin.
+    """Decode untrusted JSON.
 
     Raises:
         AgentFailure: When it is broken.
@@ -71,7 +71,7 @@ def decode_json(content: bytes) -> Any:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    try:  # the slower reader accepts lone surrogates, which are mended later on
+    try:  # the slower decoder accepts lone surrogates, which are replaced later
         return json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise AgentFailure(f"the answer is no valid JSON: {error}") from error
@@ -102,12 +102,12 @@ def _from_fields(value: Mapping[Any, Any]) -> Reply:
 
 
 def _with_trace(reply: Reply, raw: Any) -> Reply:
-    """The reply with its trace normalised, or with the reason why it is left out."""
+    """Add the normalised trace to a reply, or the reason why it is left out."""
     flags: tuple[str, ...] = ()
     try:
         trace = native_trace(raw)
         try:
-            msgspec.json.encode(trace)  # what cannot be stored is found here, not when it is stored
+            msgspec.json.encode(trace)  # fail here rather than when the trace is stored
         except UnicodeEncodeError:
             raw, flags = clean(msgspec.to_builtins(trace))
             trace = native_trace(raw)
@@ -124,27 +124,27 @@ def _with_trace(reply: Reply, raw: Any) -> Reply:
 OUTPUT = "output"
 
 SECRETS_MASKED = "secrets_masked"
-"""Flag of an attempt that held what is surely a secret (see ``trivium.masking``); metrics see it masked."""
+"""Flag of an attempt that held a certain secret (see ``trivium.masking``); metrics see it masked."""
 
 _masker = OutputMasker()
 
 DEEPEST = 200
-"""Levels of lists and objects in an output; far below where JSON libraries give up."""
+"""Most levels of lists and objects in an output; JSON libraries fail far deeper."""
 
 
 def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
-    """An output, or what else user code gave back, as it is kept.
+    """Convert an output, or another value that user code returned, to clean, bounded JSON.
 
     Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
     other libraries plain numbers, arrays lists.
 
     Args:
-        output: Whatever came back.
+        output: The returned value.
         limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
         noun: What it is, for error messages.
 
     Returns:
-        The clean JSON value without secrets, and what was changed at the door.
+        The clean JSON value without secrets, and flags of what was changed.
 
     Raises:
         AgentFailure: When it is too large, too deep, or no JSON value.
@@ -161,13 +161,13 @@ def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any
 
 
 def too_large(limit: int, noun: str = OUTPUT) -> AgentFailure:
-    """The failure of an output, or of something else, over its limit."""
+    """The failure of an output, or of another value, that exceeds its limit."""
     setting = " (limits.output_bytes)" if noun == OUTPUT else ""
     return AgentFailure(f"the {noun} is larger than {limit:,} bytes{setting}")
 
 
 def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
-    """A trace with its secrets masked, and the flag that says so."""
+    """Mask secrets in a trace; the flag says whether there were any."""
     try:
         encoded = msgspec.json.encode(trace)
     except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
@@ -182,7 +182,10 @@ def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
 
 
 class _ByteBudget:
-    """Bytes that are left; a value that is shared a million times over is small until it is written."""
+    """Counts down the bytes that a value may take.
+
+    A value that refers to one object a million times is small in memory, but not once it is written.
+    """
 
     def __init__(self, limit: int, noun: str) -> None:
         self.limit = limit
@@ -196,7 +199,7 @@ class _ByteBudget:
 
 
 def _plain(value: Any, path: str, depth: int, budget: _ByteBudget) -> Any:
-    """The value in plain JSON types; recursion is bounded by ``DEEPEST``."""
+    """Convert a value to plain JSON types; recursion is bounded by ``DEEPEST``."""
     if value is None or isinstance(value, bool):
         budget.take(1)
         return value
@@ -242,7 +245,7 @@ def _key(key: Any, path: str, budget: _ByteBudget) -> str:
 
 
 def _fields(value: Any, path: str) -> Mapping[Any, Any]:
-    """The fields of a record of any common kind."""
+    """The fields of a mapping, dataclass, msgspec struct or pydantic model."""
     if isinstance(value, Mapping):
         return value
     if not isinstance(value, type):

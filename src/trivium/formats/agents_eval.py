@@ -44,16 +44,16 @@ METRICS = (
     "task_balance",
     "time",
 )
-"""What a trace can be measured by when nothing is known of a good one."""
+"""Metrics of a trace that need no reference."""
 
 DEEPEST = 3
-"""Levels below the folder named, at which runs are looked for."""
+"""Levels below the given folder that are searched for runs."""
 
 
 def run_folders(folder: str | Path) -> dict[str, Path]:
     """Run folders by the id of their case: the path below ``folder``, such as ``mas/2026…``.
 
-    A run folder that is itself named is its own only run, under its name.
+    A folder that is itself a run folder is its only run, under its own name.
 
     Raises:
         SuiteError: If there is none.
@@ -78,7 +78,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def read_suite(folder: Path) -> Found:
-    """The runs of a folder as cases; what was asked is a review of the paper that ``metadata.json`` names."""
+    """The runs of a folder as cases; the input asks for a review of the paper in ``metadata.json``."""
     raw = []
     problems: list[Problem] = []
     for id_, path in run_folders(folder).items():
@@ -124,8 +124,8 @@ def read_attempts(path: Path, suite: Suite) -> "AgentsEvalRuns":
 class AgentsEvalRuns:
     """The runs of a folder as attempts, read one by one.
 
-    The output is the review that the run wrote, where it kept one. The time is that of the trace, from the
-    start of its first call to the end of its last: what the files state as start is the first *end*.
+    The output is the review that the run wrote, if it was kept. The time is that of the trace, from the start
+    of its first call to the end of its last: the files state the first *end* as start.
     """
 
     def __init__(self, path: Path, suite: Suite) -> None:
@@ -186,7 +186,7 @@ def _claude_code_trace(path: Path) -> Trace:
 
 
 def _review(path: Path) -> Any:
-    """The text of a review, or all of it where it has no text of its own; None where there is none."""
+    """The text of a review, or the whole object if it has no text; None without a review."""
     if not path.exists():
         return None
     raw = read_mapping(path)
@@ -235,11 +235,11 @@ def read_run(folder: str | Path) -> Trace:
 
 
 def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> Trace:
-    """A trace from what ``trace.json`` and ``agent_graph.json`` hold.
+    """Build a trace from the contents of ``trace.json`` and ``agent_graph.json``.
 
     Args:
         document: The trace.
-        graph: The node-link graph; it tells of delegations that the trace does not list.
+        graph: The node-link graph, which may hold delegations that the trace does not list.
         source: The file, for error messages.
 
     Raises:
@@ -289,7 +289,7 @@ def _run_id(index: int) -> str:
 
 
 def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
-    """Gives each delegation the call that carried it out.
+    """Pair each delegation with the call that carried it out.
 
     Interactions are logged when they start and calls when they end, so both are taken by start. A
     ``delegate_X`` call belongs to its agent's first delegation of task type X that has no call yet, else
@@ -307,10 +307,10 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
 
 
 def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
-    """The call below the innermost delegation of its agent that encloses it; as it is when none does.
+    """Put a call below the innermost delegation of its agent that encloses it, if there is one.
 
-    A delegation without a call, or a call without times, has no interval to go by: then the agent's
-    first such delegation is the only place there is.
+    A delegation without a call, or a call without times, has no interval: then the agent's first such
+    delegation is used.
     """
     runs = [(run, found.call) for run, found in delegated.items() if found.receiver == call.agent]
     around = [(_start(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
@@ -331,7 +331,7 @@ def _encloses(outer: Span, inner: Span) -> bool:
 def _inferred_runs(
     placed: list[Span], interactions: list[Interaction], stated: tuple[float | None, float | None]
 ) -> dict[str, Span]:
-    """A run of its own for every agent that acts or asks outside the runs that others gave it."""
+    """Infer a run for every agent that acts or delegates outside the runs delegated to it."""
     receivers = {found.receiver for found in interactions if found.starts_a_run}
     actors = dict.fromkeys(call.agent or "" for call in placed if call.parent is None)
     actors |= dict.fromkeys(found.sender for found in interactions if found.sender not in receivers)

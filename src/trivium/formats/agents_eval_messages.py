@@ -14,7 +14,7 @@ MESSAGE_TYPES = {
     "broadcast": "status_update",
     "control": "coordination",
 }
-"""Foreign words for the message types of metrics T3.8; other words are kept as they are."""
+"""Message types (metrics T3.8) by Agents-eval's words; other words are kept."""
 
 _COORDINATING = frozenset({"coordination", "status_update", "handoff"})
 _SENDERS = ("from", "from_agent", "sender", "manager_agent", "agent_id")
@@ -23,7 +23,7 @@ _RECEIVERS = ("to", "to_agent", "receiver")
 
 @dataclass
 class Interaction:
-    """Something that one agent sent another, and the tool call that carried it out, once found."""
+    """A message between agents, and the tool call that carried it out, once paired."""
 
     sender: str
     receiver: str
@@ -36,12 +36,12 @@ class Interaction:
 
     @property
     def starts_a_run(self) -> bool:
-        """Whether the receiver works because of it."""
+        """Whether it makes the receiver start a run."""
         return self.type == "task_request"
 
 
 def interactions_of(document: dict[str, Any], graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
-    """The interactions of a trace, and the delegations of its graph that no interaction tells."""
+    """The interactions of a trace, and the delegations of its graph without an interaction."""
     found = []
     for index, item in enumerate(dicts(document.get("agent_interactions"))):
         sender, receiver = text(item, *_SENDERS), text(item, *_RECEIVERS)

@@ -31,29 +31,29 @@ from trivium.suites.suite import Suite
 from trivium.suites.validation import describe, unknown_key
 
 FEWEST_MARGIN_NUMBERS = 5
-"""Lines that hold nothing but rising numbers are a margin's line numbers from this many on."""
+"""Fewest consecutive lines with rising numbers that count as line numbers of the margin."""
 
 SPLITS = ("train", "dev", "test")
 META = ("is_meta_review", "IS_META_REVIEW")
 REVIEWER_FIELDS = ("RECOMMENDATION", "REVIEWER_CONFIDENCE")
-"""What a reviewer's form asks and no question, answer or decision has. (Aspect scores do not tell: annotators
-gave some to questions too.)"""
+"""Fields of the review form, which no question, answer or decision has. (Aspect scores are no criterion:
+annotators scored some questions too.)"""
 
 REPEATED, NOT_REVIEWS = "repeated", "not_reviews"
 """Why entries of a file are left out."""
 
 PAPERS_NAMED = 5
-"""Broken papers that a note names; the others are counted."""
+"""Most broken papers that a note names; the others are counted."""
 
 
 class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A review that a person wrote, held against the other people's reviews of the same paper.
+    """A human review, with the other human reviews of the same paper as references.
 
     Attributes:
         case: Id of the case.
         repeat: Place of the review in its file, from 0.
         text: The review.
-        seconds: Nobody measured it.
+        seconds: Always None: it was not measured.
         other_references: The paper's other reviews; at least one.
     """
 
@@ -65,7 +65,7 @@ class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """All reviews of a folder that have another beside them, and how many have none.
+    """All reviews of papers with several reviews, and the number of other reviews.
 
     Attributes:
         outputs: In the order of the suite, reviews of a paper by place.
@@ -83,12 +83,12 @@ class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Entries(msgspec.Struct, frozen=True, kw_only=True):
-    """What the entries of a file of reviews are.
+    """The entries of a file of reviews, sorted by what they are.
 
     Attributes:
         reviews: Place and content of every review by a person, each once.
         meta: Texts of the meta reviews that repeat no review, each once.
-        left_out: Count of the other entries by why they are left out.
+        left_out: Number of other entries by the reason why they are left out.
     """
 
     reviews: list[tuple[int, dict[str, Any]]]
@@ -136,7 +136,7 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def human(self) -> list[tuple[int, str]]:
-        """Place and text of every review that says something."""
+        """Index and text of every non-empty review."""
         return [(place, _comments(review)) for place, review in self.entries.reviews if _comments(review)]
 
 
@@ -189,7 +189,7 @@ def human_outputs(path: str | Path) -> HumanOutputs:
 
 
 def _folder_of(path: Path) -> tuple[Path, bool]:
-    """The folder that a source names, and whether broken papers of it are skipped."""
+    """Parse a source: its folder, and whether broken papers are skipped."""
     name, _, query = str(path).partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     wrong = [
@@ -212,7 +212,7 @@ def _raise_broken(problems: list[Problem], folder: Path) -> None:
 
 
 def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator[str]:
-    """What a reader of the suite's figures must know of what the folder holds besides."""
+    """Notes of the suite on entries and papers that were left out."""
     said = [
         f"{left_out[why]:,} {what}"
         for why, what in (
@@ -231,7 +231,7 @@ def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator
 
 
 def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
-    """Every file of reviews, in the order of its path, with numbers in order of size; and the broken ones."""
+    """Every file of reviews, by path, with numbers sorted by value; and a problem for each broken one."""
     if not folder.is_dir():
         raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
     found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
@@ -251,14 +251,14 @@ def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
 
 
 def _numbers_by_size(name: str) -> tuple[bool, int, str]:
-    """Sorts names: numbers by size, then the others."""
+    """Sort key of names: numbers by value, then the others."""
     stem = name.removesuffix(".json")
     number = stem.isdecimal() and len(stem) < 20
     return not number, int(stem) if number else 0, name
 
 
 def _told_apart(papers: list[_Paper]) -> list[_Paper]:
-    """Papers of one id in several splits, or venues, get a longer one."""
+    """Prefix the split, or the venue, to ids that occur in several of them."""
     for longer in ("{split}/{id}", "{venue}/{id}"):
         same: dict[str, list[_Paper]] = defaultdict(list)
         for paper in papers:
@@ -320,7 +320,7 @@ def _source(paper: _Paper, title: str) -> str:
 
 
 def without_margin_numbers(text: str) -> str:
-    """A text without the line numbers of the margin, which the parser puts on lines of their own."""
+    """Remove the line numbers of the margin, which the parser puts on lines of their own."""
     lines = text.split("\n")
     kept: list[str] = []
     run: list[str] = []
@@ -343,7 +343,7 @@ def _paragraphs(*parts: str) -> str:
 
 
 def _scores(review: dict[str, Any]) -> dict[str, float]:
-    """Aspect scores by their names in small letters; what is absent or no number stays absent."""
+    """Aspect scores by lower-case name; missing and non-numeric ones are left out."""
     scores = {
         name.lower(): _number(value) for name, value in review.items() if name.isupper() and name not in META
     }
@@ -374,7 +374,7 @@ def _is_of_a_reviewer(entry: dict[str, Any]) -> bool:
 
 
 def _same(entry: dict[str, Any]) -> str:
-    """What entries have in common that are one: the words of their text, or all where there is none."""
+    """Identity of an entry, equal for duplicates: the words of its text, or all fields without a text."""
     return " ".join(_comments(entry).split()) or repr(sorted(entry.items()))
 
 

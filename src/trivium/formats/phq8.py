@@ -93,14 +93,14 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
 
 
 def _with_text_id(result: Any) -> Any:
-    """A result whose id is its decimal text, which is the quick way through the door."""
+    """Convert the id of a result to decimal text, which the sanitiser handles fastest."""
     if isinstance(result, dict) and type(result.get("participant_id")) is int:
         return {**result, "participant_id": str(result["participant_id"])}
     return result
 
 
 def _add(builder: TableBuilder, participant: _Participant, place: int) -> None:
-    """Add every item that has a truth or a prediction; what one of the two lacks is an error."""
+    """Add every item that has a truth or a prediction; one without the other is an error."""
     group = participant.participant_id
     builder.group(group)
     nothing = msgspec.UNSET

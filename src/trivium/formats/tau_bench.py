@@ -23,7 +23,7 @@ from trivium.traces.readers.json_input import dict_, dicts, documents_of
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 CHANGES_STATE = ("book", "cancel", "exchange", "modify", "return", "send", "update")
-"""First words of the tools that change state, in the airline and the retail domain."""
+"""First words of the names of tools that change state, in the airline and the retail domain."""
 
 METRICS = (
     "action_match",
@@ -37,8 +37,8 @@ METRICS = (
 
 
 def reads(tool: str) -> bool:
-    """Whether a tool of tau-bench changes nothing."""
-    return tool.partition("_")[0] not in CHANGES_STATE
+    """Whether a tool of tau-bench only reads."""
+    return not changes_state(tool)
 
 
 def task_id(entry: dict[str, Any]) -> str:
@@ -125,9 +125,6 @@ def _tools(entry: dict[str, Any]) -> Iterator[str]:
 
 AGENT, USER = "agent", "user"
 
-WRITES = ("book_", "cancel_", "update_", "send_", "modify_", "return_", "exchange_")
-"""How the tools that change the database are called, in the airline and the retail domain."""
-
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     """One trial of a task.
@@ -135,10 +132,10 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         task: Id of the task.
         trial: Which try it is, from 0.
-        reward: 1.0 when the database and what was said were right; None where it was not judged.
-        instruction: What the simulated user was told to want.
+        reward: 1.0 when the database and the answers were right; None where it was not judged.
+        instruction: The instruction of the simulated user.
         actions: The expected calls, each a name and its arguments.
-        outputs: What the agent must say.
+        outputs: Texts that the agent must give the user.
         finished: Whether the user or a tool ended it; False at the step limit.
         answer: The last text that the agent wrote.
         trace: What happened.
@@ -157,7 +154,7 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
 
 def changes_state(tool: str) -> bool:
     """Whether a tool of tau-bench writes to the database."""
-    return tool.startswith(WRITES)
+    return tool.partition("_")[0] in CHANGES_STATE
 
 
 def sniff(document: Any) -> bool:
@@ -242,7 +239,7 @@ def _trace(chat: list[Any], trace_id: str) -> Trace:
 
 
 class _Builder:
-    """Spans and messages of one chat, a result paired with the call before it, never by id alone.
+    """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
 
     Ids of calls repeat within a trajectory, so a result goes to the nearest call before it that waits
     for one and, where several do, has the result's id.
@@ -306,7 +303,7 @@ class _Builder:
 
 
 def _arguments(text: Any) -> Any:
-    """The arguments that a JSON text holds, or the text itself where it holds none."""
+    """Decode arguments from JSON; return the text itself if it is no JSON."""
     if not isinstance(text, str):
         return text
     try:

@@ -29,26 +29,26 @@ PREBUILT = frozenset(
 """Nodes of the prebuilt agents, besides ``tools``."""
 
 UNNAMED = frozenset({"LangGraph", "CompiledGraph", "CompiledStateGraph", "RunnableSequence"})
-"""Names of graphs that were given none."""
+"""Default names of graphs without a name."""
 
 HANDOFF = "__handoff_destination"
 """Metadata of a tool that hands over to another agent."""
 
 MOST_PAIRS = 100
-"""Pairs of agents that are told to have met where several follow upon several."""
+"""Most hand-offs that are inferred where several agents follow several others."""
 
 _HOOK = (".before_", ".after_", ".wrap_")
 _TOP = -1  # the graph of the nodes whose parent is not in the trace
 
 
 class GraphRun(NamedTuple):
-    """What the metadata of one run says.
+    """LangGraph's metadata of one run.
 
     Attributes:
         node: The node that it runs for.
-        namespace: ``name:id|name:id…``, the nodes around it; one a node's run.
+        namespace: ``name:id|name:id…``, the nodes around it; unique for each run of a node.
         step: The step of its graph.
-        agent: The name that its agent was given.
+        agent: The name of its agent, if it has one.
         requested: Ids of the tool calls that a model requested.
         call: Id of the call that a tool answers.
     """
@@ -64,7 +64,7 @@ class GraphRun(NamedTuple):
     def of(
         cls, metadata: dict[str, Any], *, requested: Iterable[str] = (), call: str | None = None
     ) -> "GraphRun":
-        """From the metadata of a run."""
+        """Read the metadata of a run."""
         return cls(
             node=text(metadata, "langgraph_node"),
             namespace=text(metadata, "langgraph_checkpoint_ns"),
@@ -76,7 +76,7 @@ class GraphRun(NamedTuple):
 
     @property
     def key(self) -> object:
-        """Differs from its parent's where a node begins; metadata is handed down."""
+        """Differs from the parent's key where a node starts; children inherit metadata."""
         return self.namespace or (self.node, self.step)
 
     @property
@@ -93,16 +93,16 @@ def is_handoff(tool: str, metadata: dict[str, Any]) -> bool:
 def with_graph_agents(
     trace: Trace, runs: Sequence[GraphRun], stated: Sequence[Message] = (), *, title: str | None = None
 ) -> Trace:
-    """A trace with the agents of its graphs, its tools' callers and the messages between them.
+    """Add to a trace the agents of its graphs, the callers of its tools and the hand-offs between agents.
 
     Args:
         trace: Normalised; its chains are of kind other.
         runs: One for each span.
         stated: Messages that the format states.
-        title: What the outermost graph is called where it is no span of its own.
+        title: Name of the outermost graph, if it has no span of its own.
 
     Returns:
-        Normalised again; the trace itself when no run is LangGraph's.
+        The normalised trace; the trace itself when no run is LangGraph's.
     """
     if all(run.node is None and run.namespace is None for run in runs):
         return trace
@@ -126,7 +126,7 @@ def with_graph_agents(
 
 
 class _Graphs:
-    """The graphs of one trace; everything is told by a span's place."""
+    """The graphs of one trace; spans are identified by index."""
 
     def __init__(self, spans: Sequence[Span], runs: Sequence[GraphRun], title: str | None) -> None:
         self.spans, self.runs, self.title = spans, runs, title
@@ -163,7 +163,7 @@ class _Graphs:
                 self.within[index] = index
 
     def _holdings(self) -> list[set[str]]:
-        """For each span, whether it holds models or tools (what a tool does inside is its own matter)."""
+        """For each span, whether it contains models or tools; the inside of a tool does not count."""
         none, tool, llm, both = set[str](), {"tool"}, {"llm"}, {"tool", "llm"}
         holds = [none] * len(self.spans)
         for index in reversed(self.order):
@@ -197,7 +197,7 @@ class _Graphs:
                 self.relays[graph] = acting
 
     def _acting(self, graph: int) -> list[int]:
-        """The nodes that ask a model or run a graph; where none does, all but the plumbing."""
+        """The nodes that call a model or run a graph; if none does, all nodes except helpers."""
         nodes = [node for node in self.nodes[graph] if not self._is_plumbing(node)]
         return [node for node in nodes if "llm" in self.holds[node] or node in self.agents] or nodes
 
@@ -214,7 +214,7 @@ class _Graphs:
             self.owners |= dict.fromkeys(range(len(self.spans)), title)
 
     def _title(self, graph: int) -> str:
-        """The name of a graph that is one agent: as given, as its run, its tool, or its first node."""
+        """The name of a graph that is one agent: its own, or that of its run, tool or first node."""
         nodes = self._acting(graph) or self.nodes[graph]
         given = self.runs[nodes[0]].agent
         if given is not None:
@@ -229,7 +229,7 @@ class _Graphs:
         return self.spans[nodes[0]].name
 
     def _find_owners(self) -> None:
-        """Callers of the tools of a node that only runs tools; agents of runs whose node is missing."""
+        """Find the agents of tools in tools-only nodes, and of runs whose node is missing."""
         agent_at: list[str | None] = [None] * len(self.spans)
         graph_at: list[int | None] = [None] * len(self.spans)
         graph_of = {node: graph for graph in self.relays for node in self.nodes[graph]}
@@ -261,7 +261,7 @@ class _Graphs:
         return float("inf") if start is None else start
 
     def messages(self) -> list[Message]:
-        """A hand-off to each agent from those of the step before; an agent hands nothing to itself."""
+        """A hand-off to each agent from each agent of the step before, except from itself."""
         messages: list[Message] = []
         for nodes in self.relays.values():
             steps: dict[tuple[float, int], dict[object, int]] = defaultdict(dict)
@@ -276,7 +276,7 @@ class _Graphs:
 
     def _handed_over(self, before: list[int], after: list[int]) -> list[Message]:
         names = [self.spans[node].name for node in before]
-        if len(before) > 1 and len(after) > 1:  # who followed whom is not told
+        if len(before) > 1 and len(after) > 1:  # who followed whom is unknown
             names = list(dict.fromkeys(names))
             after = list({self.spans[node].name: node for node in reversed(after)}.values())[::-1]
             many = len(names) * len(after) > MOST_PAIRS

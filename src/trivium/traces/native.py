@@ -19,7 +19,7 @@ _DECODER = msgspec.json.Decoder(Trace)
 
 
 def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
-    """A trace from its native form, normalised.
+    """Read a trace in native form and normalise it.
 
     Args:
         value: The JSON text as bytes, or the object that it holds.
@@ -36,7 +36,7 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
             return _normalised(_DECODER.decode(value))
         return _normalised(msgspec.convert(value, Trace))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass  # read once more below, to say all that is wrong
+        pass  # read again below, to list every mistake
     return _normalised(_read_all_mistakes(_plain(value, source, where), source, where))
 
 
@@ -62,7 +62,7 @@ def _plain(value: Any, source: str, where: str) -> Any:
 
 
 class _Problems:
-    """The first mistakes of a trace, and the number of the others: there may be millions."""
+    """Collects the first mistakes of a trace and counts the others; there may be millions."""
 
     def __init__(self) -> None:
         self.shown: list[Problem] = []
@@ -80,7 +80,7 @@ class _Problems:
 
 
 def _read_all_mistakes(value: Any, source: str, where: str) -> Trace:
-    """Reads piece by piece: numbers as ids become text, and all mistakes are found."""
+    """Read a trace field by field: ids that are numbers become text, and every mistake is found."""
     mistakes = _Problems()
     if not isinstance(value, dict):
         raise TraceError(source, Problem(where, f"expected an object with spans, found {_kind(value)}"))

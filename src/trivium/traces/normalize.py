@@ -36,7 +36,7 @@ def normalise(
     metadata: Mapping[str, Any] | None = None,
     nested: bool | Literal["unstated"] = False,
 ) -> Trace:
-    """A sound trace: ids unique, parents a forest, no negative duration, every caller filled in.
+    """Make a sound trace: unique ids, parents that form a forest, no negative duration, agents filled in.
 
     A missing parent makes its child a root (``orphan``); a cycle of parents is cut at its earliest span
     (``cycle``); a repeated id gets a new one (``duplicate_id``), and children stay with the first that
@@ -44,17 +44,17 @@ def normalise(
     start (``negative_duration``); a child that starts before its parent is flagged (``clock_skew``);
     a span without an end, in a trace that has times, neither succeeded nor failed (``unfinished``).
     Tool, llm and other spans get the agent of the nearest agent span above them. A trace that states no
-    message gets those that its nesting tells (spec: metrics, T3.8). Normalising twice changes nothing
+    message gets those that its nesting implies (spec: metrics, T3.8). Normalising twice changes nothing
     more.
 
     Args:
         spans: In the order of their file.
         messages: In order; empty when the format states none.
         trace_id: Its id.
-        problems: What a reader had to repair before.
+        problems: Problems that a reader found before.
         metadata: Anything else.
-        nested: Adds what the nesting tells to messages that are stated, for a format that states
-            hand-offs only; "unstated" adds it between agents of which none is stated, in that direction.
+        nested: True adds messages implied by the nesting to the stated ones, for a format that states
+            hand-offs only; "unstated" adds them only from one agent to another without a stated one.
     """
     spans = tuple(spans)
     found = list(problems)
@@ -83,7 +83,7 @@ def normalise(
 
 
 def _merge_nested(stated: tuple[Message, ...], from_nesting: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Stated messages and those that the nesting tells, by time; those without a time come last."""
+    """Merge stated messages with those implied by the nesting, by time; those without a time come last."""
     return (
         tuple(sorted((*stated, *from_nesting), key=message_time))
         if stated and from_nesting
@@ -250,7 +250,7 @@ def _fill_agents(spans: list[Span], delegated: list[tuple[str, Span]]) -> tuple[
 
 
 def recorded_as_text(types: Iterable[str]) -> list[TraceProblem]:
-    """The problem of a trace in which texts stand for values that JSON does not have; none without any."""
+    """The problem that some values were recorded as text; an empty list if none were."""
     counts = Counter(types)
     if not counts:
         return []

@@ -76,7 +76,7 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
 
 
 def handoffs_as_tools(traces: Sequence[Trace]) -> dict[str, int]:
-    """Tool spans that are hand-offs and no calls, by the name of the tool."""
+    """Tool spans that are hand-offs rather than calls, by the name of the tool."""
     spans = [span for trace in traces for span in trace.spans if span.kind == "tool"]
     return dict(Counter(span.name for span in spans if span.attributes.get("handoff")))
 

@@ -15,7 +15,7 @@ RECORDERS = "recorders"
 
 
 INCOMPLETE = "incomplete"
-"""Kind of a problem: something that is known to have happened is not in the trace."""
+"""Kind of a problem: the trace lacks something that is known to have happened."""
 
 
 class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ class Span(
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Something that one agent sent another.
+    """A message from one agent to another.
 
     Attributes:
         type: task_request, result_delivery, data_transfer, coordination, status_update, handoff,
@@ -129,7 +129,7 @@ class Trace(
 
     @cached_property
     def missing_part(self) -> str | None:
-        """What is known to have happened and is not in the trace, in words; None where nothing is."""
+        """A sentence on what the trace is known to lack; None where nothing is missing."""
         return next((problem.what for problem in self.problems if problem.kind == INCOMPLETE), None)
 
     @cached_property
@@ -142,7 +142,7 @@ class Trace(
 
     @cached_property
     def agent_messages(self) -> tuple[Message, ...]:
-        """Messages from one agent to another, in order; what people say or hear is left out."""
+        """Messages from one agent to another, in order; messages from or to people are left out."""
         people = self.people
         if not people:
             return self.messages
@@ -213,7 +213,7 @@ def max_depth(spans: Sequence[Span]) -> int:
 
 
 def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tuple[Message, ...]:
-    """Messages between agents whose runs lie within one another.
+    """Messages implied by agents' runs that are nested in one another.
 
     A run of B below a run of A, with no other agent's run between, is a ``task_request`` to B when it
     starts and a ``result_delivery`` back when it has ended. An agent below itself sends nothing.
@@ -239,7 +239,7 @@ def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tu
 
 
 def message_time(message: Message) -> float:
-    """What messages are ordered by: their time, and those without one last."""
+    """Sort key of messages: their time; those without one come last."""
     return float("inf") if message.time is None else message.time
 
 

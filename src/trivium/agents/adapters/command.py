@@ -18,25 +18,25 @@ from trivium.errors import AgentError
 from trivium.masking import mask
 
 _STDERR_BYTES = 1_800
-"""Bytes of the end of standard error that are kept for the reason."""
+"""Bytes from the end of standard error that go into the reason."""
 
 _STDIN, _STDOUT = 0, 1
 
 _CANNOT_START = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""What a system says that can start no further process now."""
+"""Error numbers of a system that cannot start another process now."""
 
 
 class CommandAgent:
-    """An agent that is a command.
+    """Runs a command as an agent.
 
     It gets the case's input as text on standard input (as JSON when it is no text) and
     ``TRIVIUM_CASE``, ``TRIVIUM_REPEAT`` and ``TRIVIUM_SEED`` in its environment. No shell is involved.
     What it prints is the output; a status other than 0 fails the attempt, with the end of standard error
-    as the reason. What it leaves running when it ends is killed.
+    as the reason. Processes that it leaves running are killed.
 
     Args:
         command: Words as a shell would split them, or a list of arguments.
-        name: How reports call it; the command itself by default.
+        name: Its name in reports; the command itself by default.
 
     Raises:
         AgentError: When the command is empty, not quoted properly, its program is not there, or the system
@@ -59,7 +59,7 @@ class CommandAgent:
             raise AgentError(self.name, f'there is no program "{self._arguments[0]}" (or it may not be run)')
 
     async def call(self, request: Request) -> Reply:
-        """Run the command once; it and all it started are killed when the caller goes away."""
+        """Run the command once; it and its child processes are killed when the call is cancelled."""
         environment = os.environ | {
             "TRIVIUM_CASE": request.case.id,
             "TRIVIUM_REPEAT": str(request.repeat),
@@ -88,7 +88,7 @@ class CommandAgent:
         return protocol.reply(transport.get_returncode())
 
     async def close(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: no resources outlive a call."""
 
 
 def _stdin_bytes(value: Any) -> bytes:
@@ -96,13 +96,13 @@ def _stdin_bytes(value: Any) -> bytes:
 
 
 def _kill_group(pid: int) -> None:
-    """Kill a command and everything that it started and left."""
+    """Kill a command and every process that it started and left running."""
     with suppress(ProcessLookupError, PermissionError):  # all of them have ended
         os.killpg(pid, signal.SIGKILL)
 
 
 class _CommandProtocol(asyncio.SubprocessProtocol):
-    """Listens to one command: keeps its output up to a limit, and the end of its complaints.
+    """Collects the output of one command up to a limit, and the end of its standard error.
 
     Attributes:
         over: Done when the command has ended and both streams are closed, or failed over the limit.
@@ -134,7 +134,7 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
             self.over.set_exception(too_large(self._limit))
 
     def process_exited(self) -> None:
-        _kill_group(self._pid)  # what is left running would hold the streams open
+        _kill_group(self._pid)  # a child process left running would hold the streams open
         self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,15 +142,15 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
             self.over.set_result(None)
 
     def reply(self, status: int | None) -> Reply:
-        """What the command said.
+        """The reply that the command printed.
 
         Raises:
             AgentFailure: When it did not end with status 0, or printed no text.
         """
         if status:
-            said = self._error_text()
+            errors = self._error_text()
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise AgentFailure(f"the command {how}{f': {said}' if said else ''}")
+            raise AgentFailure(f"the command {how}{f': {errors}' if errors else ''}")
         try:
             return Reply(output=self._output.decode())
         except UnicodeDecodeError as error:

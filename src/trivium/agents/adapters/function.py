@@ -27,20 +27,19 @@ from trivium.errors import AgentError
 from trivium.traces.recording import recorded
 
 INJECTED = ("case", "repeat", "seed")
-"""What a function is given besides the input, when its signature names it."""
+"""Keyword arguments that a function gets besides the input, where its signature names them."""
 
 
 class FunctionAgent:
-    """An agent that is a Python callable: input → output, or → the fields of an Attempt.
+    """Calls a Python function as an agent: input → output, or → the fields of an Attempt.
 
-    A synchronous function runs in a thread. What it records with ``trivium.trace``, or OpenTelemetry's
-    instrumentation in it, becomes the trace of the attempt, unless it hands one back. The function may name
-    ``case``, ``repeat`` and ``seed`` among its parameters; a function whose first parameter is ``case`` gets
-    the case in place of its input.
+    A synchronous function runs in a thread. Spans that it records with ``trivium.trace`` or OpenTelemetry
+    become the trace of the attempt, unless it returns one. The function may have parameters called ``case``,
+    ``repeat`` and ``seed``; if its first parameter is ``case``, it gets the case in place of its input.
 
     Args:
-        function: What is called; a class with ``__call__`` is instantiated first.
-        name: How reports call it.
+        function: The callable; a class with ``__call__`` is instantiated first.
+        name: Its name in reports.
 
     Raises:
         AgentError: When it cannot be called with an input.
@@ -55,11 +54,11 @@ class FunctionAgent:
 
     @property
     def runs_off_loop(self) -> bool:
-        """Whether it runs in a thread, where it may wait as it likes."""
+        """Whether it runs in a thread, where it may block."""
         return not self._is_async
 
     async def call(self, request: Request) -> Reply:
-        """Call the function and take what it recorded; a failed call keeps it up to the failure."""
+        """Call the function and take the trace that it recorded, also when the call fails."""
         with recorded() as found:
             try:
                 reply = await self._call(request)
@@ -67,12 +66,12 @@ class FunctionAgent:
                 trace = found.trace
                 if trace is None or isinstance(error, AgentFailure):
                     raise
-                # No verdict of its own on retrying: the cause decides.
+                # retryable=None: the original error decides whether to retry.
                 raise AgentFailure(reason(error), retryable=None, trace=trace) from error
         return reply if reply.trace is not None else msgspec.structs.replace(reply, trace=found.trace)
 
     async def _call(self, request: Request) -> Reply:
-        """Call the function; the time of a synchronous one is taken in its thread."""
+        """Call the function; a synchronous one is timed in its thread."""
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
         first = request.case if self._takes_case else request.case.input
         call = partial(self._function, first, **{name: offered[name] for name in self._named})
@@ -96,7 +95,7 @@ def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _instance(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The callable itself, or an instance of a class whose instances can be called."""
+    """Return the callable; a class whose instances are callable is instantiated."""
     if not (isinstance(function, type) and any("__call__" in vars(cls) for cls in function.__mro__)):
         return function
     try:
@@ -118,7 +117,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether the first parameter is the case, and which further parameters are to be given by name."""
+    """Whether the first parameter is the case, and which keyword arguments the function accepts."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -157,22 +156,22 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
 
 
 MAX_HUNG_THREADS = 256
-"""Threads that may hang before no further one is started."""
+"""Most threads that may hang; then no further call is made."""
 
 Outcome = tuple[Any, BaseException | None]
 Job = Callable[[], None]
 
 
 class DaemonThreads:
-    """Threads on demand, kept for the next call, and never waited for.
+    """A pool of daemon threads that is never joined.
 
-    ``concurrent.futures`` joins its threads at exit, so that one hung call would keep the process alive;
-    and a hung call there takes a place away for good. Here a call whose caller has gone is left behind, its
-    thread replaced, and the interpreter exits over it.
+    ``concurrent.futures`` joins its threads at exit, so one hung call would keep the process alive, and a
+    hung call occupies a worker for good. Here a cancelled call is abandoned, its thread replaced, and the
+    interpreter exits without waiting for it.
 
     Args:
-        name: Of the threads, for debuggers.
-        max_hung: Calls that may hang at once; a bound on what a hanging agent can use up.
+        name: Name of the threads, for debuggers.
+        max_hung: Most calls that may hang at once, which bounds the threads of a hanging agent.
     """
 
     def __init__(self, name: str, *, max_hung: int = MAX_HUNG_THREADS) -> None:
@@ -184,11 +183,11 @@ class DaemonThreads:
         self._closed = False
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """What the function returns, run in a thread of its own with the caller's context variables.
+        """Run a function in a thread with the caller's context variables, and return its result.
 
         Raises:
             AgentFailure: When too many earlier calls still hang.
-            Exception: What the function raised.
+            Exception: Any exception of the function.
         """
         if len(self._hung) >= self._max_hung:
             hung = len(self._hung)
@@ -219,7 +218,7 @@ class DaemonThreads:
         return value
 
     def close(self) -> None:
-        """Let idle threads end; those that are at work end after it."""
+        """End idle threads now, and busy ones after their call."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -246,7 +245,7 @@ class DaemonThreads:
 
 
 def _outcome(function: Callable[[], Any]) -> Outcome:
-    """What a function returned or raised. Nothing that user code raises may end the process from here."""
+    """The result or exception of a function. SystemExit and the like become an AgentFailure."""
     try:
         return function(), None
     except Exception as error:
@@ -260,26 +259,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CANCEL_SECONDS = 1.0
-"""How long a loop may take to hear that a call is given up, before it is held to be blocked."""
+"""How long a loop may take to process a cancellation before it counts as blocked."""
 
 MAX_BLOCKED_LOOPS = 64
-"""Loops that may be blocked before no further one is begun."""
+"""Most loops that may be blocked; then no further one is started."""
 
 
 def with_own_loop(agent: AgentAdapter) -> AgentAdapter:
-    """The agent on a loop of its own, unless nothing of it can block one."""
+    """Wrap the agent in an event loop thread, unless it declares that it cannot block a loop."""
     return agent if getattr(agent, "runs_off_loop", False) else EventLoopThread(agent)
 
 
 class EventLoopThread:
     """Runs another adapter's calls on an event loop in a thread of its own.
 
-    A coroutine that waits or computes without awaiting would stop the loop that keeps the time, stores and
-    scores. Here its call is given up when its time is over, its loop is left behind with the calls that it
-    holds up, and further calls get a new one.
+    A coroutine that blocks without awaiting would stop the main loop, which enforces time limits, stores and
+    scores. Here such a call is cancelled at its time limit; if the loop does not react, it is abandoned with
+    the calls that it blocks, and further calls get a new loop.
 
     Args:
-        agent: Who is asked.
+        agent: The adapter to call.
     """
 
     def __init__(self, agent: AgentAdapter) -> None:
@@ -289,11 +288,11 @@ class EventLoopThread:
         self._blocked: set[asyncio.AbstractEventLoop] = set()
 
     async def call(self, request: Request) -> Reply:
-        """Ask once."""
+        """Call the agent once."""
         return await self._run(lambda: self._agent.call(request))
 
     async def close(self) -> None:
-        """Let go of what the agent holds, and of the loop."""
+        """Close the agent and stop the loop."""
         if self._loop is None:
             await self._agent.close()
             return
@@ -347,7 +346,7 @@ class EventLoopThread:
                     f"{MAX_BLOCKED_LOOPS} event loops are held up by this agent; it is not called again"
                 )
             self._loop = asyncio.new_event_loop()
-            # What is left behind of a call is no concern of who reads standard error.
+            # Errors of abandoned calls must not clutter standard error.
             self._loop.set_exception_handler(
                 lambda _, context: log.debug("left behind: %s", context["message"])
             )
@@ -364,7 +363,7 @@ class EventLoopThread:
 
 
 def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped; asyncio stops it too at what would end a process."""
+    """Run a loop until it is stopped; KeyboardInterrupt and SystemExit also stop it, so it is restarted."""
     asyncio.set_event_loop(loop)
     stopped = False
     while not stopped:

@@ -13,20 +13,20 @@ from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
 _ERROR_BODY_BYTES = 2_000
-"""How much of the body of a refusal is kept for the reason."""
+"""Bytes of the body of an error response that go into the reason."""
 
 
 class EndpointAgent:
-    """An agent behind a URL.
+    """Calls an agent over HTTP.
 
     It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
     ``output`` holds the fields of an Attempt (see :func:`trivium.agents.reply.read_reply`); any other JSON
-    or text is the output itself, and 204 says that there is none. The whole answer is bounded by
-    ``limits.output_bytes`` and is read and unpacked as it comes, so that a flood does not fill memory.
+    or text is the output itself, and 204 means that there is none. The whole answer is bounded by
+    ``limits.output_bytes`` and unpacked while it is read, so that a huge answer does not fill memory.
 
     Args:
-        url: Where to post.
-        transport: Carries the requests; the network by default.
+        url: The address to post to.
+        transport: The HTTP transport; the network by default.
     """
 
     runs_off_loop = True
@@ -69,25 +69,25 @@ class EndpointAgent:
             await client.aclose()
 
     def _client_of_loop(self) -> httpx.AsyncClient:
-        """The one client of this event loop; connections cannot be shared between loops."""
+        """The client of the current event loop; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             self._loop = loop
             self._client = httpx.AsyncClient(
                 transport=self._transport,
-                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),  # the attempt's own limit rules
+                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),  # the attempt has its own time limit
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
         return self._client
 
 
 async def _status_failure(response: httpx.Response) -> AgentFailure:
-    """What a status other than 2xx means, with the beginning of what the server said."""
+    """The failure for a status other than 2xx, with the beginning of the body."""
     try:
-        said = await read_prefix(response, _ERROR_BODY_BYTES)
-    except AgentFailure:  # the status says what matters
-        said = b""
-    text = said.decode(errors="replace").strip()
+        body = await read_prefix(response, _ERROR_BODY_BYTES)
+    except AgentFailure:  # the status is enough
+        body = b""
+    text = body.decode(errors="replace").strip()
     status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
     if response.has_redirect_location:
         text = f"redirects to {response.headers['location']}; name that address instead"
@@ -111,18 +111,18 @@ def _parse_response(response: httpx.Response, body: bytes) -> Reply:
 
 
 ACCEPTED = "gzip"
-"""What a server may pack its answer as (``Accept-Encoding``)."""
+"""Content codings that the server may use (``Accept-Encoding``)."""
 
 _GZIP_FRAME = 16 + zlib.MAX_WBITS
 
 
 async def read_prefix(response: "httpx.Response", size: int) -> bytes:
-    """The first ``size`` bytes of a body; the rest is neither read nor unpacked.
+    """Read the first ``size`` bytes of a body; the rest is neither read nor unpacked.
 
-    httpx would unpack whatever a server packs, a whole chunk at a time: 60 kB of zstd become 2 GB.
+    httpx would unpack any coding, a whole chunk at a time: 60 kB of zstd become 2 GB.
 
     Raises:
-        AgentFailure: When it is packed as nobody asked for, or is no gzip though it says so.
+        AgentFailure: When it has an unsupported coding, or is invalid gzip.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding not in {"", "identity", "gzip", "x-gzip"}:

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 
 _NO_DEPENDENCIES = (object, type(None))
-"""What ``deps_type`` is when none are wanted; the first when it was not stated."""
+"""Values of ``deps_type`` of an agent without dependencies; the first is the default."""
 
 
 class PydanticAgent:
-    """An agent that is a ``pydantic_ai.Agent``.
+    """Runs a ``pydantic_ai.Agent``.
 
     Its prompt is the case's input (as JSON when it is no text). An agent whose ``deps_type`` is
     :class:`~trivium.suites.case.Case` is given the case, so that its tools can read ``ctx.deps.source``.
-    The seed goes to the model where the provider knows one. The trace holds the agent, every agent that it
-    delegates to, their tools and model requests; a failed run keeps it up to the failure.
+    The seed is passed to the model where the provider supports one. The trace holds the agent, every agent
+    that it delegates to, their tools and model requests; a failed run keeps its trace up to the failure.
 
     Args:
         agent: The agent.
-        name: How reports call it. An agent without a name of its own takes it.
+        name: Its name in reports; an agent without a name gets it.
 
     Raises:
-        AgentError: When the agent wants dependencies that nobody gives.
+        AgentError: When the agent needs dependencies that Trivium cannot provide.
         MissingExtra: When OpenTelemetry's SDK, which records the trace, is not installed.
     """
 
@@ -77,7 +77,7 @@ class PydanticAgent:
         from trivium.traces.recording import recorded
 
         asked = request.case.input
-        # What is decorated in a tool is of this attempt too, and not for files.
+        # Decorated functions that tools call also belong to this attempt, not to a file.
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 result = await self._agent.run(
@@ -86,7 +86,7 @@ class PydanticAgent:
                     model_settings=ModelSettings(seed=request.seed),
                 )
             except Exception as error:
-                # No verdict of its own on retrying: the cause decides.
+                # retryable=None: the original error decides whether to retry.
                 raise AgentFailure(
                     f"{type(error).__name__}: {error}",
                     retryable=None,
@@ -96,13 +96,13 @@ class PydanticAgent:
         return Reply(output=_plain(result.output), trace=trace, usage=usage_of(trace))
 
     async def close(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: no resources outlive a call."""
 
 
 def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
-    """The trace of a run; one that does not know the agent gets what its message history tells.
+    """Complete a trace from the message history if it has no agent span.
 
-    So it is where the agent's instrumentation goes to a place that cannot be listened to, or is off.
+    That happens where the agent's instrumentation is off or sends its spans where they cannot be read.
     """
     found = trace or Trace()
     if any(span.kind == "agent" for span in found.spans):
@@ -124,7 +124,7 @@ def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: 
 
 
 def usage_of(trace: Trace) -> Usage | None:
-    """Tokens and cost of a trace, summed over its llm spans; None when none says."""
+    """Tokens and cost of a trace, summed over its llm spans; None when no span has any."""
     used = [span.usage for span in trace.spans if span.usage is not None]
     if not used:
         return None
@@ -144,7 +144,7 @@ def _plain(output: Any) -> Any:
 
 
 class _OnlyWithinAttempts(Sampler):
-    """Agents that run outside of an attempt make no spans."""
+    """Drops the spans of agents that run outside of an attempt."""
 
     def should_sample(
         self,
@@ -156,20 +156,20 @@ class _OnlyWithinAttempts(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Whether a span with none above it is made."""
+        """Whether a root span is recorded."""
         decision = Decision.DROP if collector() is None else Decision.RECORD_AND_SAMPLE
         return SamplingResult(decision, attributes, trace_state)
 
     def get_description(self) -> str:
-        """What OpenTelemetry calls it."""
+        """The name of this sampler in OpenTelemetry."""
         return "within an attempt"
 
 
 class _Instrumentation:
     """Instruments all PydanticAI agents for as long as an attempt runs, and no longer.
 
-    Agents that are delegated to can only be reached through the default of all agents. Where the user
-    instruments agents already, that is left as it is and listened to.
+    Agents that are delegated to can only be reached through the global default. An existing instrumentation
+    of the user is left as it is, and a listener is added to it.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class _Instrumentation:
 
 
 def _settings_of(agent: "AbstractAgent[Any, Any]") -> Iterator[Any]:
-    """How the user instruments one agent."""
+    """The user's own instrumentation settings of one agent."""
     yield getattr(agent, "instrument", None)
     leaves: list[AbstractCapability[Any]] = []
     agent.root_capability.apply(leaves.append)
@@ -215,7 +215,7 @@ def _settings_of(agent: "AbstractAgent[Any, Any]") -> Iterator[Any]:
 
 
 def _listen_to(settings: InstrumentationSettings) -> None:
-    """Hear the spans of agents that the user sends elsewhere too, if that place allows it."""
+    """Add a listener to a user's own tracer, if its processor accepts one."""
     place = getattr(settings.tracer, "span_processor", None)
     if callable(getattr(place, "add_span_processor", None)):
         listener_of(place)
@@ -233,7 +233,7 @@ def _instrumentation() -> _Instrumentation:
 
 @contextmanager
 def instrumented(agent: "AbstractAgent[Any, Any]") -> Iterator[None]:
-    """Within, every PydanticAI agent that runs is heard, delegated ones included."""
+    """Record every PydanticAI agent that runs within this context, delegated ones included."""
     instrumentation = _instrumentation()
     instrumentation.begin(agent)
     try:

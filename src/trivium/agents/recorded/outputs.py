@@ -19,20 +19,20 @@ MOST_PROBLEMS = 20
 """Mistakes that are shown; the others are counted."""
 
 READ_AT_ONCE = 1 << 17
-"""Bytes asked of the system at once: the file is gone through from end to end."""
+"""Size of a read, in bytes: large, because the file is read from end to end."""
 
 MOST_SUGGESTED_FROM = 10_000
-"""Cases up to which the nearest id is looked for."""
+"""Most cases in a suite among which a similar id is suggested."""
 
 
 class OutputsFile:
     """The attempts of a .jsonl file.
 
-    The file is read twice. Opening it checks every line, so that all mistakes are told at once and before
-    anything is scored or stored; going through it then yields the attempts. The check decodes a line
-    without repairing its trace and keeps 16 bytes of it (where it starts, and a hash of case and repeat),
-    so that the size of a file costs hardly any memory. It takes about as long as reading the attempts,
-    which is a small part of scoring them.
+    The file is read twice. Opening it checks every line, so that all mistakes are reported together and
+    before anything is scored or stored; iterating then yields the attempts. The check decodes a line without
+    repairing its trace and keeps 16 bytes of it (its offset, and a hash of case and repeat), so that even a
+    large file needs little memory. It takes about as long as reading the attempts, which is a small part of
+    scoring them.
 
     Args:
         path: The file; blank lines in it are passed over.
@@ -63,7 +63,7 @@ class OutputsFile:
                 raise OutputsError(str(self.path), "has changed since it was checked")
             for number, _, line in lines_of(file, str(self.path)):
                 output, problems, flags = read_line(line, number)
-                if output is None:  # it was sound when it was checked
+                if output is None:  # it was valid when it was checked
                     raise OutputsError(str(self.path), problems)
                 yield (
                     self._suite.case(output.case),
@@ -77,7 +77,7 @@ class OutputsFile:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
     def _check(self, file: IO[bytes]) -> "tuple[array[int], array[int]]":
-        """Check every line alone; where each starts, and a hash of its case and repeat."""
+        """Check every line by itself; return the offset and a hash of case and repeat for each."""
         starts, hashes = array("Q"), array("q")
         problems: list[Problem] = []
         found = 0
@@ -105,7 +105,7 @@ class OutputsFile:
         return problems
 
     def _check_twice(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
-        """Find attempts that stand twice: equal hashes first, then the lines themselves."""
+        """Find duplicate attempts: compare hashes first, then the lines with equal ones."""
         import numpy as np
 
         unsorted = np.frombuffer(hashes, dtype=np.int64)
@@ -135,7 +135,7 @@ class OutputsFile:
             raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
 
     def _line_numbers(self, file: IO[bytes], starts: dict[int, int]) -> dict[int, int]:
-        """Numbers of the lines that start at these places."""
+        """Line numbers of the given offsets."""
         wanted = {start: index for index, start in starts.items()}
         file.seek(0)
         return {

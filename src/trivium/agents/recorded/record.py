@@ -101,7 +101,7 @@ _DECODER = msgspec.json.Decoder(_FastOutput)
 _TRACE_DECODER = msgspec.json.Decoder(Trace)
 
 Told = tuple[Output | None, list[Problem], tuple[str, ...]]
-"""The line as a record, or all that is wrong with it; and what was changed at the door."""
+"""The parsed line, or None; every problem of it; and flags of what sanitising changed."""
 
 
 def lines_of(
@@ -128,13 +128,13 @@ def lines_of(
 
 
 def read_line(line: bytes, number: int) -> Told:
-    """What a line says; the trace in it is looked at by ``trace_problems`` and ``attempt_from``."""
+    """Parse a line; ``trace_problems`` and ``attempt_from`` look at its trace."""
     if not _SUSPECT.search(line):
         for decoder in (_TRACED_DECODER, _DECODER):
             try:
                 return decoder.decode(line), [], ()
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass  # found again below, in words
+                pass  # the slower path below finds and describes the mistake
     try:
         raw = parse_json(decode(line))
     except MalformedDocument as malformed:
@@ -147,7 +147,7 @@ def read_line(line: bytes, number: int) -> Told:
 
 
 def trace_problems(output: Output, number: int, folder: Path) -> list[Problem]:
-    """What is wrong with the trace of a line, short of reading the file that it may name."""
+    """Problems of the trace of a line; a file that it names is not read."""
     where = f"line {number}: trace"
     try:
         trace = _trace_value(output)
@@ -163,12 +163,12 @@ def trace_problems(output: Output, number: int, folder: Path) -> list[Problem]:
 
 
 def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit: int) -> Attempt:
-    """The attempt that a line stands for.
+    """Make an attempt from a line.
 
     Args:
         output: A line without problems.
-        flags: What was changed in it at the door.
-        folder: Where the path of a trace file starts.
+        flags: What sanitising changed in it.
+        folder: The folder that paths of trace files are relative to.
         limit: Most bytes of an output.
     """
     trace: Trace | None = None
@@ -208,7 +208,7 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
 
 
 def _trace_value(output: Output) -> Any:
-    """The trace as a record, not yet normalised, where it is one; else as JSON has it."""
+    """The trace as a Trace that is not yet normalised, or as a JSON value where it is none."""
     raw = output.trace
     if not isinstance(raw, msgspec.Raw):
         return raw
@@ -260,9 +260,9 @@ def attempt_of(
     flags: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Attempt:
-    """An attempt from what was recorded of it.
+    """Make an attempt from a recorded output.
 
-    An output over the limit, or no output where nothing else came back either, is a failed attempt.
+    The attempt fails if the output exceeds the limit, or if there is neither output, trace nor reward.
 
     Args:
         case: Id of the case.
@@ -270,12 +270,12 @@ def attempt_of(
         output: Any JSON value.
         limit: Most bytes of it (``limits.output_bytes``).
         seconds: Wall time.
-        trace: What was done.
-        trace_error: Why there is no trace although one was recorded.
+        trace: What the agent did.
+        trace_error: Why a recorded trace could not be read.
         usage: Tokens and cost.
         reward: A verdict.
         error: Why it failed; empty when it did not.
-        flags: What was changed at the door before.
+        flags: What sanitising changed before.
         metadata: Anything else.
     """
     error = (shown(error) or None) if error else None

@@ -23,9 +23,9 @@ from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 MAX_FILE_BYTES = 4 * 2**30
 """Largest file read."""
 MAX_MEMBER_BYTES = 512 * 2**20
-"""Largest member, unpacked: what it says of its own size is not believed."""
+"""Largest member, unpacked; its declared size is not trusted."""
 MAX_TOTAL_BYTES = 16 * 2**30
-"""Most that is unpacked of one file in one go through it."""
+"""Most bytes unpacked from one file in one pass."""
 MAX_MEMBERS = 2_000_000
 """Most members."""
 
@@ -76,7 +76,7 @@ class Archive:
         if len(infos) > MAX_MEMBERS:
             self.close()
             raise TraceError(self._path, f"holds {len(infos):,} members; at most {MAX_MEMBERS:,} are read")
-        # A name may stand twice: the last one counts, as with every reader of zip files.
+        # If a name occurs twice, the last one counts, as in every reader of zip files.
         self._members = {info.filename: info for info in infos}
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class Archive:
 
 
 class _Zstandard:
-    """A Zstandard stream whose own errors are those of a bad zip file."""
+    """A Zstandard stream that raises BadZipFile for its errors."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -171,7 +171,7 @@ _ZIP = b"PK\x03\x04"
 
 
 class Sample(NamedTuple):
-    """One sample of a log, once answered.
+    """One sample of a log in one epoch.
 
     ``raw`` is the whole of it as the log has it, ``where`` its place in the file.
     """
@@ -183,7 +183,7 @@ class Sample(NamedTuple):
 
 
 class Log:
-    """A log: ``task``, ``model``, ``status`` and what the samples were scored by; the samples on request.
+    """A log: its header fields, such as ``task``, ``model`` and ``status``; samples are read on request.
 
     Args:
         path: An ``.eval`` file, or a ``.json`` one.
@@ -208,7 +208,7 @@ class Log:
         self.headline = _headline(header)
 
     def samples(self) -> Iterator[Sample]:
-        """Every sample, in the order of the file; none is kept.
+        """Every sample, in the order of the file, one in memory at a time.
 
         Raises:
             TraceError: If one cannot be read.
@@ -275,7 +275,7 @@ def is_archive(path: Path) -> bool:
 
 
 def decode_json(content: bytes, *, source: str, where: str) -> Any:
-    """A JSON value; NaN and Infinity, which Inspect writes for what was not scored, are read.
+    """Decode JSON; NaN and Infinity, which Inspect writes for missing scores, are accepted.
 
     Raises:
         TraceError: If it is none, or holds too many values.
@@ -294,7 +294,7 @@ def decode_json(content: bytes, *, source: str, where: str) -> Any:
 
 
 def _headline(header: dict[str, Any]) -> str | None:
-    """The score that the log is known by: the one it names, else the first."""
+    """The main score of the log: the one it names as headline, else the first."""
     results = header.get("results")
     if not isinstance(results, dict):
         return None

@@ -20,10 +20,10 @@ from trivium.suites.sources import Found
 from trivium.suites.suite import Suite
 
 PREFIX = "inspect."
-"""Before the name of a scorer it makes the name of a metric."""
+"""Prefix that makes a metric's name from a scorer's."""
 
 _WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""Correct, partial, incorrect and no answer, as Inspect counts them, and the words that it takes for them."""
+"""Inspect's values of correct, partial, incorrect and no answer, and of the words that it accepts."""
 
 
 class RecordedScore(NamedTuple):
@@ -32,9 +32,9 @@ class RecordedScore(NamedTuple):
     Attributes:
         name: ``inspect.SCORER``, with ``.KEY`` where the scorer gave several.
         value: In [0, 1]; None where it was not scored, or is on another scale.
-        raw: As the log has it.
-        answer: What the scorer took for the answer.
-        explanation: What it said.
+        raw: The value in the log.
+        answer: The answer that the scorer extracted.
+        explanation: The scorer's explanation.
         unscored: Why there is no value, where the scorer gave none.
         edits: Who changed it, oldest first.
         original: The first value, where it was changed.
@@ -51,7 +51,7 @@ class RecordedScore(NamedTuple):
 
 
 def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
-    """The scores of a sample as the log has it; logs before 2025 hold one, without its name."""
+    """The scores of a sample; logs before 2025 hold one, without a name."""
     scores = raw.get("scores")
     if not isinstance(scores, dict):
         scores = {"score": raw["score"]} if isinstance(raw.get("score"), dict) else {}
@@ -92,7 +92,7 @@ def _unscored(score: dict[str, Any], part: Any) -> str | None:
 
 
 def as_number(value: Any) -> float | None:
-    """A value as Inspect's own ``value_to_float`` takes it; None where it would make up a 0."""
+    """Convert a value as Inspect's ``value_to_float`` does; None where that falls back to 0."""
     if isinstance(value, bool | int | float):
         return float(value) if isinstance(value, bool) or abs(value) < 1e300 else None  # drops NaN too
     if isinstance(value, str):
@@ -121,7 +121,7 @@ def _text(value: Any) -> str | None:
 
 
 OF_TRACES = ("tool_success", "task_balance", "time")
-"""What can be measured of an attempt whatever its task, where the log tells of tool calls."""
+"""Metrics for any attempt with tool calls, whatever its task."""
 
 
 def read_suite(path: Path) -> Found:
@@ -161,7 +161,7 @@ def read_suite(path: Path) -> Found:
 
 
 def _headline(log: Log, valued: list[str]) -> str | None:
-    """The score that decides on success: the one the log is known by, else the first that has values."""
+    """The score that decides on success: the log's headline, else the first that has values."""
     named = f"{PREFIX}{log.headline}" if log.headline is not None else None
     return named if named in valued else next(iter(valued), None)
 
@@ -197,9 +197,9 @@ def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
 class InspectSamples:
     """The samples of a log as attempts, read one by one: repeat = epoch, from 0.
 
-    The output is the model's last completion, the time the sample's own. Its scores stand in
-    ``metadata.scores``, where metrics called ``inspect.SCORER`` find them. A sample that Inspect gave up
-    with an error is a failed attempt; one that hit a limit is none, and ``metadata.limit`` says which.
+    The output is the model's last completion, the time the sample's. Its scores are in ``metadata.scores``,
+    where the metrics ``inspect.SCORER`` find them. A sample that ended with an error is a failed attempt; one
+    that hit a limit is not, and ``metadata.limit`` names the limit.
     """
 
     def __init__(self, path: Path, suite: Suite) -> None:
@@ -297,15 +297,15 @@ SCALE = (0.0, 1.0)
 def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
     """One item a sample and epoch; the sample is the group.
 
-    Without a mode they are the scores that somebody changed: the first value is the prediction, the one that
-    stands now the truth. A mode ``PRED:TRUTH`` names two scorers, of which the second is held to be right.
+    Without a mode the items are the scores that a person edited: the original value is the prediction, the
+    current one the truth. A mode ``PRED:TRUTH`` names two scorers, of which the second is the truth.
 
     Args:
         path: The log.
         mode: Two scorers, such as ``model_graded_qa:expert``.
 
     Raises:
-        ItemsError: If the log cannot be read, has no such scorer, or no score that was changed.
+        ItemsError: If the log cannot be read, has no such scorer, or no edited score.
     """
     pair = _pair(str(path), mode)
     builder = TableBuilder(Origin(path=str(path), mode=mode), scale=SCALE)

@@ -24,7 +24,7 @@ _ROOT = "agent"
 
 
 def trace_of_sample(raw: dict[str, Any]) -> Trace:
-    """The trace of a sample as its log has it."""
+    """Build the trace of a sample."""
     attachments = dict_(raw.get("attachments")) or dict_(dict_(raw.get("transcript")).get("content"))
     spans = _Builder(list(_flat(raw)), attachments).spans()
     if not any(span.kind in {"llm", "tool"} for span in spans):
@@ -52,7 +52,7 @@ def _flat(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class _Builder:
     """The spans of one sample, event by event.
 
-    A node is a span of the log or a tool call; ``_parents`` says below which other each stands.
+    A node is a span of the log or a tool call; ``_parents`` maps each to its parent.
     """
 
     def __init__(self, events: list[dict[str, Any]], attachments: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ class _Builder:
         )
 
     def _attached(self, value: Any) -> Any:
-        """A text in place of the mark that it is kept apart; in the arguments of a call too."""
+        """Replace a reference to an attachment by its text, also in the arguments of a call."""
         if isinstance(value, dict):
             return {
                 key: self._attached(part) if isinstance(part, str) else part for key, part in value.items()
@@ -161,7 +161,7 @@ class _Builder:
         return value
 
     def spans(self) -> list[Span]:
-        """Agents, then calls, each below the nearest of either. Nothing that a scorer did is among them."""
+        """Agents, then calls, each with the nearest agent or call as parent; without those of scorers."""
         judging = _Ancestors(self._parents, self._scoring)
         calls = [call for call in self._calls if judging.of(call.parent) is None]
         tools = {call.id for call in calls if call.kind == "tool"}
@@ -187,7 +187,7 @@ class _Builder:
 
 
 class _Ancestors:
-    """The nearest of some nodes at or above another, each looked for once."""
+    """Finds the nearest of some nodes at or above a node; results are cached."""
 
     def __init__(self, parents: dict[str, str | None], nodes: set[str]) -> None:
         self._parents = parents
@@ -206,7 +206,7 @@ class _Ancestors:
 
 
 def _run_around(id_: str, calls: list[Span]) -> Span:
-    """A run over calls that stand in none, from their first start to their last end."""
+    """A run around calls without one, from their first start to their last end."""
     starts = [call.start for call in calls if call.start is not None]
     ends = [call.end for call in calls if call.end is not None]
     start, end = min(starts, default=None), max(ends, default=None)
@@ -214,7 +214,7 @@ def _run_around(id_: str, calls: list[Span]) -> Span:
 
 
 def usage_of(usage: Any) -> SpanUsage | None:
-    """Tokens and cost as Inspect counts them: what was cached stands beside the input, not in it."""
+    """Tokens and cost; Inspect counts cached tokens beside the input tokens, not among them."""
     usage = dict_(usage)
     parts = [usage.get(f"input_tokens{part}") for part in ("", "_cache_read", "_cache_write")]
     inputs = [count for part in parts if (count := _count(part)) is not None]
@@ -237,7 +237,7 @@ def _ok(event: dict[str, Any], *, failed: bool) -> bool | None:
 
 
 def completion_of(output: Any) -> str | None:
-    """What a model's output says: its completion, else the texts of its first choice."""
+    """The text of a model's output: its completion, else the text of its first choice."""
     completion = dict_(output).get("completion")
     if isinstance(completion, str) and completion:
         return completion
@@ -285,7 +285,7 @@ def spans_of_messages(messages: Any) -> list[Span]:
 
 
 def opens(path: Path, head: bytes) -> bool:
-    """Whether a file is an archive that such a log begins."""
+    """Whether a file is a zip archive that starts as a log does."""
     first = head[30:300]
     return head.startswith(b"PK\x03\x04") and (
         path.suffix == ".eval" or first.startswith((b"_journal/", b"samples/", b"header.json"))

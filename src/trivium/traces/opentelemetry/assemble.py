@@ -88,7 +88,7 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
 
 
 def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int | None) -> dict[str, Any]:
-    """When the trace began, and which instrumentations recorded its agents."""
+    """The start of the trace, and the instrumentations that recorded its agents."""
     pairs = zip(ordered, readings, strict=True)
     recorders = sorted({span.scope for span, what in pairs if what.kind == "agent" and span.scope})
     began = {} if origin is None else {"started": _moment(origin)}
@@ -98,7 +98,7 @@ def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int 
 def _from_export(
     own: TriviumTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
 ) -> Trace:
-    """A trace that Trivium exported, as it was."""
+    """Restore a trace that Trivium exported."""
     return normalise(
         restored_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
         exported_messages(ordered),
@@ -126,18 +126,18 @@ _PENDING = "pending_span"
 def deduplicate_exports(
     spans: Sequence[RecordedSpan], problems: list[TraceProblem], *, pending: bool
 ) -> list[RecordedSpan]:
-    """The spans, each once.
+    """Keep one of each group of spans that were exported several times.
 
-    Exporters that get no answer send again, so two spans of one id, name and start are one; the one that
-    ended last is kept, and the other listed, unless it had not ended: recorders write a span that is open
-    when one below it has ended, and again when it ends. Other spans of equal ids are left for repair.
-    Logfire sends a pending span, below the span that it announces, as soon as that one starts: it goes when
-    the span itself is there, and stands for it, unfinished, when it is not.
+    Exporters send again when they get no response, so spans of equal id, name and start are one span. The one
+    that ended last is kept and the other listed as a problem, unless it had not ended: recorders write an
+    open span when a child of it ends, and again when it ends. Other spans of equal ids are left to
+    normalisation. Logfire sends a pending span, as a child of the span that it announces, when that span
+    starts: it is dropped if the span itself is there, and otherwise stands for it, unfinished.
 
     Args:
-        spans: Of one trace, by start.
-        problems: Gets what was left out.
-        pending: Whether any may be a pending one.
+        spans: The spans of one trace, by start.
+        problems: Gets a problem for each span left out.
+        pending: Whether there may be pending spans.
     """
     known = {span.id for span in spans}
     if len(known) == len(spans) and not pending:
@@ -169,17 +169,17 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
 
 
 def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[Reading]) -> set[str]:
-    """Leaves one span of each kind for what was recorded twice, one within the other.
+    """Merge spans that two instrumentations recorded for the same work, one within the other.
 
     An agent right within an agent of its name is the same run, and the call of an MCP tool right within
     the call of that tool is the same call: the inner ones become ``other``.
 
     Args:
         spans: Of one trace, by start.
-        readings: What each is; changed.
+        readings: The classification of each span; changed in place.
 
     Returns:
-        Ids of the model requests whose tokens are those of requests within.
+        Ids of model requests whose tokens are counted by requests within them.
     """
     repeated: set[str] = set()
     nearest: dict[str, int | None] = {}
@@ -203,20 +203,20 @@ def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[R
 
 
 _UNNAMED = "agent"
-"""What PydanticAI calls an agent whose name it does not know yet."""
+"""PydanticAI's placeholder for an agent whose name it does not know yet."""
 
 
 def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_run: bool) -> None:
-    """Changes the readings of agent spans without a name, and of runs that go by two names.
+    """Name agent spans that have no name, and unify runs with two names.
 
     Where named agents run too, a nameless agent span is the workflow around them; else its span's name
-    is its name. PydanticAI says the name of an unnamed agent on some spans of a run only: all spans of
-    the run get it.
+    is its name. PydanticAI names an initially unnamed agent on some spans of a run only: all spans of the
+    run get that name.
 
     Args:
         spans: Of one trace.
-        readings: What each is; changed.
-        by_run: Whether any says which run it is of.
+        readings: The classification of each span; changed in place.
+        by_run: Whether any span has the id of a run.
     """
     nameless = [index for index, what in enumerate(readings) if what.kind == "agent" and not what.name]
     if nameless:
@@ -241,7 +241,7 @@ def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_ru
 
 
 def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
-    """The trace that each span belongs to: that of our own span around it, else OpenTelemetry's."""
+    """The trace of each span: that of a ``trivium.trace`` span around it, else OpenTelemetry's."""
     places = {(span.trace_id, span.id): span for span in otel_spans}
     found: dict[tuple[str, str], str] = {}
     for span in otel_spans:
@@ -271,16 +271,16 @@ def merged_trace(
     trace_id: str,
     problems: Sequence[TraceProblem] = (),
 ) -> Trace:
-    """One trace of our own spans and of OpenTelemetry's, each below the one around it.
+    """Merge spans of ``trivium.trace`` and of OpenTelemetry into one trace.
 
-    What both record, such as a decorated function that is a tool of a framework too, is one call.
+    Work that both recorded, such as a decorated function that is also a framework's tool, is one call.
 
     Args:
         own: Spans that ``trivium.trace`` recorded, their times in seconds since 1970.
-        messages: What was said with it.
+        messages: Messages that ``trivium.trace`` recorded.
         otel_spans: Spans of OpenTelemetry.
-        trace_id: Of the trace.
-        problems: What is known to be wrong.
+        trace_id: Id of the trace.
+        problems: Problems found so far.
     """
     spans, said, found = list(own), list(messages), list(problems)
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
@@ -307,7 +307,7 @@ def merged_trace(
 
 
 def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
-    """The trace and the id of our own span above, where a span says one."""
+    """Trace and id of the ``trivium.trace`` span that is the parent, if the span names one."""
     value = span.attributes.get(semconv.TRIVIUM_PARENT)
     if not isinstance(value, str):
         return None
@@ -316,7 +316,7 @@ def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
 
 
 def _merge_decorated(spans: list[Span], ours: set[str]) -> list[Span]:
-    """One span of its kind for what a decorator and an instrumentation both recorded.
+    """Merge spans that a decorator and an instrumentation recorded for the same work.
 
     An agent or a tool right within one of its name is the same run or call, and the inner one becomes
     ``other``; of two model requests, one within the other, the inner one has the tokens.
@@ -344,7 +344,7 @@ def _start(span: Span) -> float:
 
 
 def _shifted(record: Any, seconds: float) -> Any:
-    """A span or a message with its times moved."""
+    """Move the times of a span or a message."""
     names = ("start", "end") if isinstance(record, Span) else ("time",)
     times = {name: getattr(record, name) for name in names}
     moved = {name: time + seconds for name, time in times.items() if time is not None}

@@ -20,18 +20,18 @@ from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
 
 _STATING = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
-"""Attributes that state a message."""
+"""Attributes that imply a message between agents."""
 
 
 def stated_messages(
     trace: Trace, recorded: Sequence[RecordedSpan], readings: Sequence[Reading], names: Set[str]
 ) -> list[Message]:
-    """Messages that spans state, without those that the nesting tells already.
+    """Messages that attributes of spans state, without those that the nesting already implies.
 
     Args:
-        trace: The trace as its nesting tells it.
-        recorded: The spans that it is made of, one for one.
-        readings: What those are.
+        trace: The trace, with the messages implied by its nesting.
+        recorded: The spans that it was made from, one for each of its spans.
+        readings: The classification of each.
         names: Every attribute that any of them has.
     """
     if names.isdisjoint(_STATING) and not any(what.receiver for what in readings):
@@ -74,7 +74,7 @@ def stated_messages(
 
 
 def _start_times(nested: Sequence[Message]) -> dict[str, list[float]]:
-    """When each agent was asked, in order."""
+    """The times at which each agent was called, sorted."""
     starts: dict[str, list[float]] = {}
     for message in sorted(nested, key=message_time):
         starts.setdefault(message.receiver, []).append(message_time(message))
@@ -82,7 +82,7 @@ def _start_times(nested: Sequence[Message]) -> dict[str, list[float]]:
 
 
 def _started_during(starts: Sequence[float], tool: Span) -> bool:
-    """Whether a run that began at one of some times, in order, began while a tool ran."""
+    """Whether any of the sorted start times lies within the tool's span."""
     if tool.start is None:
         return bool(starts)
     at = bisect_left(starts, tool.start)
@@ -95,18 +95,18 @@ def _add(found: list[Message], sender: str | None, receiver: str, kind: str, tim
 
 
 _MESSAGE_KEYS = ("data", "kwargs")
-"""Where LangChain's ways to write a message keep its fields."""
+"""Keys under which LangChain's serialisers put the fields of a message."""
 
 
 class Call(NamedTuple):
-    """A call that a model asked for."""
+    """A tool call that a model requested."""
 
     tool: str | None
     arguments: Any
 
 
 def requested_calls(span: RecordedSpan) -> dict[str, Call]:
-    """The calls that a model's answer asks for, by their ids."""
+    """The tool calls that a model's response requests, by id."""
     answer = parsed(span.attributes.get(semconv.OUTPUT))
     if not isinstance(answer, dict):
         return {}
@@ -121,12 +121,12 @@ def requested_calls(span: RecordedSpan) -> dict[str, Call]:
 def as_tool_call(
     span: RecordedSpan, requested: dict[str, Call], tool: str
 ) -> tuple[RecordedSpan, str | None]:
-    """A tool's span with arguments and a result in place of messages, and the id of the call that it answers.
+    """Replace the messages on a tool's span by its arguments and result; also return the call's id.
 
     Args:
-        span: Of a tool.
+        span: A span of a tool.
         requested: The calls that models requested before, by id.
-        tool: Its name; ids are no keys, so that it has to be the one that was asked for.
+        tool: Its name, which must match the request: ids alone are not unique.
     """
     message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
     if message is None:
@@ -148,7 +148,7 @@ def as_tool_call(
 
 
 def _message(output: Any) -> dict[str, Any] | None:
-    """The fields of a tool's message, however it is written."""
+    """The fields of a tool's message, whichever serialiser wrote it."""
     fields = dict_(output)
     for key in _MESSAGE_KEYS:
         fields = dict_(fields.get(key)) or fields
@@ -159,12 +159,12 @@ _PREFIX = "langgraph_"
 
 
 def graph_runs(spans: list[RecordedSpan], readings: list[Reading]) -> list[GraphRun]:
-    """What LangGraph says of each span; empty where it says nothing of any.
+    """LangGraph's metadata of each span; an empty list where no span has any.
 
     Args:
-        spans: Of one trace, by start; changed, for tools have messages where others have results.
-        readings: What each is by itself; changed, for OpenInference takes whatever has "agent" in its name
-            for one, and tools that hand over are no calls.
+        spans: The spans of one trace, by start; changed, because tools have messages in place of results.
+        readings: The classification of each; changed, because OpenInference takes everything with "agent"
+            in its name for an agent, and because tools that hand over are hand-offs, not calls.
     """
     metadata = [_metadata(span) for span in spans]
     if not any(key.startswith(_PREFIX) for each in metadata for key in each):

@@ -21,14 +21,14 @@ _WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def name_workflow_agents(spans: list[RecordedSpan], readings: list[Reading]) -> None:
-    """Changes the readings of LlamaIndex's workflows of agents.
+    """Find the agents in LlamaIndex workflows, and change the readings accordingly.
 
-    A step of an agent names it in the text of its input and output, and is a run of it; a call of a tool
-    stands beside the steps and is of the agent whose step came before; the tool ``handoff`` goes to another.
+    A step names its agent in the text of its input and output, and is a run of that agent. A tool call is a
+    sibling of the steps and belongs to the agent of the step before; the tool ``handoff`` is a hand-off.
 
     Args:
-        spans: Of one trace, by start; changed, for the arguments of a call stand within others.
-        readings: What each is; changed.
+        spans: The spans of one trace, by start; changed, because arguments are nested in others.
+        readings: The classification of each; changed.
     """
     at_work: dict[str | None, str] = {}
     of_call: dict[str, str] = {}
@@ -47,7 +47,7 @@ def name_workflow_agents(spans: list[RecordedSpan], readings: list[Reading]) -> 
 
 def _called(span: RecordedSpan, what: Reading, of_call: dict[str, str]) -> Reading:
     if span.scope == SMOLAGENTS:
-        # smolagents answers by a tool of its own, which is no call of one of the agent's.
+        # smolagents returns its answer through a tool of its own, which is not a tool call of the agent.
         return Reading("other", what.name) if what.name == "final_answer" else what
     agent = of_call.get(span.parent or "")
     arguments = span.attributes.get(semconv.INPUT)
@@ -66,7 +66,7 @@ def _named(span: RecordedSpan) -> str | None:
 
 
 def _with_arguments(span: RecordedSpan) -> RecordedSpan:
-    """A tool's span with its arguments by name, and its result, where they stand within others."""
+    """Unwrap the arguments and the result of a tool's span."""
     attributes = dict(span.attributes)
     given: Any = parsed(attributes.get(semconv.INPUT))
     named = given.get("kwargs") if isinstance(given, dict) and given.keys() <= _WRAPPING else None

@@ -12,7 +12,7 @@ import msgspec
 OPERATION: Final = "operation"
 AGENT: Final = "agent"
 LEGACY_AGENT: Final = "legacy agent"
-"""The agent, before the conventions knew agents: it makes a span without an operation that of its run."""
+"""The agent, from before the conventions had agents; a span without an operation is then its run."""
 AGENT_ID: Final = "agent id"
 RUN: Final = "run"
 """PydanticAI's id of an agent's run, on all of its spans."""
@@ -28,7 +28,7 @@ ARGUMENTS: Final = "arguments"
 RESULT: Final = "result"
 FINAL_RESULT: Final = "final result"
 INPUT_MESSAGES: Final = "input messages"
-"""What went into a model or an agent; it repeats all that was said before. Read from own exports only."""
+"""Input of a model or an agent; it repeats the whole conversation. Read from Trivium's exports only."""
 OUTPUT_MESSAGES: Final = "output messages"
 MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
@@ -47,22 +47,22 @@ PARENT_NODE: Final = "parent node"
 METADATA: Final = "metadata"
 """LangChain's metadata of a run as a JSON text."""
 CHECKPOINT_NAMESPACE: Final = "checkpoint namespace"
-"""LangGraph's place of a node's run."""
+"""LangGraph's namespace of a node's run."""
 STEP: Final = "step"
 TRACELOOP: Final = "traceloop"
 ENTITY: Final = "entity"
 SUMMARY: Final = "summary"
-"""What Logfire shows of a span."""
+"""The text that Logfire displays for a span."""
 SPAN_TYPE: Final = "span type"
 PENDING_PARENT: Final = "pending parent"
 TRIVIUM_SPAN: Final = "trivium span"
 TRIVIUM_TRACE: Final = "trivium trace"
 TRIVIUM_PARENT: Final = "trivium parent"
 PARENT_ATTRIBUTE: Final = "trivium.above"
-"""Attribute that recording adds: the trace and the id of one of our own spans, below which a span began."""
+"""Attribute that recording adds: trace and id of the parent, a span of ``trivium.trace``."""
 
 CONTRADICTS: Final = "contradicts"
-"""Two attributes say different numbers of the same tokens. It is no attribute of any convention."""
+"""Set when two attributes give different numbers of the same tokens; part of no convention."""
 
 _COUNTS: Final = frozenset({TOKENS_IN, TOKENS_OUT})
 
@@ -134,7 +134,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 def recognised(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """What of some attributes means something, by its meaning."""
+    """The attributes that Trivium reads, by internal name; others are dropped."""
     found: dict[str, Any] = {}
     for key, value in attributes.items():
         if key in MEANINGS:
@@ -143,7 +143,7 @@ def recognised(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_attribute(found: dict[str, Any], name: str, value: Any) -> None:
-    """One more attribute by its meaning; of two counts of the same tokens that differ, it is noted."""
+    """Add an attribute by internal name; note it if two token counts contradict each other."""
     if name in _COUNTS and found.get(name, value) != value:
         found[CONTRADICTS] = True
     found[name] = value
@@ -153,7 +153,7 @@ NANOSECONDS = 10**9
 
 
 class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
-    """A recorded span.
+    """One span as it was recorded.
 
     Attributes:
         trace_id: Hexadecimal; spans of one id are one trace, wherever they were found.
@@ -162,11 +162,11 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
         name: Its name.
         start: Nanoseconds since 1970, or None.
         end: Nanoseconds since 1970; None when it never ended.
-        attributes: Those that mean something to us, as JSON values by their meaning (``wanted``).
-        failed: Whether its status says so.
-        error: What its status says.
+        attributes: JSON values by internal name.
+        failed: Whether its status is an error.
+        error: The message of its status.
         events: Name and attributes of each; None where there are none.
-        scope: The instrumentation that recorded it, where it says its name.
+        scope: Name of the instrumentation that recorded it, or empty.
     """
 
     trace_id: str

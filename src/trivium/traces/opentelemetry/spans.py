@@ -41,13 +41,13 @@ _OUTPUT_FUNCTION = "running output function"
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a span is.
+    """The classification of a span.
 
     Attributes:
-        kind: Of the span.
-        name: Of the agent, tool or model; an empty one is an agent that has none.
-        agent: Who did it, where the span itself says so.
-        receiver: The agent that a hand-off dressed as a tool goes to, where it says so.
+        kind: The kind of the span.
+        name: The agent, tool or model; empty for an agent without a name.
+        agent: The agent that did it, where the span itself names one.
+        receiver: The agent that a hand-off in the form of a tool call goes to, where it is named.
         handoff: Whether it is such a hand-off.
     """
 
@@ -59,7 +59,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 def reading(span: RecordedSpan) -> Reading:
-    """What a span is, by itself."""
+    """Classify a span by its own attributes."""
     attributes = span.attributes
     if not attributes:
         return Reading("other", span.name)
@@ -106,7 +106,7 @@ def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
 
 
 def _legacy(span: RecordedSpan) -> Reading:
-    """A span without any kind: what it carries tells."""
+    """Classify a span without a kind by the other attributes that it has."""
     attributes = span.attributes
     tool = named(attributes.get(semconv.TOOL))
     runs = named(attributes.get(semconv.LEGACY_AGENT))
@@ -137,7 +137,7 @@ def _model(span: RecordedSpan) -> str:
 
 
 def _after(text: str, prefix: str) -> str:
-    """What follows a prefix, or nothing where it does not start so."""
+    """The text after a prefix; empty if it has another one."""
     return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
 
 
@@ -147,7 +147,7 @@ _MESSAGES = ("message", "content", "gen_ai.event.content")
 
 
 def named(value: Any) -> str | None:
-    """A text that is not empty, or a number as text."""
+    """A non-empty text, or a number as text; else None."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -156,7 +156,7 @@ def named(value: Any) -> str | None:
 
 
 def parsed(value: Any) -> Any:
-    """Structures come as JSON texts; any other text, and one nested too deep, is itself."""
+    """Decode a JSON object or list; return any other text, or one nested too deep, unchanged."""
     if isinstance(value, str) and value[:1] in {"{", "["}:
         try:
             return msgspec.json.decode(value)
@@ -166,7 +166,7 @@ def parsed(value: Any) -> Any:
 
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
-    """Tokens and cost of a model request, or None when it says nothing."""
+    """Tokens and cost of a model request, or None when it has none."""
     tokens_in = _tokens(attributes.get(semconv.TOKENS_IN))
     tokens_out = _tokens(attributes.get(semconv.TOKENS_OUT))
     cost = attributes.get(semconv.COST)
@@ -178,7 +178,7 @@ def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
 
 
 def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
-    """What is wrong with the token counts of a model request, in words; None where nothing is."""
+    """Describe what is wrong with the token counts of a model request; None if they are right."""
     named = (("input", semconv.TOKENS_IN), ("output", semconv.TOKENS_OUT))
     wrong = [
         f"{what} tokens are {attributes[key]!r:.40}"
@@ -195,7 +195,7 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
 
 
 def model_output(span: RecordedSpan) -> Any:
-    """What a model answered: an attribute, or in old conventions an event."""
+    """The output of a model: an attribute, or in old conventions an event."""
     found = span.attributes.get(semconv.OUTPUT_MESSAGES)
     if found is not None:
         return parsed(found)
@@ -210,7 +210,7 @@ def model_output(span: RecordedSpan) -> Any:
 
 
 def error_of(span: RecordedSpan) -> str:
-    """Why a span failed, in the words of its status, its exception or the type of its error."""
+    """Why a span failed: its status message, its exception or its error type."""
     if span.error:
         return span.error
     for name, attributes in span.events or ():
@@ -221,7 +221,7 @@ def error_of(span: RecordedSpan) -> str:
 
 
 def has_escaped_exception(span: RecordedSpan) -> bool:
-    """Whether an exception left the span, though its status does not say so."""
+    """Whether an exception escaped the span, even if its status is no error."""
     return any(
         name == "exception" and attributes.get("exception.has_escaped_exception") in (True, "true", "True")
         for name, attributes in span.events or ()
@@ -243,13 +243,13 @@ def _tokens(value: Any) -> int | None:
 def spans_of(
     ordered: Sequence[RecordedSpan], readings: Sequence[Reading], repeated: set[str], origin: int
 ) -> list[Span]:
-    """The spans, with the agent that each is of as far as its parent stands before it.
+    """Make the spans of a trace; the agent is inherited from a parent that precedes its child.
 
     Args:
-        ordered: Of one trace, by start.
-        readings: What each is.
-        repeated: Ids of those whose tokens are counted elsewhere.
-        origin: Nanoseconds from which times are counted.
+        ordered: The recorded spans of one trace, by start.
+        readings: The classification of each.
+        repeated: Ids of spans whose tokens are counted elsewhere.
+        origin: Start of the trace, in nanoseconds since 1970.
     """
     made: list[Span] = []
     callers: dict[str, str | None] = {}
@@ -289,7 +289,7 @@ def _failed(span: RecordedSpan) -> bool:
 
 
 def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
-    """What went in and out. What goes into a model request repeats all before it, and is left out."""
+    """Input and output. The input of a model request repeats the conversation and is left out."""
     attributes = span.attributes
     if kind == "llm":
         return None, model_output(span)

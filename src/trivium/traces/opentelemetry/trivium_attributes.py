@@ -23,16 +23,16 @@ T = TypeVar("T")
 
 
 class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A span as it was.
+    """The original of an exported span.
 
     Attributes:
-        kind: Its kind; None for a span that stands for an attempt, and is none of the trace's.
-        id: Its id, where that is no id of OpenTelemetry's.
+        kind: Its kind; None for a span that stands for an attempt without a trace.
+        id: Its id, where that is not a valid id of OpenTelemetry.
         name: Its name.
-        agent: Who did it.
+        agent: Its agent.
         ok: As in the trace.
-        input: Whether what went in was a text or is the JSON of it; None where nothing is told.
-        output: Likewise of what came out.
+        input: Whether the input was a text or another JSON value; None where there is none.
+        output: The same for the output.
         attributes: All of them.
     """
 
@@ -47,11 +47,11 @@ class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A trace as it was.
+    """The original of an exported trace.
 
     Attributes:
         trace_id: Its id.
-        zero: Nanoseconds since 1970 at which its clock shows 0; None where its times are none.
+        zero: Nanoseconds since 1970 at which its clock shows 0; None where times cannot be absolute.
         metadata: All of it.
     """
 
@@ -66,24 +66,24 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 
 def exported_trace(spans: Sequence[RecordedSpan]) -> TriviumTrace | None:
-    """What the first span that tells of it says of the whole trace, or None."""
+    """The data of the original trace on the first span that has it, or None."""
     stored = (_decoded(_TRACE, span.attributes.get(semconv.TRIVIUM_TRACE)) for span in spans)
     return next((found for found in stored if found is not None), None)
 
 
 def exported_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
-    """The messages that went out as events, in their order."""
+    """The messages that were exported as events, in order."""
     events = [attributes for span in spans for name, attributes in span.events or () if name == MESSAGE]
     found = [_decoded(_MESSAGE, attributes.get(MESSAGE)) for attributes in events]
     return [message for message in found if message is not None]
 
 
 def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
-    """The spans as they were, where they say so; a span that stands for an attempt goes.
+    """Restore the original spans where the export holds them; drop spans that stand for an attempt.
 
     Args:
-        spans: As the conventions tell them.
-        recorded: What those are made of, one for one.
+        spans: The spans as read from the conventions' attributes.
+        recorded: The recorded spans that they were made from, one for each.
     """
     stored = [_decoded(_SPAN, source.attributes.get(semconv.TRIVIUM_SPAN)) for source in recorded]
     ids = {span.id: own.id for span, own in zip(spans, stored, strict=True) if own and own.id is not None}
@@ -133,7 +133,7 @@ def _content(stored: Any, as_: As | None, *, spoken: bool) -> Any:
 
 
 def is_conversation(value: Any) -> bool:
-    """Whether a value is messages as the GenAI conventions have them: each with a role and its parts."""
+    """Whether a value is a list of GenAI messages, each with a role and parts."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -142,12 +142,12 @@ def is_conversation(value: Any) -> bool:
 
 
 def wrapped(text: str, role: str) -> list[dict[str, Any]]:
-    """A text as the one message of a conversation."""
+    """Wrap a text as a conversation of one message."""
     return [{"role": role, "parts": [{"type": "text", "content": text}], WRAPPED: True}]
 
 
 WRAPPED: Final = "trivium.wrapped"
-"""Key of a message that only stands around a text."""
+"""Key of a message that only wraps a text."""
 
 
 def _is_wrapped(messages: list[dict[str, Any]]) -> bool:

@@ -12,7 +12,7 @@ SHORTEST_PING_PONG = 3
 
 
 class PingPong(msgspec.Struct, frozen=True, kw_only=True):
-    """Two agents that passed work to each other by turns.
+    """Two agents that passed work to and fro.
 
     Attributes:
         agents: The one that began, and the other.
@@ -24,7 +24,7 @@ class PingPong(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandOffs(msgspec.Struct, frozen=True, kw_only=True):
-    """The ways that work took between agents.
+    """How work went between agents.
 
     Attributes:
         messages: That passed work on.

@@ -32,7 +32,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def again(self) -> tuple[int, ...]:
-        """Places of the calls after the first round."""
+        """Indices of the calls after the first round."""
         return self.calls[len(self.tools) :]
 
 
@@ -67,12 +67,12 @@ def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
 
 
 def looped_calls(loops: Sequence[Loop]) -> frozenset[int]:
-    """Places of the calls that only go round again: those after the first round of any loop."""
+    """Indices of the repeated calls: those after the first round of any loop."""
     return frozenset(place for loop in loops for place in loop.again)
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
-    """A loop of hand-offs: work that went round among the same agents.
+    """A loop of hand-offs: work that went round the same agents.
 
     Attributes:
         agents: Of one round, in order.
@@ -150,7 +150,7 @@ def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]
 
 
 def _tried(codes: list[int]) -> set[tuple[int, int, int]]:
-    """Every period in turn: where is each element the one before it again, often enough?"""
+    """Find repetitions by trying every period."""
     found: dict[tuple[int, int], int] = {}
     for period in range(1, len(codes) // FEWEST_ROUNDS + 1):
         same = 0
@@ -182,7 +182,7 @@ def _runs(codes: Ints) -> set[tuple[int, int, int]]:
 
 
 class _Ranks:
-    """Ranks of all pieces of length 1, 2, 4, … of a sequence; equal pieces have equal ranks."""
+    """Ranks of all substrings of length 1, 2, 4, … (prefix doubling); equal substrings have equal ranks."""
 
     def __init__(self, codes: Ints) -> None:
         self._size = size = len(codes)
@@ -227,7 +227,7 @@ def _next_smaller(ranks: Ints) -> Ints:
 
 
 class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was made before, by the same agent, of the same tool, with the same arguments.
+    """A tool call that repeats an earlier one by the same agent with the same arguments.
 
     Attributes:
         call: Place among the calls.
@@ -260,12 +260,12 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
 
 
 def call_symbols(calls: Sequence[Span]) -> list[Hashable]:
-    """For each call something that is equal where agent, tool and arguments are."""
+    """A symbol for each call, equal where agent, tool and arguments are equal."""
     return [(call.agent, call.name, _arguments(call.input, place)) for place, call in enumerate(calls)]
 
 
 def _arguments(value: Any, place: int) -> bytes | int:
-    """Arguments as bytes; the place of the call where they are unknown, or no JSON."""
+    """Arguments as bytes; the index of the call where they are unknown or no JSON."""
     if value is None:
         return place
     try:

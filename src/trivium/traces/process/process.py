@@ -51,7 +51,7 @@ class PathStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Process:
-    """How a trace went: its critical path, whose its time was, what was done again and what was left undone.
+    """The process of a trace: critical path, time shares, repeated work and unfinished spans.
 
     Every figure is defined in docs/process.md. Each takes O(n log n) time for n spans or less.
 
@@ -64,7 +64,7 @@ class Process:
 
     @cached_property
     def work(self) -> Work:
-        """When each span was at work."""
+        """The busy times of each span."""
         return Work(self.trace)
 
     @cached_property
@@ -79,12 +79,12 @@ class Process:
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The critical path, stretch by stretch."""
+        """The critical path as stretches of time."""
         return critical_path(self.work)
 
     @cached_property
     def path(self) -> tuple[PathStep, ...]:
-        """The critical path, span by span, in the order in which it first met them."""
+        """The critical path as spans, in the order of first appearance."""
         whole = self.work.whole
         if whole is None:
             return ()
@@ -135,7 +135,7 @@ class Process:
 
     @cached_property
     def repeated(self) -> tuple[RepeatedCall, ...]:
-        """Tool calls that were made before."""
+        """Tool calls that repeat an earlier one."""
         return repeated_calls(self.trace.tool_calls)
 
     @cached_property
@@ -145,7 +145,7 @@ class Process:
 
     @cached_property
     def looped(self) -> frozenset[int]:
-        """Places of the tool calls that only go round again."""
+        """Indices of the tool calls in loops, after the first round."""
         return looped_calls(self.loops)
 
     @cached_property

@@ -13,11 +13,11 @@ Interval = tuple[float, float]
 
 
 class Work:
-    """The times of a trace, span by span.
+    """The busy times of the spans of a trace.
 
-    The *reach* of a span goes from the first start to the last end of itself and of everything under it; a
-    span that never ended reaches as far as what it started. A span is *at work itself* in that part of its
-    reach that lies in no child's reach. Spans without any time, their own or below, are left out.
+    The *reach* of a span goes from the first start to the last end of itself and of its descendants; a span
+    that never ended reaches to the end of its last descendant. A span is *at work itself* in the part of its
+    reach that lies in no child's reach. Spans are left out if neither they nor a descendant have times.
 
     Args:
         trace: Normalised (``trivium.traces.normalize``).
@@ -57,14 +57,14 @@ class Work:
         return None if whole is None else whole[1] - whole[0]
 
     def reach_of(self, index: int) -> Interval:
-        """The reach of a span that has one: a root, or a span below another."""
+        """The reach of a span, which must have one."""
         reach = self.reach[index]
         if reach is None:
             raise ValueError(f"span {self.spans[index].id} has no time")
         return reach
 
     def own(self) -> list[tuple[float, float, int]]:
-        """Start, end and place of every stretch, longer than nothing, in which a span is at work itself."""
+        """Start, end and span index of every non-empty stretch in which a span is at work itself."""
         stretches = []
         for index, reach in enumerate(self.reach):
             if reach is None:
@@ -81,14 +81,14 @@ class Work:
 
 
 def _known(start: float | None, end: float | None) -> Interval | None:
-    """The reach of a span by itself; one of two times stands for both."""
+    """The reach of a span without its descendants; if one time is missing, the other is used for both."""
     if start is None:
         return None if end is None else (end, end)
     return (start, start) if end is None else (start, max(start, end))
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A longest stretch of time in which at least two spans were at work.
+    """A maximal stretch of time in which at least two spans were at work.
 
     Attributes:
         start: Seconds on the trace's clock.
@@ -265,7 +265,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
-    """The part that an agent, a tool or a kind of work had in the time of a trace.
+    """The share of an agent, a tool or a kind of work in the time of a trace.
 
     Attributes:
         name: Whose; None where no agent is known.
@@ -285,7 +285,7 @@ class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def agent_of(span: Span) -> str | None:
-    """Who did a span; an agent span is its own agent's."""
+    """The agent of a span; for an agent span, its own name."""
     return span.agent or (span.name if span.kind == "agent" else NAMELESS)
 
 

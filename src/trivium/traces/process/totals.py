@@ -17,7 +17,7 @@ LONGEST_KEPT = 20
 
 
 class RepeatFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Tool calls that were made again.
+    """Tool calls that repeat an earlier one.
 
     Attributes:
         calls: All tool calls.
@@ -86,7 +86,7 @@ class SlowestTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """How the traces of a file went (docs/process.md).
+    """Process figures of all traces of a file (docs/process.md).
 
     Attributes:
         timed: Traces that have times.
@@ -128,7 +128,7 @@ _FIRST_MOMENT = 1e8
 
 
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
-    """The processes of some traces together."""
+    """Add up the process figures of traces."""
     processes = [Process(trace) for trace in traces]
     took = {place: process.seconds for place, process in enumerate(processes)}
     times = {place: seconds for place, seconds in took.items() if seconds is not None}
@@ -160,7 +160,7 @@ def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
 
 
 def _elapsed(timed: Sequence[Process]) -> float | None:
-    """From the first start to the last end, where every trace says when it was."""
+    """From the first start to the last end, if every trace has absolute times."""
     begun: list[float] = []
     ended: list[float] = []
     for process in timed:
@@ -173,7 +173,7 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
 
 
 def _zero(trace: Trace) -> float | None:
-    """When a trace's clock showed 0, in seconds since 1970, where the trace says so."""
+    """Unix time at which a trace's clock showed 0, in seconds, if the trace states it."""
     started = trace.metadata.get("started")
     try:
         return datetime.fromisoformat(started).timestamp() if isinstance(started, str) else None
@@ -182,7 +182,7 @@ def _zero(trace: Trace) -> float | None:
 
 
 def _together(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:
-    """Shares of several traces, added up."""
+    """Add up the time shares of several traces."""
     found: dict[str | None, TimeShare] = {}
     for table in tables:
         for one in table:

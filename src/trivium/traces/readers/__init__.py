@@ -107,7 +107,7 @@ def _exports(folder: Path) -> list[Path]:
 
 
 def _recorded_by(name: str, traces: list[Trace]) -> list[Trace]:
-    """The traces, each with what recorded it: a format of one tool is that tool's, others say it."""
+    """Add the recorder to each trace: the tool of the format, unless the trace names one."""
     if name in _SAYING:
         return traces
     return [
@@ -151,7 +151,7 @@ def format_of(path: str | Path) -> str:
 
 
 def _opener(path: Path) -> str | None:
-    """The format that knows a file by its first bytes."""
+    """The format that recognises the first bytes of a file."""
     head = head_of(path)
     for name in FORMATS:
         reader = _reader(name, str(path))

@@ -25,10 +25,10 @@ MAX_BYTES = 512 * 2**20
 
 
 MAX_LINES = MAX_VALUES // 4
-"""Most lines of a file with a JSON value a line, each of which takes as much as four values."""
+"""Most lines of a JSONL file; a line takes as much memory as four values."""
 
 HEAD_BYTES = 2**16
-"""How much of a file is looked at to find out its format."""
+"""Bytes of a file that format detection looks at."""
 
 _AT_ONCE = 64 * 2**20
 """Bytes read at once."""
@@ -70,7 +70,7 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def _bounded(file: IO[bytes], max_bytes: int) -> bytes | None:
-    """All that is in a file, or None when it is more than is read; it may unpack to any size."""
+    """Read a whole file; None when it exceeds the limit. A gzipped file may unpack to any size."""
     parts: list[bytes] = []
     held = 0
     while part := file.read(_AT_ONCE):
@@ -98,8 +98,8 @@ def head_of(path: Path) -> bytes:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file, read through gzip where it starts as such."""
-    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe may take for ever
+    """Open the file; unpack it if it starts with the gzip magic number."""
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
         raise TraceError(str(path), "is no file: a device or a pipe may never end")
     with path.open("rb") as file:
         start = file.read(len(_GZIP))
@@ -112,7 +112,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def parse_documents(content: bytes, *, source: str) -> list[Any]:
-    """The JSON values of a text: the whole of it is one, or each line is.
+    """Parse a text that is one JSON value, or has one on each line.
 
     Raises:
         TraceError: If it is no UTF-8 or no JSON, or holds too many values; a broken line is named by its
@@ -171,15 +171,15 @@ _ESCAPES = re.compile(
 
 
 def _replace_lone_surrogate(escape: re.Match[str]) -> str:
-    """An escape as it is, or U+FFFD for a surrogate alone."""
+    """Return an escape unchanged, or U+FFFD for a lone surrogate."""
     text = escape[0]
     return "\ufffd" if len(text) == len("\\ud800") and text[2] in "dD" and text[1] == "u" else text
 
 
 def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
-    """A value that is JSON in Python's eyes alone.
+    """Parse JSON with Python's laxer decoder.
 
-    NaN and Infinity are read, and dropped in repair; U+FFFD takes the place of half a surrogate pair.
+    NaN and Infinity are accepted (normalisation drops them); U+FFFD replaces a lone surrogate.
     """
     try:
         return json.loads(_ESCAPES.sub(_replace_lone_surrogate, content.decode()))
@@ -190,7 +190,7 @@ def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
 
 
 _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-"""Numbers above the first are times since 1970 in the second: nano-, micro- and milliseconds."""
+"""A number above the first is a Unix time in the second unit: nano-, micro- or milliseconds."""
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
 
 
 def number(value: Any) -> float | None:
-    """A number of seconds; ISO dates become seconds since 1970, in UTC when they do not say."""
+    """A number of seconds; ISO dates become Unix time, in UTC if they have no zone."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -231,10 +231,10 @@ def number(value: Any) -> float | None:
 
 
 def moment(value: Any) -> float | None:
-    """A time as seconds since 1970; None when there is none, as the all-zero time of an unfinished call.
+    """A time as seconds since 1970; None if missing, or all-zero as in an unfinished call.
 
     ISO dates are read with a T or a space, and those of HTTP headers, which Flask writes into JSON; numbers
-    (or texts of digits) as seconds, milli-, micro- or nanoseconds, whichever puts them into this age.
+    (or texts of digits) as seconds, milli-, micro- or nanoseconds, according to their size.
     """
     if isinstance(value, str) and value.isdecimal() and len(value) < 25:
         value = int(value)
@@ -263,7 +263,7 @@ def count(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """A cost above zero, or None (a service that knows no price says 0); decimals may be written as text."""
+    """A cost above zero, or None (0 means that no price is known); it may be written as text."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -275,7 +275,7 @@ def dollars(value: Any) -> float | None:
 
 
 def decoded(value: Any) -> Any:
-    """What a JSON text holds (an object, a list, or a text that was encoded twice), else the value itself."""
+    """Decode a JSON text, also one that was encoded twice; return any other value unchanged."""
     for _ in range(2):
         if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
             break
@@ -287,7 +287,7 @@ def decoded(value: Any) -> Any:
 
 
 def snake(item: dict[str, Any]) -> dict[str, Any]:
-    """An object with its keys in snake case; a key that is there in both forms keeps the snake's value."""
+    """Convert keys to snake case; where both forms exist, the value of the snake-case key wins."""
     if all(map(str.islower, item)):
         return item
     return {_snake(key): value for key, value in item.items()} | {
@@ -306,14 +306,14 @@ T = TypeVar("T")
 def read_complete_lines(
     content: bytes, read: Callable[[bytes], T], problems: list[TraceProblem], *, source: str
 ) -> T:
-    """What is read from a file, up to a last line that was cut off.
+    """Read a file of lines, without a truncated last line.
 
-    Whoever writes a line writes its end with it: only a last line without one is left out, if it is no JSON.
+    Writers end each line with a newline: only a last line without one, which is no JSON, is left out.
 
     Args:
-        content: The file's.
-        read: Reads all of it, or of its whole lines.
-        problems: Gets what was left out.
+        content: The content of the file.
+        read: Parses all of it, or its complete lines.
+        problems: Gets a problem if a line was left out.
         source: The file, as problems name it.
 
     Raises:
@@ -339,7 +339,7 @@ def read_complete_lines(
 
 
 def with_problems(traces: Sequence[Trace], problems: Sequence[TraceProblem]) -> list[Trace]:
-    """The traces of files, the last with what is wrong with the files."""
+    """Add the problems of the files to the last trace."""
     if not problems:
         return list(traces)
     *before, last = traces

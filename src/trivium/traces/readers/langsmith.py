@@ -20,10 +20,10 @@ from trivium.traces.readers.span_records import (
 from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace, TraceProblem
 
 _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool", "retriever": "tool"}
-"""Kinds by run type; chain, prompt, parser and the unknown are other."""
+"""Kinds of span by run type; chain, prompt, parser and unknown types are other."""
 
 _CONTROL = re.compile(r"(ParentCommand|GraphInterrupt|NodeInterrupt|GraphDrained|GraphBubbleUp)\(")
-"""Exceptions by which LangGraph hands over or pauses; no failures, though the tracer notes them as errors."""
+"""Exceptions by which LangGraph hands over or pauses; the tracer logs them as errors, but they are none."""
 
 _PENDING = frozenset({"pending", "interrupted"})
 
@@ -34,7 +34,7 @@ def metadata_of(record: Record) -> dict[str, Any]:
 
 
 def graph_run(record: Record) -> GraphRun:
-    """What a run's metadata says of LangGraph."""
+    """LangGraph's metadata of a run."""
     answer = dict_(dict_(record.get("outputs")).get("output"))
     call = text(dict_(record.get("extra")), "tool_call_id") or text(_fields(answer), "tool_call_id")
     requested = _requested_calls(record) if record.get("run_type") == "llm" else ()
@@ -55,7 +55,7 @@ def _requested_calls(record: Record) -> Iterator[str]:
 
 
 def messages_of(record: Record) -> Iterator[dict[str, Any]]:
-    """The messages that a model's run put out, one a prompt."""
+    """The output messages of a model's run, one for each prompt."""
     generations = dict_(record.get("outputs")).get("generations")
     for choices in generations if isinstance(generations, list) else []:
         first = dicts(choices)[:1] if isinstance(choices, list) else dicts([choices])
@@ -64,7 +64,7 @@ def messages_of(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def span_of(nameless: str, record: Record) -> Span:
-    """A run as a span; which chains are agents' is seen to afterwards."""
+    """Convert a run to a span; chains of LangGraph that are agents are found later."""
     metadata = metadata_of(record)
     type_ = text(record, "run_type") or "chain"
     name = text(record, "name") or text(dict_(record.get("serialized")), "name") or type_
@@ -96,7 +96,7 @@ def _kind(type_: str, record: Record, metadata: dict[str, Any]) -> SpanKind:
 
 
 def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
-    """Whether a chain says that it is an agent's run (LangGraph's do not)."""
+    """Whether a chain is marked as an agent's run (LangGraph's are not)."""
     if type_ == "agent" or record.get("name") == "AgentExecutor":
         return True
     if "langgraph_node" in metadata or text(metadata, "ls_integration") in {"langgraph", "deepagents"}:
@@ -110,7 +110,7 @@ def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
 
 
 def _outcome(record: Record) -> tuple[bool | None, Any]:
-    """Whether it went well (None: not known yet), and the error."""
+    """Whether the run succeeded (None: not yet known), and its error."""
     error, status = record.get("error"), text(record, "status")
     if isinstance(error, str) and (control := _CONTROL.match(error)):
         return (True if control[1] == "ParentCommand" else None), None
@@ -196,12 +196,12 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     traces = []
     for name, group in _by_trace(records).items():
         traces.append(_trace(name, group, problems))
-        problems = []  # said once, with the first trace
+        problems = []  # reported once, with the first trace
     return traces
 
 
 def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
-    """Every run, parents before the children that they hold; nesting is walked without recursion."""
+    """Every run, parents before their nested children; does not recurse."""
     records = []
     for place, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
         top = snake(item) if isinstance(item, dict) else {}
@@ -252,7 +252,7 @@ def _start(segment: str) -> float | None:
 
 
 def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
-    """The runs of each trace; one that does not say its trace is in that of the run above it."""
+    """The runs of each trace; a run without a trace id belongs to the trace of its parent."""
     known: dict[str, str] = {}
     above: dict[str, str | None] = {}
     for record in records:
@@ -272,7 +272,7 @@ def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
 
 
 def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
-    """The trace of a run by those above it; the topmost run's id where none says."""
+    """The trace id of the nearest ancestor that has one; else the id of the topmost run."""
     trail: list[str] = []
     seen = set()
     while name is not None and name not in known and name not in seen:
@@ -300,7 +300,7 @@ def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Tr
 
 
 def _metadata(records: list[Record]) -> dict[str, Any]:
-    """What is known of the whole: its name, tags and thread, as the first root says."""
+    """Metadata of the trace from its first root: name, tags and thread."""
     for record in records:
         if text(record, "parent_run_id") is None:
             places = (
@@ -322,7 +322,7 @@ _OUTPUT = (
 
 
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
-    """What the run used: as its messages say, else its outputs, its metadata, or the service."""
+    """Usage of a run: from its messages, else its outputs, its metadata, or the service."""
     usages = [found for message in messages if (found := _first(_message_usage(message))) is not None]
     usage = _sum(usages) or _first(_run_usage(record))
     if usage is None:

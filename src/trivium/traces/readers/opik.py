@@ -171,7 +171,7 @@ def _kind(name: str, record: Record, metadata: Record) -> SpanKind:
 
 
 def _is_agent(name: str, record: Record, metadata: Record) -> bool:
-    """Whether a general span is an agent's run: as its metadata, its tags or its name say."""
+    """Whether a general span is an agent's run, by its metadata, tags or name."""
     if metadata.get("langgraph_node") is not None:
         return False  # its graph tells
     if any(str(metadata.get(key)).lower() == "agent" for key in _AGENT_KIND_KEYS):

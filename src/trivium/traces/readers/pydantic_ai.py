@@ -30,7 +30,7 @@ def sniff(document: Any) -> bool:
 
 
 def read_traces(documents: Sequence[Any], _source: str) -> list[Trace]:
-    """The traces of a file: one a run. A history that spans several runs is split at their ids."""
+    """The traces of a file, one for each run. A history of several runs is split at their ids."""
     histories = [history for document in documents for history in _histories(document)]
     histories += _histories([document for document in documents if _is_message(document)])
     return [_trace(run, messages) for history in histories for run, messages in _runs(history).items()]

@@ -20,7 +20,7 @@ _START = re.compile(rb'\{"trace_id":"[0-9a-f]+","(?:span|message)":\{')
 
 
 class _RecordedLine(msgspec.Struct, frozen=True):
-    """A line; keys of later versions are passed over."""
+    """A line; unknown keys, of later versions, are ignored."""
 
     trace_id: str
     span: Span | None = None
@@ -29,10 +29,9 @@ class _RecordedLine(msgspec.Struct, frozen=True):
 
 
 class Contents:
-    """What recorded files hold of one trace.
+    """The lines of one trace.
 
-    Of a span the line that has its end counts. A span is known by its id, its name and its start: another one
-    with its id is none of its lines.
+    Lines belong to the same span if id, name and start are equal; among them the one with an end counts.
 
     Attributes:
         otel_spans: Spans of OpenTelemetry.
@@ -46,7 +45,7 @@ class Contents:
         self.problems: list[TraceProblem] = []
 
     def add(self, line: _RecordedLine) -> None:
-        """One more line."""
+        """Add a line."""
         if line.span is not None:
             key = (line.span.id, line.span.name, line.span.start)
             before = self._lines.get(key)
@@ -57,7 +56,7 @@ class Contents:
             self._messages.append(line)
 
     def include(self, other: "Contents") -> None:
-        """All that another one holds."""
+        """Add everything that another one holds."""
         for line in other.lines:
             self.add(line)
         self.otel_spans += other.otel_spans
@@ -69,21 +68,21 @@ class Contents:
 
     @property
     def spans(self) -> list[Span]:
-        """Our own, in the order in which they were first written."""
+        """Spans of ``trivium.trace``, in the order in which they were first written."""
         return [line.span for line in self._lines.values() if line.span is not None]
 
     @property
     def messages(self) -> list[Message]:
-        """What was said."""
+        """The messages."""
         return [line.message for line in self._messages if line.message is not None]
 
     @property
     def as_text(self) -> list[str]:
-        """Types of the values for which texts stand."""
+        """Types of the values that were recorded as text."""
         return [name for line in self.lines for name in line.as_text]
 
     def trace(self, trace_id: str) -> Trace:
-        """The trace; one that only OpenTelemetry told is as a file of it alone is read."""
+        """The trace; if all its spans are OpenTelemetry's, it is read as a file of OTLP."""
         if not self.lines:
             (trace,) = traces_of(self.otel_spans)
             return trace
@@ -122,7 +121,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
 
 
 def _add(found: dict[str, Contents], documents: Sequence[Any], source: str) -> None:
-    """Add lines to what is known of their traces."""
+    """Add lines to their traces."""
     for number, document in enumerate(documents, start=1):
         try:
             line = msgspec.convert(document, _RecordedLine)
@@ -137,7 +136,7 @@ def read_file(path: Path) -> list[Trace]:
 
 
 def read_files(paths: Sequence[Path]) -> list[Trace]:
-    """The traces of several files: a trace goes on in the next when its file was large enough."""
+    """The traces of several files; a trace may continue in the next file."""
     lines: list[Any] = []
     problems: list[TraceProblem] = []
     for path in paths:
@@ -148,18 +147,18 @@ def read_files(paths: Sequence[Path]) -> list[Trace]:
 
 
 def read_folder(span_files: Sequence[Path], otel_files: Sequence[Path]) -> list[Trace]:
-    """The traces of a folder that ``trivium.trace`` wrote, in the order in which its files tell of them.
+    """The traces of a folder that ``trivium.trace`` wrote, in the order of their first lines.
 
     Args:
-        span_files: Files of our own spans.
-        otel_files: Files of OpenTelemetry's.
+        span_files: Files of spans of ``trivium.trace``.
+        otel_files: Files of spans of OpenTelemetry.
     """
     found, problems = _contents(span_files, otel_files)
     return with_problems([each.trace(trace_id) for trace_id, each in found.items()], problems)
 
 
 def contents_of_folder(folder: Path) -> Contents:
-    """All that a folder of one trace holds."""
+    """Read a folder that holds one trace."""
     found, problems = _contents(sorted(folder.glob("*.spans.jsonl")), sorted(folder.glob("*.otlp.jsonl")))
     together = Contents()
     for each in found.values():

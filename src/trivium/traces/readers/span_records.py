@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 
 def unwrapped(documents: Iterable[Any], *keys: str) -> Iterator[Any]:
-    """The records of a file: those in its lists, and in the lists that its objects hold under some keys."""
+    """The records of a file: in its lists, and in the lists under the given keys of its objects."""
     stack = [iter(documents)]
     while stack:
         for value in stack[-1]:
@@ -33,7 +33,7 @@ def _held(value: Any, keys: tuple[str, ...]) -> list[Any] | None:
 
 
 def first_record(document: Any, *keys: str) -> Record | None:
-    """The first object among the records of a document, to tell its format by; keys in snake case."""
+    """The first object among the records of a document, for format detection; keys in snake case."""
     for value, _ in zip(unwrapped([document], *keys), range(10), strict=False):
         if isinstance(value, dict):
             return snake(value)
@@ -41,7 +41,7 @@ def first_record(document: Any, *keys: str) -> Record | None:
 
 
 class SkippedRecords:
-    """Counts the records that were left out, and says so once."""
+    """Counts skipped records and reports them as one problem."""
 
     def __init__(self, expected: str) -> None:
         self._expected = expected
@@ -64,17 +64,17 @@ class SkippedRecords:
 def merge_span_records(
     records: Sequence[Record], *, ended: str, id_key: str = "id"
 ) -> tuple[list[Record], list[TraceProblem]]:
-    """Records with those put together that tell of one span: an update of what had not ended, a repeat.
+    """Merge records that describe the same span: an update of an open span, or an exact repeat.
 
-    Two that both ended and differ stay apart: their id is no key, and repair gives one of them another.
+    Two records that both ended and differ stay separate: the id is not unique, and normalisation changes one.
 
     Args:
-        records: Of one trace, keys in snake case.
+        records: The records of one trace, keys in snake case.
         ended: The key of the end, absent or null before it is known.
         id_key: The key of the id.
 
     Returns:
-        The records where they were told first, and the exact repeats.
+        The records in order of first appearance, and a problem for each exact repeat.
     """
     result: list[Record] = []
     places: dict[str, int] = {}
@@ -103,19 +103,19 @@ def merge_span_records(
 
 
 def _join(first: Record, record: Record, *, over: bool) -> None:
-    """Adds what a record states to one that is known, over what that states or where it states nothing."""
+    """Add the values of a record to the first one; ``over`` lets them replace existing values."""
     for key, value in record.items():
         if value is not None and (over or first.get(key) is None):
             first[key] = value
 
 
 def merge_record(records: dict[str, Record], name: str, record: Record) -> None:
-    """Adds what a further record of a trace states to what is known of that trace."""
+    """Merge a further record of a trace into those before it."""
     _join(records.setdefault(name, {}), record, over=True)
 
 
 def counted_once(trace: Trace) -> Trace:
-    """A trace whose tokens are counted once: a model request above another one only repeats its usage."""
+    """Count tokens once: drop the usage of a model request that encloses another one with usage."""
     above: dict[str | None, str | None] = {None: None}  # the nearest llm span with usage, at or above
     repeated = set()
     for index in parents_first(trace.spans):

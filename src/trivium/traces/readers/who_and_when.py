@@ -17,10 +17,10 @@ from trivium.traces.readers.json_input import text
 from trivium.traces.trace import Message, Span, Trace, TraceProblem
 
 PEOPLE = frozenset({"human", "user"})
-"""Speakers who are no agents, where the role says who speaks."""
+"""Human speakers, in files where the role is the speaker."""
 
 TERMINALS = frozenset({"computerterminal", "computer_terminal", "executor"})
-"""Speakers that run code: a tool in effect."""
+"""Speakers that run code, which makes them tools."""
 
 _MARKS = ("mistake_agent", "mistake_step", "mistake_reason", "question_ID", "ground_truth", "is_correct")
 _METADATA_KEYS = ("question", "question_ID", "ground_truth", "level", "is_correct", "is_corrected")
@@ -31,7 +31,7 @@ _AGENT_STEP = re.compile(r"\s*(-?\d{1,9})\s*")
 
 
 class Turn(NamedTuple):
-    """One message: who speaks, to whom, and whether anyone hears it."""
+    """One message: its speaker, its receiver, and whether others get it."""
 
     step: int
     speaker: str
@@ -105,7 +105,7 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
 
 
 def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
-    """The label: agent, step (0-based) and reason, as far as they are given."""
+    """The label: agent, step (from 0) and reason, as far as the file has them."""
     agent, reason, said = (
         text(item, "mistake_agent"),
         text(item, "mistake_reason"),
@@ -131,7 +131,7 @@ def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProble
 
 
 def _spans(turns: list[Turn]) -> list[Span]:
-    """A run of each agent, below it one span a message: what it said, or the code it ran."""
+    """A run for each agent, with one span for each message: a model answer, or code that was run."""
     runs: dict[str, Span] = {}
     said: list[Span] = []
     asker: str | None = None
@@ -167,9 +167,9 @@ def _is_terminal(speaker: str) -> bool:
 
 
 def _messages(turns: list[Turn]) -> list[Message]:
-    """Whom each message goes to: who is named, else who asked last, else the next to speak.
+    """The receiver of each message: the one it names, else the last requester, else the next speaker.
 
-    What is only thought goes to nobody; nor does the last message of a group chat.
+    A thought, and the last message of a group chat, has no receiver.
     """
     audible = [turn for turn in turns if turn.audible]
     callers: dict[str, str] = {}

@@ -72,30 +72,30 @@ class Collector:
         self._messages: list[Message] = []
         self._as_text: list[str] = []
         self._process = os.getpid()
-        # Made by the first child that records something, and of a name that nobody guesses.
+        # The first child process that records something creates it; the name cannot be guessed.
         self._folder = Path(gettempdir()) / f"trivium-{os.urandom(16).hex()}"
         self._file_of_child: FileSink | None = None
         weakref.finalize(self, _remove, self._folder, self._process)
 
     def started(self, span: LiveSpan) -> None:
-        """Keep a span from its start, so that one that never ends is seen too."""
+        """Collect a span when it starts, so that one that never ends is included."""
         if not self.is_forked_child:
             self._spans.append(span)
 
     def ended(self, span: LiveSpan) -> None:
-        """In a child process it is written, for the process of the block to read."""
+        """In a child process, write the span to a file that the process of the block reads."""
         if self.is_forked_child:
             self._child_sink().ended(span)
 
     def write(self, span: LiveSpan) -> None:
-        """The block has what is open, unless it was opened in a child process."""
+        """In a child process, write the span as it is now; the block itself holds its open spans."""
         if self.is_forked_child:
             self._child_sink().write(span)
 
     def message_sent(
         self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
     ) -> None:
-        """Keep a message."""
+        """Collect a message."""
         if self.is_forked_child:
             self._child_sink().message_sent(trace_id, message, span, as_text)
             return
@@ -104,11 +104,11 @@ class Collector:
 
     @property
     def is_forked_child(self) -> bool:
-        """Whether this is the copy that a forked process has."""
+        """Whether this is the copy in a forked process."""
         return os.getpid() != self._process
 
     def child_settings(self) -> Recording:
-        """What a child process is to record, and where."""
+        """The recording settings for a child process."""
         return self._child_sink().recording
 
     def _child_sink(self) -> FileSink:
@@ -118,7 +118,7 @@ class Collector:
 
     @property
     def trace(self) -> Trace | None:
-        """What was recorded until now, normalised; None when nothing was."""
+        """The normalised trace of everything recorded so far; None when nothing was."""
         as_text = list(self._as_text)
         spans = [with_decoded_values(span.record(as_text)) for span in list(self._spans)]
         messages = list(self._messages)
@@ -138,7 +138,7 @@ class Collector:
             problems += children.problems
         if not spans and not messages and not otel_spans:
             return None
-        # What stands above the outermost of these is around the block.
+        # A parent outside of the block is not part of this trace.
         inside = {span.id for span in otel_spans}
         otel_spans = [
             span
@@ -151,21 +151,21 @@ class Collector:
 
 
 def _remove(folder: Path, process: int) -> None:
-    """Remove what child processes wrote, in the process that reads it."""
+    """Remove the files of child processes, in the process of the block only."""
     if os.getpid() == process:
         rmtree(folder, ignore_errors=True)
 
 
 def collector() -> Collector | None:
-    """That of the block that runs, or None."""
+    """The collector of the current block, or None."""
     return _COLLECTOR.get()
 
 
 @contextmanager
 def recorded() -> Iterator[Collector]:
-    """Collect what is recorded within into ``.trace``; nothing of it is written to a file.
+    """Collect everything recorded within the block into ``.trace``, instead of writing it to a file.
 
-    Threads that are started within belong to it where they carry its context (:func:`trivium.trace.carried`).
+    Threads started within belong to it if they carry its context (:func:`trivium.trace.carried`).
 
     Examples:
         >>> import trivium as tv
@@ -174,7 +174,7 @@ def recorded() -> Iterator[Collector]:
         >>> recorded.trace.tool_calls[0].output
         2
     """
-    # Where OpenTelemetry is at work, agents may be instrumented: their spans belong here too.
+    # If the program uses OpenTelemetry, agents may be instrumented: their spans belong here too.
     if "opentelemetry.sdk.trace" in sys.modules:
         OtelHooks.listen()
     made = Collector()
@@ -189,14 +189,14 @@ CURRENT: ContextVar[ParentSpan | None] = ContextVar("trivium_span", default=None
 
 
 class _Files:
-    """The file of this process, for the settings in force."""
+    """The file sink of this process, and the settings it was made for."""
 
     recording: Recording | None = None
     sink: FileSink | None = None
 
 
 def current_parent() -> ParentSpan | None:
-    """The span that is open here, of our own or of OpenTelemetry's: of two the one that began later."""
+    """The innermost open span, recorded by ``trivium.trace`` or by OpenTelemetry, whichever started later."""
     own = CURRENT.get()
     otel_span = None if OtelHooks.current_span is None else OtelHooks.current_span()
     if own is None or otel_span is None:
@@ -205,10 +205,10 @@ def current_parent() -> ParentSpan | None:
 
 
 def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
-    """The tape that a new span or message goes to; None when nothing is recorded."""
+    """The recorder for a new span or message; None when nothing is recorded."""
     collecting = collector()
     if collecting is not None:
-        # A block that collects begins a trace of its own, whatever is open around it.
+        # A collecting block starts a trace of its own, whatever span is open around it.
         return collecting.recorder
     if above is not None and above.recorder is not None:
         return above.recorder
@@ -221,7 +221,7 @@ def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
 
 
 def start_span(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
-    """A new span below the one that is open here, or None when nothing is recorded."""
+    """Start a span below the current one; None when nothing is recorded."""
     above = current_parent()
     recorder = recorder_for(above)
     if recorder is None:
@@ -230,12 +230,12 @@ def start_span(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
 
 
 def _within(above: ParentSpan | None, recorder: TraceRecorder) -> bool:
-    """Whether a span is of the trace of a tape, and not of one around the block that collects."""
+    """Whether a span belongs to the trace of a recorder, not to one around the collecting block."""
     return above is not None and (above.recorder is None or above.recorder is recorder)
 
 
 def _acting_agent(above: ParentSpan | None) -> str | None:
-    """The agent that is at work in a span."""
+    """The agent that a span belongs to."""
     while above is not None and above.agent is None:
         above = above.parent
     return None if above is None else above.agent
@@ -248,17 +248,17 @@ def message(
     sender: str | None = None,
     type: str = "task_request",  # noqa: A002
 ) -> None:
-    """Say what one agent sends another.
+    """Record a message from one agent to another.
 
     Args:
-        receiver: Who it is for.
+        receiver: Name of the receiving agent.
         content: What is sent, any value.
-        sender: Who sends it; the agent that is at work when not given.
+        sender: Name of the sending agent; the current agent when not given.
         type: task_request, result_delivery, data_transfer, coordination, status_update, handoff, or a word
             of the suite's own (spec: metrics, T3.8).
 
     Raises:
-        InputError: If no sender is given and no agent is at work.
+        InputError: If no sender is given and there is no current agent.
     """
     from time import time
 

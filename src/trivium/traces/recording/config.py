@@ -18,7 +18,7 @@ ROTATE_BYTES = 64 * 2**20
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """How this process records.
+    """Recording settings.
 
     Attributes:
         folder: Where files are written, None when nothing is.
@@ -42,13 +42,13 @@ def _of_environment() -> Recording:
 
 
 class _Now:
-    """The settings in force."""
+    """Holds the current settings."""
 
     recording = _of_environment()
 
 
 def recording() -> Recording:
-    """The settings in force."""
+    """The current settings."""
     return _Now.recording
 
 
@@ -59,7 +59,7 @@ def configure(
     mask: Sequence[str] | UnsetType = UNSET,
     rotate_bytes: int | UnsetType = UNSET,
 ) -> None:
-    """Set how this process records. What is not given stays as it is: at first as the environment says.
+    """Set how this process records. Omitted settings keep their value, at first that of the environment.
 
     Args:
         folder: Where files are written, in place of TRIVIUM_TRACES; None records nothing outside of an

@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 class RemoteParent(NamedTuple):
-    """Where spans of another process belong: what that process is told.
+    """The parent span of spans in another process, as it is sent to that process.
 
     Attributes:
-        settings: What is recorded, and the folder of its files.
-        trace_id: Of the trace.
-        span_id: Of the span that was open.
-        agent: Who was at work.
+        settings: The recording settings, with the folder of the files.
+        trace_id: Id of the trace.
+        span_id: Id of the span that was open.
+        agent: The agent of that span.
     """
 
     settings: Recording
@@ -31,7 +31,7 @@ class RemoteParent(NamedTuple):
 
 
 class RemoteSpan:
-    """The span of another process below which those of this one begin."""
+    """Stands for the parent span, which is open in another process."""
 
     parent = None
     is_written = True
@@ -44,7 +44,7 @@ class RemoteSpan:
         self.recorder = TraceRecorder(_sink(place.settings), place.trace_id)
 
     def write(self) -> None:
-        """Its own process writes it."""
+        """Do nothing: its own process writes it."""
 
 
 @cache
@@ -53,26 +53,26 @@ def _sink(settings: Recording) -> FileSink:
 
 
 class CarriedFunction(Generic[P, R]):
-    """A function and where it was made: called by a thread, or sent to another process and called there."""
+    """A function with the context in which it was made; can be called by a thread or sent to a process."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self._function = function
         self._context = contextvars.copy_context()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function's result."""
+        """Call the function in its context."""
         # A context is entered by one thread at a time, and the function may be called by many.
         return self._context.copy().run(self._function, *args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What another process makes of it."""
+        """Pickle the function with its parent span in place of its context."""
         return _in_another_process, (self._function, self._context.run(_remote_parent))
 
 
 def carried(function: Callable[P, R]) -> Callable[P, R]:
-    """A function for another thread or process whose spans belong below the span that is open here.
+    """Wrap a function for another thread or process, so that its spans get the current span as parent.
 
-    A process needs a function that can be pickled, as every function at the top of a module can.
+    For a process the function must be picklable, as every function at the top of a module is.
 
     Examples:
         >>> from concurrent.futures import ThreadPoolExecutor
@@ -84,7 +84,7 @@ def carried(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _remote_parent() -> RemoteParent | None:
-    """Where spans that begin here belong; None where nothing is recorded, or no span is open."""
+    """The current span as a parent for another process; None where nothing is recorded or open."""
     above = current_parent()
     recorder = recorder_for(above)
     if recorder is None or above is None:

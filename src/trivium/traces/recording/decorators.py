@@ -21,13 +21,13 @@ R = TypeVar("R")
 
 
 def current() -> NoSpan:
-    """The span that is open here; one that forgets everything when none is."""
+    """The current span; a span that records nothing when there is none."""
     found = CURRENT.get()
     return found if isinstance(found, LiveSpan) else NoSpan()
 
 
 class SpanDecorator:
-    """A kind of span, a name and an agent: decorates functions, and stands around blocks.
+    """Makes spans of a kind, name and agent: as a decorator of functions or a context manager.
 
     ``with`` and ``async with`` give the open span, whose ``output`` may be set, and which has ``used``,
     ``note`` and ``failed``.
@@ -41,7 +41,7 @@ class SpanDecorator:
         self._open: list[tuple[LiveSpan, contextvars.Token[ParentSpan | None]]] = []
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """The function, recorded whenever it is called."""
+        """Decorate a function: each call is recorded as a span."""
         name = self._name or plain_text(getattr(function, "__name__", type(function).__name__))
         made: Callable[P, R] = _decorated(function, self._kind, name, self._agent)
         return made
@@ -189,7 +189,7 @@ def _decorated(function: Callable[..., Any], kind: SpanKind, name: str, agent: s
             raise
         finally:
             CURRENT.reset(token)
-        if issubclass(type(result), CoroutineType):  # a plain function that hands back a coroutine
+        if issubclass(type(result), CoroutineType):  # a plain function that returns a coroutine
             return _recorded_await(live, result)
         live.record_output(result)
         live.close()
@@ -214,7 +214,10 @@ async def _recorded_await(live: LiveSpan, work: Awaitable[R]) -> R:
 
 
 def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Turns the arguments of a call into names and values; worked out once, since binding is slow."""
+    """Make a function that names the arguments of a call.
+
+    The signature is inspected once for each function, because ``Signature.bind`` is slow.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -241,7 +244,7 @@ MOST_ITEMS = 1000
 
 
 class YieldedItems:
-    """The items of a generator, as far as they are recorded."""
+    """Collects the items of a generator that are recorded, up to a limit."""
 
     __slots__ = ("_chars", "_count", "_items", "_texts")
 
@@ -252,7 +255,7 @@ class YieldedItems:
         self._texts = True
 
     def add(self, item: Any) -> None:
-        """One more."""
+        """Add an item."""
         self._count += 1
         if issubclass(type(item), str):
             item = plain_text(item)
@@ -263,7 +266,7 @@ class YieldedItems:
             self._items.append(item)
 
     def recorded_value(self) -> Any:
-        """All of them; of very many the first."""
+        """All items; if there are very many, the first ones and the number of the rest."""
         if self._texts:
             return "".join(self._items) if self._items else None
         left_out = self._count - len(self._items)
@@ -276,7 +279,7 @@ ArgumentsOf = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
 def generator(
     function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
 ) -> Callable[..., Any]:
-    """A generator function that records each of its generators as one span."""
+    """Decorate a generator function: each generator is recorded as one span."""
 
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -311,7 +314,7 @@ def generator(
 def async_generator(
     function: Callable[..., Any], kind: SpanKind, name: str, agent: str | None, arguments_of: ArgumentsOf
 ) -> Callable[..., Any]:
-    """As :func:`generator`, of an asynchronous one."""
+    """Decorate an asynchronous generator function, as :func:`generator` does."""
 
     @functools.wraps(function)
     def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
@@ -349,7 +352,7 @@ async def _recorded_steps(made: AsyncGenerator[Any, Any], live: LiveSpan) -> Asy
 
 @contextmanager
 def _running(live: LiveSpan) -> Generator[None]:
-    """The generator's own code runs: spans that it opens belong below."""
+    """Make the span current while the generator's own code runs, so that its spans get it as parent."""
     token = CURRENT.set(live)
     try:
         yield
@@ -359,7 +362,7 @@ def _running(live: LiveSpan) -> Generator[None]:
 
 @contextmanager
 def _whole_span(live: LiveSpan) -> Generator[YieldedItems]:
-    """From the first item to the last; a consumer that stops early is no failure."""
+    """Record the span from the first item to the last; a consumer that stops early is not a failure."""
     items = YieldedItems()
     try:
         yield items

@@ -17,14 +17,14 @@ from trivium.traces.trace import Message, Span
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_TRIES = 10.0
-"""After a line could not be written."""
+"""Pause before the next write after one failed."""
 
 
 class RecordedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a file: a span, or a message, and the types of values in it for which a text stands.
+    """One line of a file: a span or a message, and the types of values in it that were recorded as text.
 
-    A span that is still open when one below it is written is written first, without an end; the line that is
-    written when it ends takes its place.
+    A span that is still open when a child of it is written is written first, without an end; the line that
+    is written when it ends replaces that one.
     """
 
     trace_id: str
@@ -37,10 +37,10 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class RotatingFile:
-    """Appends lines, each with one call of the system: a kill leaves whole lines, however it comes.
+    """Appends lines to a file, each with one system call, so that a killed process leaves whole lines.
 
     Args:
-        recording: Where, and from which size a new file is begun.
+        recording: The folder, and the size from which a new file is started.
         kind: Part of the names of the files.
     """
 
@@ -55,7 +55,7 @@ class RotatingFile:
         os.register_at_fork(after_in_child=self._forget)
 
     def write(self, line: bytes) -> None:
-        """Append a line. What the disk refuses is told once in the log, and never to the agent."""
+        """Append a line. An error of the disk is logged and never raised in the agent."""
         with self._lock:
             if self._not_before and monotonic() < self._not_before:
                 return
@@ -90,7 +90,7 @@ class RotatingFile:
             moment = strftime("%Y%m%dT%H%M%SZ", gmtime())
             name = f"{moment}-{os.getpid()}-{self._count:04}.{self._kind}.jsonl"
             try:
-                # Nobody else's to read: what agents see and say may be anything.
+                # Readable by this user only: inputs and outputs of agents may be confidential.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
                 return os.open(folder / name, flags, 0o600)
             except FileExistsError:
@@ -102,7 +102,7 @@ class RotatingFile:
             self._file = None
 
     def _forget(self) -> None:
-        """In a forked process: its file is another, and whoever held the lock is not there."""
+        """Start afresh in a forked process: it has its own file, and no thread holds the lock there."""
         self._lock = threading.Lock()
         if self._file is not None:
             os.close(self._file)
@@ -113,7 +113,7 @@ class FileSink:
     """Writes every span as it ends.
 
     Args:
-        recording: Where, and what.
+        recording: The recording settings.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -122,10 +122,10 @@ class FileSink:
         self._file = RotatingFile(recording, "spans")
 
     def started(self, span: LiveSpan) -> None:
-        """Nothing is written before something happened."""
+        """Do nothing: a span is written when it, or a child of it, ends."""
 
     def ended(self, span: LiveSpan) -> None:
-        """Write the span, after those above it that are open."""
+        """Write the span, after its parents that are still open."""
         write_open_parents(span.parent)
         span.is_written = True
         self.write(span)
@@ -146,7 +146,7 @@ class FileSink:
     def _write(self, line: RecordedLine) -> None:
         try:
             encoded = _ENCODE(line)
-        except Exception as error:  # no reason to fail an agent
+        except Exception as error:  # recording must not fail an agent
             log.warning("a span cannot be written: %s", error)
             return
         self._file.write(encoded)

@@ -36,23 +36,23 @@ _CONTENT_WORDS = (
     "event",
     "response",
 )
-"""Parts of the names of attributes that hold what was said: a text under such a name is content."""
+"""Parts of attribute names: text under such a name is content."""
 
 _SPANS: "weakref.WeakValueDictionary[int, OtelSpan]" = weakref.WeakValueDictionary()
-"""Spans that are heard, by their ids; their block or ``_OPEN_SPANS`` holds them."""
+"""Recorded spans by id; weak, because their collector or ``_OPEN_SPANS`` holds them."""
 
 _OPEN_SPANS: "dict[int, OtelSpan]" = {}
-"""Those among them that are open and go to a file."""
+"""Open spans that go to a file."""
 
 
 class OtelSpan:
-    """A span that OpenTelemetry told, as one that others may begin below.
+    """A span of OpenTelemetry, as a possible parent of other spans.
 
     Attributes:
         span: The span.
-        collector: The block that it belongs to; None where it goes to a file.
-        parent: The span that it is below: the nearest of our own and of OpenTelemetry's.
-        listener: Who hears it.
+        collector: The collector of its block; None where it goes to a file.
+        parent: Its parent: the nearest span of ``trivium.trace`` or of OpenTelemetry.
+        listener: The listener that records it.
     """
 
     recorder = None
@@ -72,13 +72,13 @@ class OtelSpan:
 
     @property
     def agent(self) -> str | None:
-        """Who does what happens in it, where it says so itself."""
+        """The agent that its attributes name, or None."""
         found = recognised(self.span.attributes or {})
         name = found.get(semconv.AGENT) or found.get(semconv.LEGACY_AGENT)
         return None if name is None else plain_text(name)
 
     def settings(self) -> Recording:
-        """Those of the trace that it is in, where another process said them; else those in force."""
+        """The recording settings of its trace, if another process started it; else the current ones."""
         parent = self.parent
         while isinstance(parent, OtelSpan):
             parent = parent.parent
@@ -90,13 +90,13 @@ class OtelSpan:
 
 
 class Listener:
-    """A span processor that gives spans to the block that collects them, or writes them to a file.
+    """A span processor that passes spans to the collecting block, or writes them to a file.
 
     Files hold one OTLP/JSON request a line, as the collector's file exporter writes them, so that nothing of
     a span is lost.
 
     Attributes:
-        writes: Whether spans outside of such a block are written.
+        writes: Whether spans outside of a collecting block are written.
     """
 
     def __init__(self) -> None:
@@ -134,10 +134,10 @@ class Listener:
             collecting.otel_spans.append(otel_span)
 
     def _on_ending(self, span: "Span") -> None:
-        """OpenTelemetry's hook between the two; nothing is to be done."""
+        """Do nothing; OpenTelemetry calls this hook before a span ends."""
 
     def on_end(self, span: "ReadableSpan") -> None:
-        """A span was closed: written after those above it that are open."""
+        """A span was closed: write it, after its parents that are still open."""
         context = span.get_span_context()
         otel_span = None if context is None else _SPANS.get(context.span_id)
         if context is None or otel_span is None or otel_span.listener is not self:
@@ -176,14 +176,14 @@ class Listener:
 
 
 def _same_destination(own: ParentSpan, collecting: Collector | None) -> bool:
-    """Whether one of our own spans is recorded where a span of OpenTelemetry would be."""
+    """Whether a span of ``trivium.trace`` goes to the same collector or file as one of OpenTelemetry."""
     if own.recorder is None:
         return False
     return own.recorder.sink is collecting if collecting else not isinstance(own.recorder.sink, Collector)
 
 
 def _current_otel_span() -> OtelSpan | None:
-    """The span of OpenTelemetry that is open here, if it is recorded where ours would be."""
+    """The open span of OpenTelemetry, if it belongs to the current collector, or to none as we do."""
     from opentelemetry.trace import get_current_span
 
     otel_span = _SPANS.get(get_current_span().get_span_context().span_id)
@@ -196,7 +196,7 @@ def listen(provider: "TracerProvider | None" = None) -> None:
     """Record agents that are instrumented for OpenTelemetry: PydanticAI, OpenAI Agents, LangGraph and others.
 
     Args:
-        provider: Whose spans; the global one when not given, which is made where there is none.
+        provider: The tracer provider; the global one by default, which is created if there is none.
 
     Raises:
         MissingExtra: If OpenTelemetry's SDK is not installed.
@@ -216,7 +216,7 @@ def listen(provider: "TracerProvider | None" = None) -> None:
 
 
 def listener_of(provider: Any) -> Listener:
-    """The listener of a provider, or of what processes its spans; made where there is none."""
+    """The listener of a provider or span processor; added if there is none."""
     processor = getattr(provider, "_active_span_processor", provider)
     for known in getattr(processor, "_span_processors", ()):
         if isinstance(known, Listener):
@@ -228,7 +228,7 @@ def listener_of(provider: Any) -> Listener:
 
 
 def listen_to_global_provider() -> None:
-    """Hear the global provider, where the program has set one up, for blocks that collect."""
+    """Add a listener to the global provider, if the program has set one up, for collecting blocks."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -238,18 +238,18 @@ def listen_to_global_provider() -> None:
 
 
 def recorded_spans(otel_spans: Sequence[OtelSpan], content: Content | None) -> list[RecordedSpan]:
-    """Spans as a file of them is read."""
+    """Convert spans to recorded ones, through the same reader as files."""
     from trivium.traces.readers.otlp.json import spans_of_json
 
     return spans_of_json(_ENCODE(request(otel_spans, content)), source="") if otel_spans else []
 
 
 def request(spans: Iterable[OtelSpan], content: Content | None) -> dict[str, Any]:
-    """An OTLP/JSON request that holds spans. One below a span of our own says so in an attribute.
+    """Make an OTLP/JSON request. A span below one of ``trivium.trace`` names that parent in an attribute.
 
     Args:
         spans: Ended or open.
-        content: Masks what was said; None leaves it out.
+        content: Masks contents; None leaves them out.
     """
     return {"resourceSpans": [{"scopeSpans": [_scope_spans(otel_span, content) for otel_span in spans]}]}
 
@@ -308,7 +308,7 @@ def _holds_text(value: Any) -> bool:
 
 
 def _value(value: Any, content: Content | None) -> dict[str, Any]:
-    """A value of OTLP/JSON. What is of no plain type, such as a subclass of a text, is made plain first."""
+    """Encode a value for OTLP/JSON. Values of other types, such as a subclass of str, are converted first."""
     kind = type(value)
     if kind is str:
         return {"stringValue": plain_text(value) if content is None else content.text(value)}

@@ -22,10 +22,10 @@ _PLAIN = frozenset({float, bool, type(None)})
 
 
 class Content:
-    """Makes recorded values.
+    """Masks and bounds the values that are recorded.
 
     Args:
-        patterns: What is masked besides secrets.
+        patterns: Patterns to mask besides secrets.
     """
 
     def __init__(self, patterns: Sequence[re.Pattern[str]]) -> None:
@@ -33,7 +33,7 @@ class Content:
         self._masker = Masker()
 
     def text(self, text: str) -> str:
-        """A text, bounded and masked; anything else that stands for one is made a text first."""
+        """Bound and mask a text; another value is converted to text first."""
         text = plain_text(text)
         if len(text) > MOST_CHARS:
             text = f"{text[:MOST_CHARS]}… ({len(text):,} characters)"
@@ -43,7 +43,7 @@ class Content:
         return text
 
     def value(self, value: Any, as_text: list[str] | None = None) -> Any:
-        """Any value as JSON, bounded and masked.
+        """Convert any value to bounded, masked JSON.
 
         Args:
             value: Any object.
@@ -68,7 +68,7 @@ class Content:
 
 
 def _walked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
-    """A decoded value with every text in it masked; its depth is bounded by the decoder's."""
+    """Mask every text in a decoded value; the decoder has bounded its depth."""
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):
@@ -82,7 +82,7 @@ def _walked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
 
 
 _NUMBERS = itertools.count(1)
-"""Tells which of two spans began later."""
+"""Numbers spans in the order in which they start."""
 
 _IDS = Random()  # noqa: S311 - ids are no secret; the program may seed the random numbers of all others
 os.register_at_fork(after_in_child=_IDS.seed)
@@ -91,7 +91,7 @@ _UNSET: Any = object()
 
 
 class ParentSpan(Protocol):
-    """A span that others may begin below: one of our own, or one that OpenTelemetry told.
+    """A span that may be the parent of others: of ``trivium.trace`` or of OpenTelemetry.
 
     Attributes:
         id: Its id, as files hold it.
@@ -107,17 +107,17 @@ class ParentSpan(Protocol):
 
     @property
     def recorder(self) -> "TraceRecorder | None":
-        """Where spans below it go; None where that is decided anew."""
+        """The recorder of its children; None where that is decided anew for each."""
         ...
 
     @property
     def agent(self) -> str | None:
-        """Who does what happens in it, where it says so itself."""
+        """The agent that it names, or None."""
         ...
 
     @property
     def parent(self) -> "ParentSpan | None":
-        """The one above it."""
+        """Its parent."""
         ...
 
     def write(self) -> None:
@@ -126,7 +126,7 @@ class ParentSpan(Protocol):
 
 
 def write_open_parents(above: ParentSpan | None) -> None:
-    """Write spans that are open, the outermost first, since one below them has ended."""
+    """Write a span and its parents that are still open, the outermost first, before a child is written."""
     waiting: list[ParentSpan] = []
     while above is not None and not above.is_written:
         above.is_written = True
@@ -137,11 +137,11 @@ def write_open_parents(above: ParentSpan | None) -> None:
 
 
 class Sink(Protocol):
-    """Where recorded spans go.
+    """Receives spans and messages.
 
     Attributes:
-        content: Makes recorded values; None when they are not recorded.
-        recording: What is recorded, and where files are.
+        content: Masks contents; None when they are not recorded.
+        recording: The recording settings.
     """
 
     content: Content | None
@@ -156,21 +156,21 @@ class Sink(Protocol):
         ...
 
     def write(self, span: "LiveSpan") -> None:
-        """A span is to be written as it is."""
+        """Write a span as it is now."""
         ...
 
     def message_sent(
         self, trace_id: str, message: Message, span: ParentSpan | None, as_text: Sequence[str]
     ) -> None:
-        """A message was sent within a span; the types of values in it for which a text stands."""
+        """A message was sent within a span; ``as_text`` names the types of values recorded as text."""
         ...
 
 
 class TraceRecorder:
-    """One trace that is being recorded.
+    """Records one trace: its id, and the sink of its spans.
 
     Args:
-        sink: Where its spans go.
+        sink: Receives its spans.
         trace_id: Its id; a new one when not given.
     """
 
@@ -182,17 +182,17 @@ class TraceRecorder:
 
 
 def new_id() -> str:
-    """An id of a span, which no other process gives to another: 16 hexadecimal digits."""
+    """A random id of a span: 16 hexadecimal digits."""
     return f"{_IDS.getrandbits(64):016x}"
 
 
 def new_number() -> int:
-    """What tells that a span began later than all before it."""
+    """A number larger than those of all spans before."""
     return next(_NUMBERS)
 
 
 class NoSpan:
-    """What stands for a span when nothing is recorded: everything about it is forgotten."""
+    """Stands for a span when nothing is recorded; ignores everything."""
 
     __slots__ = ("output",)
 
@@ -206,20 +206,20 @@ class NoSpan:
         output_tokens: int | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """Say what a model request used."""
+        """Record the tokens and cost of a model request."""
 
     def note(self, **attributes: Any) -> None:
         """Add attributes."""
 
     def failed(self, why: str | BaseException) -> None:
-        """Say that the work failed, where no exception does."""
+        """Mark the work as failed where no exception is raised."""
 
 
 class LiveSpan(NoSpan):
-    """A span that is open.
+    """An open span.
 
     Attributes:
-        output: What came out; a decorated function's result where the code sets nothing.
+        output: The output; by default the result of the decorated function.
     """
 
     __slots__ = (
@@ -257,7 +257,7 @@ class LiveSpan(NoSpan):
         if kind == "agent":
             self.agent: str | None = named or self.name
         else:
-            # Below a span that OpenTelemetry told, the agent is read from the trace.
+            # Below a span of OpenTelemetry, the agent is taken from the trace when it is read.
             self.agent = named or (
                 parent.agent if parent is not None and parent.recorder is not None else None
             )
@@ -275,7 +275,7 @@ class LiveSpan(NoSpan):
         recorder.sink.started(self)
 
     def record_input(self, value: Any) -> None:
-        """What went in, kept as it is now."""
+        """Record the input as it is now; later changes to the object have no effect."""
         content = self.recorder.sink.content
         if content is not None:
             self._input = content.value(value, self._as_text)
@@ -287,7 +287,7 @@ class LiveSpan(NoSpan):
         output_tokens: int | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """Say what a model request used."""
+        """Record the tokens and cost of a model request."""
         self._usage = SpanUsage(
             input_tokens=_count(input_tokens), output_tokens=_count(output_tokens), cost_usd=_money(cost_usd)
         )
@@ -297,18 +297,18 @@ class LiveSpan(NoSpan):
         self._attributes = {**(self._attributes or {}), **attributes}
 
     def failed(self, why: str | BaseException) -> None:
-        """Say that the work failed, where no exception does."""
+        """Mark the work as failed where no exception is raised."""
         self._error = why
 
     def record_output(self, result: Any) -> None:
-        """What came out, where the code did not set it; a model's answer tells its tokens itself."""
+        """Record the output unless the code has set it; an llm span also takes its tokens from it."""
         if self.output is _UNSET:
             self.output = result
         if self.kind == "llm" and self._usage is None:
             self._usage = _usage_of(result)
 
     def close(self) -> None:
-        """The work is done; what happens later is not recorded."""
+        """End the span."""
         self.end = self.start + (perf_counter() - self._clock)
         self.ok = self._error is None
         self.recorder.sink.ended(self)
@@ -321,7 +321,7 @@ class LiveSpan(NoSpan):
         """The span as files hold it.
 
         Args:
-            as_text: Gets the name of the type of each value for which a text stands.
+            as_text: Gets the type name of each value that is recorded as text.
         """
         as_text += self._as_text
         content = self.recorder.sink.content
@@ -353,11 +353,11 @@ class LiveSpan(NoSpan):
 
 
 _KEPT_WITHOUT_CONTENT = frozenset({"error", "context", "handoff"})
-"""Attributes that are kept where content is not recorded."""
+"""Attributes that are recorded even without content."""
 
 
 _UNMASKED = Content(())
-"""Makes the few attributes that are recorded without content plain values too."""
+"""Converts the attributes that are recorded without content."""
 
 
 def _error_text(error: str | BaseException, content: Content | None) -> str:
@@ -375,7 +375,7 @@ def _error_text(error: str | BaseException, content: Content | None) -> str:
 
 
 def _usage_of(result: Any) -> SpanUsage | None:
-    """The tokens that a provider's answer tells; None where reading them fails."""
+    """The tokens of a provider's response; None where reading them fails."""
     try:
         return _tokens_of(result)
     except BaseException as error:
@@ -385,7 +385,7 @@ def _usage_of(result: Any) -> SpanUsage | None:
 
 
 def _tokens_of(result: Any) -> SpanUsage | None:
-    """By the names that the clients of providers use."""
+    """Read the tokens under the names that providers' clients use."""
     usage = result.get("usage") if isinstance(result, Mapping) else getattr(result, "usage", None)
     if usage is None:
         return None
@@ -400,7 +400,7 @@ def _tokens_of(result: Any) -> SpanUsage | None:
 
 
 def _count(tokens: Any) -> int | None:
-    """A number of tokens as a plain one; None for what is none."""
+    """A number of tokens as an int; None if it is not valid."""
     if not issubclass(type(tokens), numbers.Integral):
         return None
     made = int(tokens)
@@ -408,7 +408,7 @@ def _count(tokens: Any) -> int | None:
 
 
 def _money(amount: Any) -> float | None:
-    """An amount as a plain number; None for what is none."""
+    """An amount as a float; None if it is not valid."""
     if not issubclass(type(amount), numbers.Real | Decimal):
         return None
     try:
@@ -419,7 +419,7 @@ def _money(amount: Any) -> float | None:
 
 
 def with_decoded_values(span: Span) -> Span:
-    """A span whose values are decoded JSON, as traces in memory hold them."""
+    """Decode the JSON values of a span, as traces in memory hold them."""
     return msgspec.structs.replace(
         span,
         input=plain(span.input),
@@ -429,5 +429,5 @@ def with_decoded_values(span: Span) -> Span:
 
 
 def plain(value: Any) -> Any:
-    """A recorded value as decoded JSON."""
+    """Decode a recorded value."""
     return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value

@@ -29,19 +29,19 @@ _LONGEST = _LATEST / NANOSECONDS
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """The moment at which a trace's clock shows 0.
+    """Converts the times of a trace to Unix time.
 
     Attributes:
-        zero: Nanoseconds since 1970, or None where its times are no moments.
-        since: ``recorded`` when the trace knows it, ``run`` when the start of its run stands for it, ``1970``
-            when nothing is known, so that only the differences mean something.
+        zero: Nanoseconds since 1970 at which the clock shows 0, or None where its times cannot be absolute.
+        since: ``recorded`` when the trace states it, ``run`` when the start of its run is used, ``1970``
+            when nothing is known, so that only differences are meaningful.
     """
 
     zero: int | None
     since: Since
 
     def at(self, seconds: float | None) -> int | None:
-        """A time of the trace in nanoseconds since 1970; None for none, and for one before or long after."""
+        """A time of the trace in nanoseconds since 1970; None if it is missing or out of range."""
         if seconds is None or self.zero is None:
             return None
         if abs(seconds) > _LONGEST:
@@ -89,20 +89,20 @@ def _moment(text: object) -> int | None:
 
 
 class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace to be written, with what is told of it besides.
+    """A trace to export, with its attempt, scores and resource attributes.
 
     Attributes:
         trace: The trace; one without spans where none was recorded.
-        key: What ids are made from: the same for the same trace, another for any other.
+        key: Ids are derived from it: equal for the same trace, different for any other.
         started_at: Unix time of the trace's first moment, in seconds; used when the trace has none.
         seconds: Wall time of the attempt, for a trace without spans.
-        input: What the attempt was asked, for a trace without spans.
-        output: What it gave back, likewise.
+        input: The input of the attempt, for a trace without spans.
+        output: The output of the attempt, for a trace without spans.
         error: Why the attempt failed, or None.
-        name: What the trace is called, where it needs a name.
-        resource: Who tells it, for all spans.
-        attributes: Further facts, on the first span.
-        events: Name and attributes of what is told on the first span.
+        name: Name of the span that stands for an attempt without spans.
+        resource: Resource attributes of all spans.
+        attributes: Further attributes of the first span.
+        events: Name and attributes of events on the first span.
     """
 
     trace: Trace
@@ -119,7 +119,7 @@ class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def traces_to_export(traces: Iterable[Trace]) -> Iterator[TraceToExport]:
-    """Traces of a file, each by what it holds and its place."""
+    """Prepare the traces of a file for export; keys come from their content and position."""
     for number, trace in enumerate(traces):
         digest = sha256(msgspec.json.encode(trace)).hexdigest()
         yield TraceToExport(
@@ -131,7 +131,7 @@ def traces_to_export(traces: Iterable[Trace]) -> Iterator[TraceToExport]:
 
 
 def resource(**further: Any) -> dict[str, Any]:
-    """Who tells a trace."""
+    """Resource attributes of exported traces."""
     return {"service.name": "trivium", "service.version": version("trivium"), **further}
 
 
@@ -142,16 +142,16 @@ _INTERNAL, _CLIENT = 1, 3
 _FAILED = 2
 _OPERATIONS = {"agent": "invoke_agent", "tool": "execute_tool", "llm": "chat"}
 _UNKNOWN_ERROR = "_OTHER"
-"""What the conventions call an error of no type."""
+"""The conventions' error type for an error without a type."""
 _INT64 = 2**63
 
 
 def resource_spans(exports: Iterable[TraceToExport]) -> Iterator[ResourceSpans]:
-    """Each trace as one entry of ``resourceSpans``, in the JSON of OTLP.
+    """Make one entry of ``resourceSpans`` for each trace, in OTLP JSON.
 
-    A trace keeps its id where that is one of OpenTelemetry's and no trace before had it; else it gets one
-    that depends on its key alone. A trace without spans is one span that stands for the attempt. A span
-    without times has none there either.
+    A trace keeps its id if it is a valid id of OpenTelemetry and no trace before had it; else it gets one
+    derived from its key. A trace without spans becomes one span that stands for the attempt. A span without
+    times has none in the export either.
     """
     taken: set[str] = set()
     for each in exports:
@@ -210,7 +210,7 @@ def _or_last(start: float | None) -> float:
 
 
 def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
-    """An id of OpenTelemetry's for each span: its own, where that is one."""
+    """A valid OpenTelemetry id for each span: its own, if that is valid."""
     ids: dict[str, str] = {}
     for span in trace.spans:
         if _SPAN_ID.fullmatch(span.id) and span.id.strip("0"):
@@ -287,7 +287,7 @@ def _usage(usage: SpanUsage | None) -> dict[str, Any]:
 
 
 def _placeholder_span(export: TraceToExport, trace_id: str, clock: Clock) -> dict[str, Any]:
-    """The span of an attempt that recorded none."""
+    """A span that stands for an attempt without spans."""
     start = clock.zero if clock.zero is not None and clock.zero > 0 else None
     attributes: dict[str, Any] = {}
     _put(attributes, "input.value", _text(export.input))
@@ -376,7 +376,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 
 
 def delimited(entry: ResourceSpans) -> bytes:
-    """A request with one entry, and before it its length.
+    """Encode a request with one entry in protobuf, preceded by its length.
 
     Raises:
         MissingExtra: If OpenTelemetry's protobufs are not installed.
@@ -392,7 +392,7 @@ def delimited(entry: ResourceSpans) -> bytes:
 
 
 def _with_ids_in_base64(entry: ResourceSpans) -> dict[str, Any]:
-    """OTLP writes ids in hex, where protobuf's own JSON has base64."""
+    """Convert ids from hex, as in OTLP JSON, to base64, as protobuf's JSON expects."""
     scopes = [
         {**scope, "spans": [span | _ids(span) for span in scope["spans"]]} for scope in entry["scopeSpans"]
     ]

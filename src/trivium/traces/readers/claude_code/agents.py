@@ -19,18 +19,18 @@ from trivium.traces.readers.json_input import dict_, text
 from trivium.traces.trace import Message, Span
 
 LEAD = "main"
-"""The agent that no call started; its run is the root."""
+"""Name of the lead agent, which no call started; its run is the root."""
 
 STARTS_AGENTS = frozenset({"Agent", "Task"})
 """The tools that start an agent."""
 
 IN_BACKGROUND = frozenset({"teammate_spawned", "async_launched", "remote_launched"})
-"""What the answer to such a call says when the agent goes on working."""
+"""Statuses of the result of such a call when the agent keeps working in the background."""
 
 
 @dataclass(kw_only=True)
 class Run:
-    """One agent's run, as it is put together."""
+    """One agent's run while its events are collected."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class Run:
     end: float | None = None
     attributes: dict[str, Any] | None = None
     seen: bool = False
-    """Whether anything says that it began."""
+    """Whether any event shows that it started."""
 
     def span(self) -> Span:
         """The run as a span below the call that started it."""
@@ -62,7 +62,7 @@ class Run:
 
 
 class Agents:
-    """The agents of a session, and whose each of its events is.
+    """The agents of a session; assigns each event to a run.
 
     An event names the call that started its agent (``parent_tool_use_id``); in a transcript it names the
     agent (``agentId``), which the answer to the call names too, or is on a side chain whose first message is
@@ -117,7 +117,7 @@ class Agents:
             self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
 
     def of(self, event: dict[str, Any]) -> Run:
-        """The run that an event belongs to; one that nothing started is made, below a missing parent."""
+        """The run of an event; a run that no call started is created, with a missing parent."""
         key = self._key(event)
         uuid = text(event, "uuid")
         if uuid is not None:
@@ -129,11 +129,11 @@ class Agents:
         return run
 
     def named(self, agent: str) -> Run | None:
-        """The run of an agent's id or of the call that started it, if there is one."""
+        """The run with the given agent id or call id, or None."""
         return self.runs.get(self._by_agent.get(agent, agent))
 
     def others(self) -> Iterable[Run]:
-        """The runs that a call started, as far as anything says that they began."""
+        """The runs that calls started, without those that never began."""
         return [run for run in self.runs.values() if run is not self.lead and run.seen]
 
     def _key(self, event: dict[str, Any]) -> str:
@@ -156,7 +156,7 @@ class Agents:
 
 
 _TYPES = {"message": "data_transfer", "broadcast": "status_update"}
-"""Types of SendMessage as Trivium's (spec: metrics, T3.8); any other steers: ``coordination``."""
+"""Message types for those of SendMessage (spec: metrics, T3.8); any other is ``coordination``."""
 
 _EVERYONE = frozenset({"*", "all", "team"})
 _TEAMMATE_MESSAGE = re.compile(
@@ -177,7 +177,7 @@ class Messages:
         return self._all
 
     def called(self, use: Use, run: Run, result: Result | None, time: float | None) -> None:
-        """A call that starts an agent, or sends a message that arrived."""
+        """Add the messages of a call that starts an agent or sends a message."""
         if use.name in STARTS_AGENTS:
             self._started(self._agents.runs[use.id], run, result, time)
         elif use.name == "SendMessage":
@@ -217,7 +217,7 @@ class Messages:
                 self._add(sender, run.name, kind, time, content)
 
     def ended(self, run: Run, summary: str | None) -> None:
-        """An agent in the background has ended."""
+        """Add the result of an agent that ended in the background."""
         caller = self._callers.get(run.id)
         if caller is not None and run.ok:
             self._add(run.name, caller.name, "result_delivery", run.end, summary)

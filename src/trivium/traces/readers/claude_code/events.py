@@ -178,7 +178,7 @@ def as_value(content: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """The object that a JSON text holds, or the value itself."""
+    """The JSON object in a text, or the value itself."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:

@@ -55,7 +55,7 @@ def sniff(document: Any) -> bool:
 
 
 def opens(path: Path, head: bytes) -> bool:
-    """Whether a file starts with an event; an empty one is a stream when it is called so."""
+    """Whether a file starts with an event; an empty one is recognised by its name."""
     line, _, rest = head.lstrip().partition(b"\n")
     if not line:
         return path.name == STREAM_NAME
@@ -129,7 +129,7 @@ class _Turn:
 
 
 class _Builder:
-    """One session."""
+    """Builds the trace of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -249,7 +249,7 @@ class _Builder:
         self._messages.received(said, run, time_of(event))
 
     def _delta(self, event: dict[str, Any]) -> None:
-        """The count at the end of a turn, which only streams with partial messages tell."""
+        """Read the count at the end of a turn, which only streams with partial messages have."""
         inner = dict_(event.get("event"))
         owner = text(event, "parent_tool_use_id") or LEAD
         if inner.get("type") == "message_start":
@@ -270,7 +270,7 @@ class _Builder:
 
 
 def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -> dict[str, Any]:
-    """The metadata of a trace; the lead's run learns how it ended.
+    """The metadata of a trace; also sets how the lead's run ended.
 
     A session may hold several ``result`` events: lengths and the lead's tokens add up; costs and the tokens
     by model are cumulative, so the last counts.
@@ -303,7 +303,7 @@ def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -
 
 
 def _completed(events: Sequence[dict[str, Any]], unanswered: int) -> bool | None:
-    """True for a transcript whose last turn of the lead was its last; a stream would have said so."""
+    """True if the last turn in a transcript ended the lead's run; a stream has a result event instead."""
     turns = [
         event
         for event in events

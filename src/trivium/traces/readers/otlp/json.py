@@ -81,11 +81,11 @@ _DECODER = msgspec.json.Decoder(_Request, strict=False)
 
 
 class _NotStandard(Exception):
-    """Something that the quick way does not read."""
+    """The strict parser met something unusual; the lenient one reads it."""
 
 
 def spans_of_json(content: bytes, *, source: str) -> list[RecordedSpan]:
-    """The spans of one export request, or of one a line.
+    """Parse one export request, or one on each line.
 
     Raises:
         TraceError: If it is no UTF-8, no JSON, or no export request, or holds too many values.
@@ -174,7 +174,7 @@ def _value(value: _Value) -> Any:
 
 _FAILED_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
 _SIGNALS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics")
-"""A collector may write all signals into one file; what is no span is passed over."""
+"""A collector may write all signals into one file; other signals than spans are ignored."""
 
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SPAN_BYTES, _TRACE_BYTES = 8, 16
@@ -186,7 +186,7 @@ def is_request(document: Any) -> bool:
 
 
 def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan]:
-    """The spans of a file's export requests; what is no span in them is passed over.
+    """Parse the spans of export requests leniently; anything else in them is ignored.
 
     Args:
         documents: Export requests, or lists of them.
@@ -246,7 +246,7 @@ def _recorded_lenient(span: dict[str, Any], scope: str) -> RecordedSpan | None:
 
 
 def _id(value: Any, size: int) -> str | None:
-    """An id in lower hex where it is one, from hex or base64; other ids as they are; zeros are none."""
+    """An id in lower-case hex, from hex or base64; other ids unchanged; None for zeros."""
     if not isinstance(value, str) or not value.strip("0"):
         return None
     if len(value) == 2 * size:
@@ -261,7 +261,7 @@ def _id(value: Any, size: int) -> str | None:
 
 
 LATEST = 2**63
-"""Nanoseconds since 1970 in the year 2262; what is later is no time."""
+"""The latest valid time: nanoseconds since 1970 in the year 2262."""
 
 _WHOLE = 2**63
 _PLAIN = {
@@ -275,7 +275,7 @@ _PLAIN = {
 
 
 def either(item: dict[str, Any], *keys: str) -> Any:
-    """What stands under the first of some spellings that is there."""
+    """The value under the first of the given spellings of a key that exists."""
     for key in keys:
         if key in item:
             return item[key]
@@ -283,7 +283,7 @@ def either(item: dict[str, Any], *keys: str) -> Any:
 
 
 def moment(value: Any) -> int | None:
-    """Nanoseconds since 1970, from a number or its digits; zero and what is no time are None."""
+    """Nanoseconds since 1970, from a number or its digits; None for zero or an invalid time."""
     if isinstance(value, str):
         value = int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else None
     elif isinstance(value, float):
@@ -294,14 +294,14 @@ def moment(value: Any) -> int | None:
 
 
 def attributes_of(attributes: Any) -> dict[str, Any]:
-    """Attributes by key; a plain object is taken as it is."""
+    """Attributes by key; a plain object is returned unchanged."""
     if isinstance(attributes, dict):
         return attributes
     return {item["key"]: any_value(item.get("value")) for item in dicts(attributes) if _is_key(item)}
 
 
 def any_value(value: Any) -> Any:
-    """What a tagged value says; None where it says nothing. Walked without recursion."""
+    """Decode a tagged value; None if it is empty. Does not recurse."""
     found: list[Any] = [None]
     waiting: list[tuple[Any, Any, Any]] = [(found, 0, value)]
     while waiting:

@@ -100,7 +100,7 @@ def _messages(content: bytes, source: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _starts_request(content: bytes, at: int) -> bool:
-    """Whether field 1 with something in it starts here, and starts as spans of a resource do."""
+    """Whether a non-empty field 1 starts here, and its content looks like spans of a resource."""
     if content[at : at + 1] != bytes([_RESOURCE_SPANS]):
         return False
     length, inner = _varint(content, at + 1)
@@ -108,7 +108,7 @@ def _starts_request(content: bytes, at: int) -> bool:
 
 
 def _length_before(head: bytes) -> str | None:
-    """How the length of a stream's first message is written, if it is a stream."""
+    """How the length of the first message is encoded, if this is a stream."""
     if len(head) > _PREFIX and _fixed(head, 0)[0] > 0 and head[0] == 0 and _starts_request(head, _PREFIX):
         return "fixed"
     _, at = _varint(head, 0)
@@ -120,7 +120,7 @@ def _fixed(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; one that never ends is larger than any file."""
+    """Decode a varint; returns the number and where it ends. An endless one is larger than any file."""
     value = 0
     for shift in range(0, 63, 7):
         if at >= len(content):
@@ -165,7 +165,7 @@ def _moment(nanoseconds: int) -> int | None:
 
 
 def _value(value: Any) -> Any:
-    """What a tagged value says. Protobuf itself refuses what is nested deeper than 100."""
+    """Decode a tagged value. Protobuf itself rejects nesting deeper than 100 levels."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None
