@@ -171,7 +171,7 @@ class _Walk:
         try:
             return msgspec.json.decode(
                 msgspec.json.encode(value)
-            )  # types that JSON has a form for: dates, enums
+            )  # types with a JSON form: dates, enums
         except (TypeError, ValueError, RecursionError, OverflowError):
             return self.walked(plain(value, self._as_text), depth)
 
