@@ -223,7 +223,7 @@ def error_of(span: RecordedSpan) -> str:
 def has_escaped_exception(span: RecordedSpan) -> bool:
     """Whether an exception escaped the span, even if its status is no error."""
     return any(
-        name == "exception" and attributes.get("exception.has_escaped_exception") in (True, "true", "True")
+        name == "exception" and attributes.get("exception.escaped") in (True, "true", "True")
         for name, attributes in span.events or ()
     )
 
