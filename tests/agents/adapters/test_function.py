@@ -335,7 +335,7 @@ def test_an_agent_can_be_asked_again_after_it_was_closed():
 def test_a_hung_thread_does_not_keep_the_process_alive():
     script = """
         import asyncio, threading
-        from trivium.agents.invoke import ask
+        from trivium.agents.invoke import invoke
         from trivium.agents.loading import load_agent
         from trivium.suites.case import Case
         from trivium.suites.settings import Limits
@@ -343,7 +343,7 @@ def test_a_hung_thread_does_not_keep_the_process_alive():
         def hang(question):
             threading.Event().wait()
 
-        attempt = asyncio.run(ask(load_agent(hang), Case(id="1", input=""), 0, Limits(seconds=0.05), seed=1))
+        attempt = asyncio.run(invoke(load_agent(hang), Case(id="1", input=""), 0, Limits(seconds=0.05), seed=1))
         print(attempt.error)
     """
     done = subprocess.run(
