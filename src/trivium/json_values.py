@@ -169,9 +169,7 @@ class _Walk:
             fields = dataclasses.fields(kind)
             return {field.name: self.walked(getattr(value, field.name), depth) for field in fields}
         try:
-            return msgspec.json.decode(
-                msgspec.json.encode(value)
-            )  # types with a JSON form: dates, enums
+            return msgspec.json.decode(msgspec.json.encode(value))  # types with a JSON form: dates, enums
         except (TypeError, ValueError, RecursionError, OverflowError):
             return self.walked(plain(value, self._as_text), depth)
 

@@ -55,7 +55,9 @@ async def ask_and_score(
         while (one := retry_later.popleft() if retry_later else next(due, None)) is not None:
             position, case, repeat = one
             try:
-                attempt = await invoke(adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone)
+                attempt = await invoke(
+                    adapter, case, repeat, settings.limits, seed=settings.seed, alone=alone
+                )
             except TooManyCalls as error:  # an asker that still works retries it later
                 retry_later.append(one)
                 level = logging.WARNING if working == at_once else logging.INFO

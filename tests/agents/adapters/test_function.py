@@ -343,7 +343,8 @@ def test_a_hung_thread_does_not_keep_the_process_alive():
         def hang(question):
             threading.Event().wait()
 
-        attempt = asyncio.run(invoke(load_agent(hang), Case(id="1", input=""), 0, Limits(seconds=0.05), seed=1))
+        limits = Limits(seconds=0.05)
+        attempt = asyncio.run(invoke(load_agent(hang), Case(id="1", input=""), 0, limits, seed=1))
         print(attempt.error)
     """
     done = subprocess.run(
