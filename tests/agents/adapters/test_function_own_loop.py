@@ -111,7 +111,7 @@ def test_a_call_that_is_given_up_may_clean_up():
 
 def test_a_call_that_blocks_is_left_behind_with_its_loop(monkeypatch):
     monkeypatch.setattr(own_loop, "CANCEL_SECONDS", 0.05)
-    monkeypatch.setattr(own_loop, "MOST_BLOCKED", 2)
+    monkeypatch.setattr(own_loop, "MAX_BLOCKED_LOOPS", 2)
     began, free = threading.Semaphore(0), threading.Event()
     blocks = [True, False, True]
 
