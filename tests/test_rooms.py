@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.structure import SMALL_LINES, circles, has_content
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "trivium"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -15,6 +17,14 @@ TEXTS = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for pat
 MOST_LINES = 500
 MOST_FILES = 20
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
+
+PRIVATE_WORDS = {"bench", "purse", "patience", "seat", "seats", "door", "told", "surest", "lean", "usual"}
+"""Words that no engineer of the field would look for (``RequestScheduler`` was ``Line``)."""
+
+FACADES: list[set[str]] = [
+    {"trivium.suites.rubrics.built_in", "trivium.suites.rubrics.loader", "trivium.suites.rubrics.rubric"},
+]
+"""Circles that stay: ``Rubric.load`` is the one way in for users, and what it calls makes rubrics."""
 
 FILLED_BIT_BY_BIT = {"Distribution", "RecordedSpan"}
 """Records that are no longer written to once they are handed on."""
@@ -63,6 +73,27 @@ def test_a_file_is_no_longer_than_one_idea() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
         lengths[str(path.relative_to(ROOT))] = len(path.read_text(encoding="utf-8").splitlines())
     assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_few_files_are_small() -> None:
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES if has_content(path)]
+    assert sum(length < SMALL_LINES for length in lengths) / len(lengths) <= 0.25
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Imports inside functions and for types are counted too."""
+    found = [circle for circle in circles() if circle not in FACADES]
+    assert found == []
+
+
+def test_names_are_the_fields_and_not_our_own() -> None:
+    found = []
+    for name, text in TEXTS.items():
+        kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        own = [Path(name).stem, *(node.name for node in ast.parse(text).body if isinstance(node, kinds))]
+        words = {word.lower() for each in own for word in re.findall(r"[A-Z]?[a-z]+", each)}
+        found += [f"{name}: {word}" for word in sorted(words & PRIVATE_WORDS)]
+    assert found == []
 
 
 def test_a_file_is_named_for_what_it_does() -> None:
