@@ -247,7 +247,7 @@ def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
             papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
         except MalformedDocument as malformed:
             problems.append(malformed.problem)
-    return _told_apart(papers), problems
+    return _with_distinct_ids(papers), problems
 
 
 def _numbers_by_size(name: str) -> tuple[bool, int, str]:
@@ -257,7 +257,7 @@ def _numbers_by_size(name: str) -> tuple[bool, int, str]:
     return not number, int(stem) if number else 0, name
 
 
-def _told_apart(papers: list[_Paper]) -> list[_Paper]:
+def _with_distinct_ids(papers: list[_Paper]) -> list[_Paper]:
     """Prefix the split, or the venue, to ids that occur in several of them."""
     for longer in ("{split}/{id}", "{venue}/{id}"):
         same: dict[str, list[_Paper]] = defaultdict(list)

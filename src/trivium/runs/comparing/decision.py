@@ -77,13 +77,13 @@ def _settings(base: Settings, head: Settings) -> Iterator[str]:
     pairs["composite.missing"] = base.composite.missing, head.composite.missing
     if base.judge and head.judge:
         asked = [name for name in JudgeSettings.__struct_fields__ if name not in _OPERATION]
-        pairs |= {f"judge.{name}": (_told(base.judge, name), _told(head.judge, name)) for name in asked}
+        pairs |= {f"judge.{name}": (_setting(base.judge, name), _setting(head.judge, name)) for name in asked}
     for name, (ours, theirs) in pairs.items():
         if ours != theirs:
             yield f"{'pass' if name == 'passed' else name}: {_short(ours)} in base, {_short(theirs)} in head"
 
 
-def _told(judge: JudgeSettings, name: str) -> Any:
+def _setting(judge: JudgeSettings, name: str) -> Any:
     """A setting of a judge; rubrics of the suite by name and digest."""
     if name != "rubric":
         return getattr(judge, name)

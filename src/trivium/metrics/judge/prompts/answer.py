@@ -228,7 +228,7 @@ def parse(
 
 def _no_json(text: str) -> MalformedAnswer:
     bare = text.strip()[:100]
-    return MalformedAnswer("the answer", "JSON", f"no JSON: {_told(bare)}" if bare else "empty")
+    return MalformedAnswer("the answer", "JSON", f"no JSON: {_excerpt(bare)}" if bare else "empty")
 
 
 def _answer(
@@ -316,7 +316,7 @@ def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
     number = float(text[1]) if text else value
     # true is an int in Python, and no score.
     if isinstance(number, bool) or not isinstance(number, int | float) or number not in allowed:
-        raise MalformedAnswer(where, f"one of {_listed(allowed)} or null", _told(value))
+        raise MalformedAnswer(where, f"one of {_listed(allowed)} or null", _excerpt(value))
     return float(number)
 
 
@@ -329,14 +329,14 @@ def _confidence(value: Any, where: str) -> int:
 
 def _word(value: Any, allowed: Sequence[str], where: str) -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise MalformedAnswer(where, f"one of {', '.join(allowed)}", _told(value))
+        raise MalformedAnswer(where, f"one of {', '.join(allowed)}", _excerpt(value))
     return value
 
 
 def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
     value = _field(fields, name, where)
     if not isinstance(value, str):
-        raise MalformedAnswer(f"{where}.{name}", "a text", _told(value))
+        raise MalformedAnswer(f"{where}.{name}", "a text", _excerpt(value))
     return value[:MOST_CHARS]
 
 
@@ -348,17 +348,17 @@ def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise MalformedAnswer(where, "an object", _told(value))
+        raise MalformedAnswer(where, "an object", _excerpt(value))
     return value
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise MalformedAnswer(where, "a list", _told(value))
+        raise MalformedAnswer(where, "a list", _excerpt(value))
     return value
 
 
-def _told(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return json.dumps(value)[:60]
 
 

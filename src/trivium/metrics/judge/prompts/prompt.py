@@ -114,7 +114,7 @@ def static_and_ask(
     """
     texts = {
         "rules": RULES,
-        "rubric": "\n".join(_told(dimension, scores) for dimension in dimensions),
+        "rubric": "\n".join(_dimension_lines(dimension, scores) for dimension in dimensions),
         "examples": _examples(rubric.examples, dimensions),
     }
     if alone:
@@ -122,7 +122,7 @@ def static_and_ask(
     return f"{FENCE}\n{fill_template(rubric.instructions or INSTRUCTIONS, texts)}", ASK
 
 
-def _told(dimension: Dimension, scores: Sequence[float]) -> str:
+def _dimension_lines(dimension: Dimension, scores: Sequence[float]) -> str:
     look = ", ".join(dimension.sees)
     lines = [f"\n{dimension.name}: {dimension.asks} Look at: {look}."]
     if dimension.claims:
