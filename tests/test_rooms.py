@@ -18,7 +18,7 @@ MOST_LINES = 500
 MOST_FILES = 20
 FORBIDDEN = {"utils", "util", "common", "helpers", "helper", "base", "manager", "misc"}
 
-PRIVATE_WORDS = {"bench", "purse", "patience", "seat", "seats", "door", "told", "surest", "lean", "usual"}
+PRIVATE_WORDS = {"purse", "patience", "seat", "seats", "door", "told", "surest", "lean", "usual"}
 """Words that no engineer of the field would look for (``RequestScheduler`` was ``Line``)."""
 
 FACADES: list[set[str]] = [
