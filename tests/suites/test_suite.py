@@ -236,6 +236,7 @@ def test_equal_suites_have_equal_digests_however_they_were_made(suite):
             "name": "papers",
             "cases": raw,
             "limits": {"seconds": 600},
+            "success": {"metric": "output_similarity", "at_least": 0.8},
         }
     )
     suite = suite.with_settings(success={"metric": "similarity", "at_least": 0.8})
