@@ -156,7 +156,7 @@ COMMANDS = {
 """For each command its location (``package.module:name``) and a one-line description."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_LEVEL_HELP = "What is told on standard error about decisions made."
+LOG_LEVEL_HELP = "Which decisions are logged on standard error."
 LOG_FILE_HELP = "Also write the log here, as JSON lines with secrets masked."
 
 MAX_COLUMNS = 100

@@ -118,7 +118,7 @@ def _score_fields(score: Score, stable: bool) -> Row:
 
 
 def _without_varying(detail: dict[str, Any]) -> dict[str, Any]:
-    """What is told of a judgement, and of each vote of a panel, but for the weather."""
+    """The fields of a judgement, and of each vote of a panel, that do not depend on measured times."""
     kept = {name: value for name, value in detail.items() if name not in VARYING_DETAILS}
     votes = kept.get("votes")
     if isinstance(votes, list):

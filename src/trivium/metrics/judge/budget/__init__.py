@@ -1,1 +1,1 @@
-"""Budget."""
+"""What judges may spend: budgets, their ledger, and prices of models."""
