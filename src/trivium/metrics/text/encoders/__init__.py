@@ -1,1 +1,3 @@
-"""Encoders: models that turn the tokens of a text into vectors, behind one interface."""
+"""Encoder models (ONNX Runtime, PyTorch) behind one interface: token vectors of texts."""
+
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Defines what an encoder does, tokenises texts, and limits their length to what a model takes."""
+"""The encoder interface, and tokenisation with truncation to the model's limit."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +12,16 @@ from trivium.errors import EncoderUnavailable
 from trivium.suites.sanitize import clean
 
 _WITHOUT_LIMIT = 512
-"""Where neither the model nor its tokeniser names a limit (relative positions), the usual one of encoders."""
+"""Token limit where neither the model nor its tokeniser states one (relative positions)."""
 
 _PADDED_POSITIONS = frozenset(
     {"roberta", "xlm-roberta", "camembert", "mpnet", "longformer", "xmod", "data2vec-text"}
 )
-"""Models that count positions from behind the padding token's id, so that so many fewer are left."""
+"""Model types that number positions from ``pad_token_id + 1``, which lowers the limit by as many."""
 
 
 def max_tokens(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> int:
-    """Tokens of the longest text that a model reads, special ones included.
+    """Return the model's limit in tokens, special tokens included.
 
     Args:
         config: The model's ``config.json``.
@@ -39,17 +39,17 @@ def max_tokens(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -
 
 
 _HEAD_PER_TOKEN = 100
-"""Characters a token that a long text is first cut to; a longer average per token is rare."""
+"""Characters per token to which a long text is first cut; longer averages are rare."""
 
 
 class Tokens(NamedTuple):
     """Tokens of one text.
 
     Attributes:
-        ids: With the special tokens at both ends.
-        start: Index of the text's own first token.
-        stop: Index after its own last token.
-        truncated: Whether the text went on beyond the model's limit.
+        ids: Token ids, with the special tokens at both ends.
+        start: Index of the first token that is not special.
+        stop: Index after the last token that is not special.
+        truncated: Whether the text exceeded the model's limit.
     """
 
     ids: list[int]
@@ -59,11 +59,11 @@ class Tokens(NamedTuple):
 
 
 class Tokeniser:
-    """A fast tokeniser of the ``tokenizers`` library, with the limit of its model.
+    """A fast tokeniser of the ``tokenizers`` library that truncates at the model's limit.
 
     Args:
-        tokenizer: A ``tokenizers.Tokenizer``. Its own truncation and padding are switched off.
-        max_tokens: Tokens of the longest text, special ones included.
+        tokenizer: A ``tokenizers.Tokenizer``; its truncation and padding are switched off.
+        max_tokens: The model's limit, special tokens included.
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int) -> None:
@@ -76,9 +76,9 @@ class Tokeniser:
             raise EncoderUnavailable(f"the encoder's limit of {max_tokens} tokens leaves none for a text")
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text."""
-        # A text may hold megabytes of which the model reads a page: its head will do, where the head
-        # alone has tokens to spare.
+        """Tokenise each text, truncated to the limit."""
+        # A text may hold megabytes of which the model reads one page. Tokenise only its head, unless the
+        # head gives too few tokens to be safe.
         head = _HEAD_PER_TOKEN * self.max_tokens
         encodings = self._encodings([text[:head] for text in texts])
         for index, text in enumerate(texts):
@@ -91,10 +91,10 @@ class Tokeniser:
         return encodings
 
     def _cut(self, encoding: Any) -> Tokens:
-        """An encoding with special tokens at its ends, less the own tokens beyond the limit.
+        """Truncate an encoding and keep the special tokens at its ends.
 
-        A text may spell a special token; only those that the tokeniser itself put at the ends are left
-        out, as torchmetrics does.
+        A text may contain the spelling of a special token. Only the special tokens that the tokeniser
+        added at the ends are excluded, as in torchmetrics.
         """
         ids, special = encoding.ids, encoding.special_tokens_mask
         start = next((index for index, mark in enumerate(special) if not mark), len(ids))
@@ -107,22 +107,24 @@ class Tokeniser:
 
 
 Vectors = NDArray[np.float32]
-"""One row a token, shape (tokens, width)."""
+"""Token vectors, shape (tokens, width)."""
 
 Backend = Literal["onnx", "torch"]
 
 
 class Encoder(Protocol):
-    """A loaded model with its tokeniser. Scores of unlike encoders are not compared (spec: metrics, T1.3).
+    """A loaded model with its tokeniser.
+
+    Scores from different encoders are not compared (spec: metrics, T1.3).
 
     Attributes:
-        name: As on the hub, or the name of the local folder.
+        name: Name on the hub, or of the local folder.
         revision: Commit on the hub, or a digest of the weights.
-        backend: What runs it.
-        layer: Hidden layer whose vectors it gives, None for the last.
-        max_tokens: Tokens of the longest text, special ones included; longer texts are cut there.
-        tokens_at_once: Padded tokens of a batch that runs well here.
-        workers: Batches that are encoded at once.
+        backend: Library that runs the model.
+        layer: Hidden layer whose vectors are returned, None for the last.
+        max_tokens: The model's limit, special tokens included; longer texts are truncated.
+        tokens_at_once: Batch size in padded tokens.
+        workers: Number of batches encoded in parallel.
     """
 
     name: str
@@ -134,16 +136,16 @@ class Encoder(Protocol):
     workers: int
 
     def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text, cut to what the model can read."""
+        """Tokenise each text, truncated to the model's limit."""
         ...
 
     def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
-        """Of each batch the vectors of each text's own tokens, the special ones left out."""
+        """Yield for each batch the vectors of each text, special tokens excluded."""
         ...
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -154,15 +156,15 @@ def one_core_each(
     workers: int,
     begin: Callable[[], None] | None = None,
 ) -> Iterator[list[Vectors]]:
-    """Encode batches side by side, each on one core.
+    """Encode batches in parallel, one core per batch.
 
-    That is quicker than each batch on every core: its layers are small, and cores that wait for each other at
-    the end of every one of them spin, most of all on a machine that is busy.
+    This is faster than running each batch on all cores: the layers are small, and the cores would spin
+    while they wait for each other after every layer, above all on a busy machine.
 
     Args:
-        encode: Safe in several threads.
-        batches: In any number.
-        workers: Threads.
+        encode: Encodes one batch; must be thread-safe.
+        batches: The batches to encode.
+        workers: Number of threads.
         begin: Called in each thread before its first batch.
     """
     with ThreadPoolExecutor(workers, initializer=begin) as pool:
@@ -170,13 +172,13 @@ def one_core_each(
 
 
 def describe(encoder: Encoder) -> str:
-    """Name an encoder so that it differs from others: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``."""
+    """Return an unambiguous name: ``all-MiniLM-L6-v2@c9745ed1d9f2 (onnx)``."""
     layer = "" if encoder.layer is None else f", layer {encoder.layer}"
     return f"{encoder.name}@{encoder.revision[:12]} ({encoder.backend}{layer})"
 
 
 def padded(batch: Sequence[Tokens], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ids and attention mask of a batch, each of shape (texts, tokens of the longest text)."""
+    """Return ids and attention mask of a batch, each of shape (texts, tokens of the longest text)."""
     shape = (len(batch), max(len(tokens.ids) for tokens in batch))
     ids, mask = np.full(shape, pad, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     for row, tokens in enumerate(batch):
@@ -186,7 +188,7 @@ def padded(batch: Sequence[Tokens], pad: int) -> tuple[NDArray[np.int64], NDArra
 
 
 def own_vectors(batch: Sequence[Tokens], hidden: Any) -> list[Vectors]:
-    """The rows of each text's own tokens, copied out of shape (texts, tokens, width)."""
+    """Copy each text's vectors out of ``hidden``, shape (texts, tokens, width), special tokens excluded."""
     return [
         np.array(hidden[row, tokens.start : tokens.stop], dtype=np.float32)
         for row, tokens in enumerate(batch)

@@ -1,4 +1,4 @@
-"""Which encoder the semantic metric uses, loaded once a process."""
+"""Chooses the encoder of the semantic metric and loads it once per process."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ _lock = Lock()
 
 
 def installed_backends() -> tuple[Backend, ...]:
-    """Backends that can be imported, the preferred one first: ONNX, but PyTorch where there is a GPU."""
+    """Return the installed backends, preferred first: ONNX, or PyTorch on a machine with a GPU."""
     here: list[Backend] = [
         backend for backend, modules in _MODULES.items() if all(find_spec(module) for module in modules)
     ]
@@ -38,15 +38,15 @@ def installed_backends() -> tuple[Backend, ...]:
 
 
 def _has_gpu() -> bool:
-    # Asking PyTorch would import it, which takes seconds and hundreds of megabytes.
+    # PyTorch could answer this, but importing it takes seconds and hundreds of megabytes.
     return Path("/dev/nvidiactl").exists() or (os.name == "nt" and find_library("nvcuda") is not None)
 
 
 def encoder_name(wanted: str | None = None) -> str:
-    """The encoder that would be used: the one wanted, that of TRIVIUM_ENCODER, or the default.
+    """Return the name to use: ``wanted``, else TRIVIUM_ENCODER, else the default.
 
     Raises:
-        EncoderUnavailable: If none is named and no backend is installed.
+        EncoderUnavailable: If no backend is installed.
     """
     backends = installed_backends()
     if not backends:
@@ -63,15 +63,15 @@ def encoder_name(wanted: str | None = None) -> str:
 
 
 def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = True) -> Encoder:
-    """The encoder, loaded when it is first asked for; a failure is remembered like a success.
+    """Load an encoder on first use and cache it; a failure is cached, too.
 
     Args:
-        wanted: A folder or a name on the hub; None leaves it to TRIVIUM_ENCODER and the defaults.
-        layer: Hidden layer whose vectors are wanted, None for the last.
-        tell: Log a failure, which is then no error of the caller's.
+        wanted: A folder or a name on the hub; None for TRIVIUM_ENCODER or the default.
+        layer: Hidden layer whose vectors are returned, None for the last.
+        tell: Whether to log a failure.
 
     Raises:
-        EncoderUnavailable: If it cannot be had; the text says what to install or fetch.
+        EncoderUnavailable: If it cannot be loaded; the message says what to install or download.
     """
     name = encoder_name(wanted)
     with _lock:
@@ -91,7 +91,7 @@ def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = Tr
 
 
 def forget() -> None:
-    """Drop every encoder loaded so far and every failure, as after installing or fetching one."""
+    """Clear the cache of encoders and failures, for example after an installation or a download."""
     with _lock:
         _loaded.clear()
 

@@ -1,4 +1,4 @@
-"""Where an encoder's files are: a local folder, the hub's cache, or the hub."""
+"""Finds an encoder's files in a local folder, in the hub's cache or on the hub."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from trivium.metrics.text.encoders.encoder import Backend
 log = logging.getLogger(__name__)
 
 HUB_SECONDS = 10.0
-"""Longest wait for an answer of the hub, so that a machine without network fails soon."""
+"""Timeout of a request to the hub; short, so that a machine without network fails soon."""
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -39,14 +39,14 @@ _EXTRAS: dict[Backend, str] = {"onnx": "semantic", "torch": "semantic-torch"}
 
 
 class Source(NamedTuple):
-    """An encoder's files, and the backend that is to run them.
+    """An encoder's files and the backend to run them.
 
     Attributes:
-        name: As on the hub, or the name of the folder.
+        name: Name on the hub, or of the folder.
         revision: Commit on the hub, or a digest of the weights.
-        folder: Where the files are.
-        backend: What is to run them.
-        weights: Files of the weights for that backend, relative to the folder.
+        folder: Folder with the files.
+        backend: Library that runs the model.
+        weights: Weight files for that backend, relative to the folder.
     """
 
     name: str
@@ -56,10 +56,10 @@ class Source(NamedTuple):
     weights: tuple[str, ...]
 
     def config(self, file: str) -> dict[str, Any]:
-        """A JSON file of the folder; empty where there is none.
+        """Read a JSON file of the folder; empty if the file does not exist.
 
         Raises:
-            EncoderUnavailable: If it is no JSON object.
+            EncoderUnavailable: If the file is not a JSON object.
         """
         path = self.folder / file
         if not path.is_file():
@@ -74,19 +74,19 @@ class Source(NamedTuple):
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is that of a folder or file, which the hub cannot have."""
+    """Whether a name is a local path rather than a name on the hub."""
     return Path(name).expanduser().exists() or not _HUB_NAME.fullmatch(name)
 
 
 def find(name: str, backends: Sequence[Backend]) -> Source:
-    """The files of an encoder, fetched from the hub where they are not here yet.
+    """Find the files of an encoder; download them from the hub if they are not cached.
 
     Args:
         name: A local folder, or a name on the Hugging Face hub.
-        backends: Backends that are installed, the preferred one first.
+        backends: Installed backends, preferred first.
 
     Raises:
-        EncoderUnavailable: If the files cannot be had, or no installed backend can run them.
+        EncoderUnavailable: If the files are not available, or no installed backend can run them.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -113,15 +113,18 @@ def _near_top(folder: Path) -> list[Path]:
 
 
 def choose(name: str, files: Iterable[str], backends: Sequence[Backend]) -> tuple[Backend, tuple[str, ...]]:
-    """The backend that can run what is there, with its files of weights.
+    """Choose the backend that can run an encoder's files.
 
     Args:
-        name: What messages call the encoder.
-        files: Its files, as paths from its top folder.
-        backends: Backends that are installed, the preferred one first.
+        name: The encoder's name in messages.
+        files: Its files, relative to its folder.
+        backends: Installed backends, preferred first.
+
+    Returns:
+        The backend and its weight files.
 
     Raises:
-        EncoderUnavailable: If none can; the text says what is there and what to install.
+        EncoderUnavailable: If no backend can; the message says which files exist and what to install.
     """
     files = sorted(files)
     weights: dict[Backend, tuple[str, ...]] = {
@@ -148,7 +151,7 @@ def choose(name: str, files: Iterable[str], backends: Sequence[Backend]) -> tupl
 
 
 def _onnx_files(files: Sequence[str]) -> tuple[str, ...]:
-    """The plain export among what may be several, with its data beside it."""
+    """Choose the plain (not quantised) export, with its external data file."""
     exports = [file for file in files if file.endswith(".onnx")]
     plain = [file for file in exports if file in {"model.onnx", "onnx/model.onnx"}]
     if not plain and len(exports) != 1:
@@ -178,7 +181,7 @@ def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
         info = HfApi().model_info(name, timeout=HUB_SECONDS)
     except errors.RepositoryNotFoundError as error:
         raise EncoderUnavailable(f"the hub has no public model called {name}") from error
-    except Exception as error:  # whatever a network does
+    except Exception as error:  # network errors have many types
         raise EncoderUnavailable(
             f"{name} is not in the local cache and the hub cannot be reached; {how}"
         ) from error
@@ -187,13 +190,13 @@ def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
     log.info("fetching %s from the hub", name)
     try:
         folder = snapshot_download(name, allow_patterns=wanted, etag_timeout=HUB_SECONDS)
-    except Exception as error:  # whatever a network does
+    except Exception as error:  # network errors have many types
         raise EncoderUnavailable(f"fetching {name} failed: {type(error).__name__}; {how}") from error
     return _snapshot(name, Path(folder), backends)
 
 
 def _snapshot(name: str, folder: Path, backends: Sequence[Backend]) -> Source:
-    """The encoder in a snapshot folder of the cache, which is named after its commit."""
+    """Return the encoder in a snapshot folder of the cache, whose name is the commit."""
     files = [PurePosixPath(path.relative_to(folder)).as_posix() for path in _near_top(folder)]
     backend, weights = choose(name, files, backends)
     return Source(name, folder.name, folder, backend, weights)

@@ -1,4 +1,4 @@
-"""Encoders run by ONNX Runtime: light, and without PyTorch (extra ``semantic``)."""
+"""Runs encoders with ONNX Runtime, without PyTorch (extra ``semantic``)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -31,11 +31,11 @@ class OnnxEncoder:
         """Load the export.
 
         Args:
-            source: Where it is.
-            layer: Hidden layer whose vectors are wanted, None for the last.
+            source: The encoder's files.
+            layer: Hidden layer whose vectors are returned, None for the last.
 
         Raises:
-            EncoderUnavailable: If it cannot be loaded, or does not give that layer.
+            EncoderUnavailable: If it cannot be loaded, or has no output for that layer.
         """
         import onnxruntime
         from tokenizers import Tokenizer
@@ -46,7 +46,7 @@ class OnnxEncoder:
         if not tokenizer.is_file():
             raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its ONNX weights")
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # cores share batches, not the layers of one
+        options.intra_op_num_threads = 1  # parallel over batches, not within one
         options.enable_mem_pattern = False  # shapes differ from batch to batch
         options.log_severity_level = 3
         try:
@@ -54,7 +54,7 @@ class OnnxEncoder:
                 source.folder / source.weights[0], options, providers=["CPUExecutionProvider"]
             )
             tokeniser = Tokenizer.from_file(str(tokenizer))
-        except Exception as error:  # both libraries raise what they like
+        except Exception as error:  # both libraries raise many types
             raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
         config = source.config("config.json")
         self._pad = config.get("pad_token_id") or 0
@@ -69,11 +69,11 @@ class OnnxEncoder:
         self._tokeniser = Tokeniser(tokeniser, self.max_tokens)
 
     def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text, cut to what the model can read."""
+        """Tokenise each text, truncated to the model's limit."""
         return self._tokeniser(texts)
 
     def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
-        """Of each batch the vectors of each text's own tokens, the special ones left out."""
+        """Yield for each batch the vectors of each text, special tokens excluded."""
         return one_core_each(self._encode, batches, workers=self.workers)
 
     def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
@@ -85,7 +85,7 @@ class OnnxEncoder:
 
 
 def _output(name: str, outputs: Sequence[Any], layer: int | None) -> str:
-    """The output that holds the vectors of a layer."""
+    """Return the name of the output that holds the vectors of a layer."""
     names = [each.name for each in outputs]
     wanted = _LAST_HIDDEN if layer is None else tuple(f"hidden_states{dot}{layer}" for dot in "._")
     found = next((each for each in wanted if each in names), None)

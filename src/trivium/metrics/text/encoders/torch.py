@@ -1,4 +1,4 @@
-"""Encoders run by PyTorch: any of transformers, on CUDA where there is one (extra ``semantic-torch``)."""
+"""Runs encoders with PyTorch and transformers, on CUDA if available (extra ``semantic-torch``)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,11 +24,11 @@ class TorchEncoder:
     backend: Backend = "torch"
 
     def __init__(self, source: Source, layer: int | None) -> None:
-        """Load the model, from safetensors alone: pickled weights can run code.
+        """Load the model, only from safetensors: pickled weights can run code.
 
         Args:
-            source: Where it is.
-            layer: Hidden layer whose vectors are wanted, 0 for the embeddings, None for the last.
+            source: The encoder's files.
+            layer: Hidden layer whose vectors are returned, 0 for the embeddings, None for the last.
 
         Raises:
             EncoderUnavailable: If it cannot be loaded, or has no such layer.
@@ -38,7 +38,7 @@ class TorchEncoder:
 
         self.name, self.revision, self.layer = source.name, source.revision, layer
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        # On two cores 1024 were 5 % faster, for a quarter more memory.
+        # On two cores, 1024 was 5 % faster and took a quarter more memory.
         self.tokens_at_once = 32_768 if self._device == "cuda" else 512
         self.workers = 1 if self._device == "cuda" else torch.get_num_threads()
         try:
@@ -47,7 +47,7 @@ class TorchEncoder:
                 model = AutoModel.from_pretrained(
                     source.folder, local_files_only=True, use_safetensors=True, dtype=torch.float32
                 )
-        except Exception as error:  # the library raises what it likes
+        except Exception as error:  # the library raises many types
             raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
         if not getattr(tokenizer, "is_fast", False):
             raise EncoderUnavailable(f"{source.name} has no fast tokeniser (tokenizer.json)")
@@ -62,11 +62,11 @@ class TorchEncoder:
         self._tokeniser = Tokeniser(tokenizer.backend_tokenizer, self.max_tokens)
 
     def tokenise(self, texts: Sequence[str]) -> list[Tokens]:
-        """Tokens of each text, cut to what the model can read."""
+        """Tokenise each text, truncated to the model's limit."""
         return self._tokeniser(texts)
 
     def encode(self, batches: Iterable[Sequence[Tokens]]) -> Iterator[list[Vectors]]:
-        """Of each batch the vectors of each text's own tokens, the special ones left out."""
+        """Yield for each batch the vectors of each text, special tokens excluded."""
         if self.workers == 1:
             yield from map(self._encode, batches)
             return
@@ -78,7 +78,7 @@ class TorchEncoder:
                 self._encode, batches, workers=self.workers, begin=partial(torch.set_num_threads, 1)
             )
         finally:
-            torch.set_num_threads(before)  # what the threads set is partly the whole process's
+            torch.set_num_threads(before)  # part of the thread count is global to the process
 
     def _encode(self, batch: Sequence[Tokens]) -> list[Vectors]:
         import torch
@@ -94,7 +94,7 @@ class TorchEncoder:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Loading draws a bar and warns of the heads that an encoder does not use: neither is for the user."""
+    """Hide the progress bar and the warning about unused heads that loading would show."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
