@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.sizes import sized
 from trivium.agents.attempt import Attempt
 from trivium.metrics.graph import measures
-from trivium.metrics.graph.measures import Shape
+from trivium.metrics.graph.measures import IndexGraph
 from trivium.metrics.registry import build_metrics
 from trivium.metrics.scoring import score_attempts
 from trivium.suites.case import Case, Expect, ExpectedTool
@@ -83,30 +83,30 @@ def peer_branching(graph: Any) -> float:
 
 def cycle_limit(n: int, edges: Edges) -> int:
     """As many cycles as ours counts, so that both do the same work."""
-    found = measures.simple_cycles(Shape(n, edges))
+    found = measures.simple_cycles(IndexGraph(n, edges))
     return found.counted_up_to or found.count
 
 
-def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[Shape], Any], Callable[[Any], Any]]]:
+def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[IndexGraph], Any], Callable[[Any], Any]]]:
     """Each measure: ours and NetworkX's."""
     limit = cycle_limit(n, edges)
     return {
         "betweenness": (
-            lambda shape: measures.betweenness(shape).values,
+            lambda indexed: measures.betweenness(indexed).values,
             lambda graph: list(nx.betweenness_centrality(graph).values()),
         ),
         "closeness": (measures.closeness, lambda graph: list(nx.closeness_centrality(graph).values())),
         "degree": (measures.degree, lambda graph: list(nx.degree_centrality(graph).values())),
         "average path": (measures.average_shortest_path, peer_average_path),
         "branching": (measures.branching_factor, peer_branching),
-        "diameter": (lambda shape: measures.diameter(shape)[0], peer_diameter),
+        "diameter": (lambda indexed: measures.diameter(indexed)[0], peer_diameter),
         "clustering": (measures.clustering, lambda graph: nx.average_clustering(graph.to_undirected())),
         "efficiency": (
             measures.global_efficiency,
             lambda graph: nx.global_efficiency(graph.to_undirected()),
         ),
         "cycles": (
-            lambda shape: measures.simple_cycles(shape).count,
+            lambda indexed: measures.simple_cycles(indexed).count,
             lambda graph: sum(1 for _ in islice(nx.simple_cycles(graph), limit)),
         ),
     }
@@ -129,18 +129,18 @@ def compare(n: int) -> None:
     edges = random_edges(n)
     table = sides(n, edges)
     for name, (ours, peers) in table.items():
-        found, wanted = ours(Shape(n, edges)), peers(peer_graph(n, edges))
+        found, wanted = ours(IndexGraph(n, edges)), peers(peer_graph(n, edges))
         assert np.allclose(found, wanted, rtol=0, atol=1e-9), name
     print(f"\n{n:,} nodes, {len(edges):,} edges{'ours µs':>22}{'NetworkX µs':>14}{'ratio':>9}")
     rows = {
-        name: (lambda f=ours: f(Shape(n, edges)), lambda f=peers: f(peer_graph(n, edges)))
+        name: (lambda f=ours: f(IndexGraph(n, edges)), lambda f=peers: f(peer_graph(n, edges)))
         for name, (ours, peers) in table.items()
     }
 
     def all_ours() -> None:
-        shape = Shape(n, edges)
+        indexed = IndexGraph(n, edges)
         for ours, _ in table.values():
-            ours(shape)
+            ours(indexed)
 
     def all_peers() -> None:
         graph = peer_graph(n, edges)

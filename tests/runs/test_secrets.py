@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trivium.agents.reply import SECRETS_MASKED
+from trivium.agents.response import SECRETS_MASKED
 from trivium.cli.main import run_command
 from trivium.store.store import Store
 

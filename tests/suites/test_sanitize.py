@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import json_values
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 
 
 @given(json_values)
 def test_a_clean_value_passes_as_it_is(value):
-    cleaned, flags = clean(value)
+    cleaned, flags = sanitise(value)
     assert cleaned is value
     assert flags == ()
 
@@ -23,22 +23,22 @@ def test_a_clean_value_passes_as_it_is(value):
     ],
 )
 def test_what_cannot_be_stored_is_replaced_and_flagged(value, cleaned, flags):
-    assert clean(value) == (cleaned, flags)
+    assert sanitise(value) == (cleaned, flags)
 
 
 def test_keys_keep_their_order():
-    assert list(clean({"b": "\0", "a": 1, "c": {}})[0]) == ["b", "a", "c"]
+    assert list(sanitise({"b": "\0", "a": 1, "c": {}})[0]) == ["b", "a", "c"]
 
 
 def test_an_emoji_is_no_lone_surrogate():
-    assert clean("😀") == ("😀", ())
+    assert sanitise("😀") == ("😀", ())
 
 
 def test_a_value_of_any_depth_is_cleaned():
     value = "\0"
     for _ in range(100_000):
         value = [value]
-    cleaned, flags = clean(value)
+    cleaned, flags = sanitise(value)
     assert flags == ("nul",)
     while isinstance(cleaned, list):
         (cleaned,) = cleaned
@@ -48,7 +48,7 @@ def test_a_value_of_any_depth_is_cleaned():
 def test_a_value_that_holds_itself_is_walked_once():
     value = ["\0", {1: 2}]
     value.append(value)
-    cleaned, flags = clean(value)
+    cleaned, flags = sanitise(value)
     assert flags == ("nul",)
     assert cleaned[:2] == ["␀", {1: 2}]
     assert cleaned[2] is cleaned

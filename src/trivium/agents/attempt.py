@@ -1,6 +1,6 @@
 """Defines :class:`Attempt` and the interface between Trivium and an agent.
 
-An :class:`AgentAdapter` gets a :class:`Request` and returns a :class:`Reply` or raises
+An :class:`AgentAdapter` gets a :class:`Request` and returns a :class:`AgentResponse` or raises
 :class:`AgentFailure`.
 """
 
@@ -82,7 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed answer of an agent: the fields of an Attempt that an agent may fill.
 
     Attributes:
@@ -107,7 +107,7 @@ class AgentAdapter(Protocol):
         """The name of the agent in reports."""
         ...
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Call the agent once. Any exception means that this try failed."""
         ...
 
@@ -140,7 +140,7 @@ class AgentFailure(Exception):
         self.trace = trace
 
 
-class Blocked(AgentFailure):
+class EventLoopBlocked(AgentFailure):
     """A cancelled call blocked its event loop, so it never noticed; the text is appended to the reason."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from trivium.agents.attempt import AgentFailure, ResourcesExhausted
 from trivium.masking import mask
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 
 LONGEST_ERROR = 2_000
 """Longest text of an error, in characters; the rest is cut."""
@@ -34,7 +34,7 @@ def is_retryable_status(status: int) -> bool:
 
 def shown(text: str) -> str:
     """Mask secrets in an error's text and cut it if it is long, with a count of what is cut."""
-    text, _ = clean(text)
+    text, _ = sanitise(text)
     kept = text[: 2 * LONGEST_ERROR]
     if len(kept) < len(text):
         # The last word may be half a secret, which no pattern would know.

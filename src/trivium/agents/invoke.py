@@ -8,7 +8,14 @@ from hashlib import blake2b
 from random import Random
 from time import perf_counter
 
-from trivium.agents.attempt import AgentAdapter, AgentFailure, Attempt, Blocked, Reply, Request
+from trivium.agents.attempt import (
+    AgentAdapter,
+    AgentFailure,
+    AgentResponse,
+    Attempt,
+    EventLoopBlocked,
+    Request,
+)
 from trivium.agents.failures import (
     is_resource_exhaustion,
     is_retryable,
@@ -18,7 +25,7 @@ from trivium.agents.failures import (
     shown,
     wait_seconds,
 )
-from trivium.agents.reply import NOTHING, mask_trace, sanitise_output
+from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.suites.case import Case
 from trivium.suites.settings import Limits
 
@@ -74,9 +81,9 @@ async def invoke(
         tries += 1
         started = perf_counter()
         try:
-            reply = await _try_once(agent, request, limits.seconds, grace)
+            response = await _try_once(agent, request, limits.seconds, grace)
             seconds = perf_counter() - started
-            return _attempt(request, _sanitised(reply, limits), seconds, tries)
+            return _attempt(request, _sanitised(response, limits), seconds, tries)
         except Exception as error:
             seconds = perf_counter() - started
             why = reason(error)
@@ -86,7 +93,7 @@ async def invoke(
             wait = _wait(error, tries, limits, rng)
             trace = error.trace if isinstance(error, AgentFailure) else None
         if isinstance(wait, str):
-            return _attempt(request, Reply(error=f"{why}{wait}", trace=trace), seconds, tries)
+            return _attempt(request, AgentResponse(error=f"{why}{wait}", trace=trace), seconds, tries)
         log.info("%s, repeat %d: asking again in %.1f s (%s)", case.id, repeat, wait, why)
         await sleep(wait)
 
@@ -109,7 +116,7 @@ def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | 
     return wait_seconds(tries, asked_for, rng)
 
 
-async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace: float) -> Reply:
+async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace: float) -> AgentResponse:
     task = asyncio.create_task(_call(agent, request))
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
@@ -119,14 +126,14 @@ async def _try_once(agent: AgentAdapter, request: Request, seconds: float, grace
     if not done:
         await _stop(task, grace)
         blocked = task.exception() if task.done() and not task.cancelled() else None
-        why = f"; {blocked}" if isinstance(blocked, Blocked) else ""
+        why = f"; {blocked}" if isinstance(blocked, EventLoopBlocked) else ""
         raise AgentFailure(f"no answer within {seconds:g} s (limits.seconds){why}")
     if task.cancelled():
         raise AgentFailure("the agent cancelled itself")
     return task.result()
 
 
-async def _call(agent: AgentAdapter, request: Request) -> Reply:
+async def _call(agent: AgentAdapter, request: Request) -> AgentResponse:
     """Call the agent; an exception that would end the process, such as SystemExit, fails this try instead."""
     try:
         return await agent.call(request)
@@ -138,7 +145,7 @@ async def _call(agent: AgentAdapter, request: Request) -> Reply:
         raise AgentFailure(f"the agent raised {type(error).__name__}: {error}") from error
 
 
-async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
+async def _stop(task: asyncio.Task[AgentResponse], grace: float) -> None:
     """Cancel the task, wait for it to clean up, and abandon it if it does not end."""
     task.add_done_callback(_retrieve_exception)
     task.cancel()
@@ -147,48 +154,48 @@ async def _stop(task: asyncio.Task[Reply], grace: float) -> None:
         log.warning("an agent does not stop when it is cancelled; it is left behind")
 
 
-def _retrieve_exception(task: asyncio.Task[Reply]) -> None:
+def _retrieve_exception(task: asyncio.Task[AgentResponse]) -> None:
     """Retrieve the exception of an abandoned task, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
-def _sanitised(reply: Reply, limits: Limits) -> Reply:
+def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
     """Sanitise a reply: its texts are clean, its size bounded, its secrets masked.
 
     Raises:
         AgentFailure: When the reply is empty or holds an invalid number.
     """
-    output, flags = sanitise_output(reply.output, limit=limits.output_bytes)
-    metadata, more_flags = sanitise_output(reply.metadata, limit=limits.output_bytes)
-    if not reply.error and output is None and reply.trace is None and reply.reward is None:
+    output, flags = sanitise_output(response.output, limit=limits.output_bytes)
+    metadata, more_flags = sanitise_output(response.metadata, limit=limits.output_bytes)
+    if not response.error and output is None and response.trace is None and response.reward is None:
         raise AgentFailure(NOTHING)
-    for name, number in (("seconds", reply.seconds), ("reward", reply.reward)):
+    for name, number in (("seconds", response.seconds), ("reward", response.reward)):
         if number is not None and not (math.isfinite(number) and (name == "reward" or number >= 0)):
             raise AgentFailure(f"{name} is {number}; expected a finite number")
-    trace, trace_flags = (None, ()) if reply.trace is None else mask_trace(reply.trace)
-    return Reply(
+    trace, trace_flags = (None, ()) if response.trace is None else mask_trace(response.trace)
+    return AgentResponse(
         output=output,
         trace=trace,
-        usage=reply.usage,
-        reward=reply.reward,
-        error=shown(reply.error or "") or None,
-        seconds=reply.seconds,
-        flags=tuple(dict.fromkeys([*reply.flags, *flags, *more_flags, *trace_flags])),
+        usage=response.usage,
+        reward=response.reward,
+        error=shown(response.error or "") or None,
+        seconds=response.seconds,
+        flags=tuple(dict.fromkeys([*response.flags, *flags, *more_flags, *trace_flags])),
         metadata=metadata,
     )
 
 
-def _attempt(request: Request, reply: Reply, seconds: float, tries: int) -> Attempt:
+def _attempt(request: Request, response: AgentResponse, seconds: float, tries: int) -> Attempt:
     return Attempt(
         case=request.case.id,
         repeat=request.repeat,
-        output=reply.output,
-        seconds=round(seconds if reply.seconds is None else reply.seconds, 6),
-        trace=reply.trace,
-        usage=reply.usage,
-        reward=reply.reward,
-        error=reply.error,
-        flags=reply.flags,
-        metadata=reply.metadata | {"tries": tries} if tries > 1 else reply.metadata,
+        output=response.output,
+        seconds=round(seconds if response.seconds is None else response.seconds, 6),
+        trace=response.trace,
+        usage=response.usage,
+        reward=response.reward,
+        error=response.error,
+        flags=response.flags,
+        metadata=response.metadata | {"tries": tries} if tries > 1 else response.metadata,
     )

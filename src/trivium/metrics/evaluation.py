@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 import msgspec
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.metric import Score, ScoreLike, Status, is_missing, stands_in
+from trivium.metrics.metric import Score, ScoreLike, Status, is_judge_fallback, is_missing
 from trivium.suites.rubrics.built_in import AGENT
 from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import CompositeSettings, PassRule, Settings, Thresholds
@@ -65,7 +65,7 @@ def distance_to_threshold(value: float, thresholds: Thresholds) -> float:
     return abs(value - nearest_threshold(value, thresholds))
 
 
-def looks_at_result(name: str, tier: str) -> bool:
+def measures_result(name: str, tier: str) -> bool:
     """Whether a part of the composite measures the result of an attempt, not the way to it (C.3).
 
     Args:
@@ -110,7 +110,7 @@ def composite(
             reason=f"the attempt failed: {failed}",
         )
     present = {name: value for name, value in parts.items() if value is not None}
-    scored = [name for name in present if not stands_in(scores[name])]
+    scored = [name for name in present if not is_judge_fallback(scores[name])]
     bounds = _bounds(scores, scored, weights, settings)
     if not present and settings.missing == "rescale":
         return Composite(
@@ -121,7 +121,7 @@ def composite(
     value = min(1.0, max(0.0, sum(weights[name] * value for name, value in present.items()) / divisor))
     leaning = [name for name in present if scores[name].status == "fallback"]
     coverage = sum(weights[name] for name in scored) / total
-    result = any(looks_at_result(name, scores[name].tier) for name in scored)
+    result = any(measures_result(name, scores[name].tier) for name in scored)
     enough = may_recommend(coverage, settings, result=result)
     return Composite(
         value=value,
@@ -231,7 +231,7 @@ def _passed(
     if rule.metric == "composite":
         return _reaches(folded.bounds or (folded.value, folded.value), rule.at_least)
     score = scores.get(rule.metric)
-    if score is None or score.value is None or stands_in(score):
+    if score is None or score.value is None or is_judge_fallback(score):
         return None
     return score.value >= rule.at_least
 

@@ -75,14 +75,14 @@ class ScoreLike(Protocol):
         """Whether a skipped score was due."""
 
 
-def stands_in(score: ScoreLike) -> bool:
+def is_judge_fallback(score: ScoreLike) -> bool:
     """Whether the value stands in for a judgement: another quantity, which decides nothing."""
     return score.tier == "judge" and score.status == "fallback"
 
 
 def is_unavailable(score: ScoreLike) -> bool:
     """Whether it was due and is not there because of an error, or because no judge could be had."""
-    return score.status == "error" or score.missing or stands_in(score)
+    return score.status == "error" or score.missing or is_judge_fallback(score)
 
 
 def is_missing(score: ScoreLike) -> bool:

@@ -58,7 +58,7 @@ OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *AGGREGATES})
 PLANNING = "planning_rationality"
 """The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
 
-STAND_IN = "similarity"
+JUDGE_FALLBACK = "similarity"
 """What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
 
 KNOWN_WITHOUT_LOADING = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})

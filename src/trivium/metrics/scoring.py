@@ -15,7 +15,7 @@ import msgspec
 
 from trivium.agents.attempt import AgentFailure, Attempt, Usage
 from trivium.agents.failures import may_be_ctrl_c, reason, shown
-from trivium.agents.reply import sanitise_output
+from trivium.agents.response import sanitise_output
 from trivium.errors import SuiteError
 from trivium.metrics.metric import (
     STATUSES,

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import IO, Any
 
-from trivium.metrics.metric import Score, stands_in
+from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import wording
 from trivium.reports.escape import visible
 from trivium.reports.view import EvaluationView
@@ -138,7 +138,7 @@ def _attempt(view: EvaluationView, *, suite: str) -> str:
 
 def _figure(score: Score) -> str:
     """The value of a score; a fallback for a judgement is marked as such."""
-    if stands_in(score):
+    if is_judge_fallback(score):
         return f"not judged ({wording.number(score.value)} by {_xml(score.method or 'another way')})"
     return wording.number(score.value)
 

@@ -16,15 +16,15 @@ from trivium.metrics.metric import (
     Score,
     Status,
     Tier,
+    is_judge_fallback,
     is_missing,
     is_unavailable,
-    stands_in,
 )
-from trivium.metrics.registry import STAND_IN
+from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Aside, Figure
 from trivium.store.records import ScoreOutline
-from trivium.suites.rubrics.rubric import SEEN
+from trivium.suites.rubrics.rubric import INPUT_NAMES
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
 
@@ -276,7 +276,7 @@ class Column:
         for texts in shown:
             for name, part in texts.items() if isinstance(texts, dict) else ():
                 some, every, unit = _part(part)
-                if name in SEEN and type(some) is int and type(every) is int and unit in _UNITS:
+                if name in INPUT_NAMES and type(some) is int and type(every) is int and unit in _UNITS:
                     before = self.cut.get((name, unit), (0, 0, 0))
                     self.cut[name, unit] = (before[0] + 1, before[1] + some, before[2] + every)
 
@@ -423,7 +423,7 @@ class Column:
     @property
     def _method_aside(self) -> str:
         """The method of the fallback values that the figure leaves out."""
-        return STAND_IN if self.tier == "judge" else "fewer parts"
+        return JUDGE_FALLBACK if self.tier == "judge" else "fewer parts"
 
 
 def most_frequent(reasons: Mapping[str, int]) -> str:
@@ -437,7 +437,7 @@ def most_frequent(reasons: Mapping[str, int]) -> str:
 
 def _judged(score: Score | ScoreOutline) -> float | None:
     """The value of a score, unless it stands in for a judgement."""
-    return None if stands_in(score) else score.value
+    return None if is_judge_fallback(score) else score.value
 
 
 def _part(raw: Any) -> tuple[Any, Any, Any]:

@@ -11,8 +11,8 @@ from trivium.metrics.evaluation import (
     RECOMMENDATION_WEIGHTS,
     TOLERANCE,
     distance_to_threshold,
-    looks_at_result,
     may_recommend,
+    measures_result,
     nearest_threshold,
     recommend,
 )
@@ -164,7 +164,7 @@ def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | N
     figure = column.figure(level=level)
     means = {name: aggregation.columns[name].mean if name in aggregation.columns else None for name in parts}
     result = any(
-        mean is not None and looks_at_result(name, aggregation.columns[name].tier)
+        mean is not None and measures_result(name, aggregation.columns[name].tier)
         for name, mean in means.items()
     )
     coverage = aggregation.coverage

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from trivium.metrics.evaluation import pass_rule
 from trivium.metrics.graph.trajectories import WITHOUT_EXPECTATION
 from trivium.metrics.metric import RECORDED_BY
-from trivium.metrics.registry import ACCEPTED, STAND_IN
+from trivium.metrics.registry import ACCEPTED, JUDGE_FALLBACK
 from trivium.runs.columns import NO_JUDGE, Column, most_frequent
 from trivium.runs.summary import Summary
 from trivium.suites.rubrics.loader import OVERALL
@@ -122,7 +122,7 @@ def _about_judgements(column: Column) -> Iterator[str]:
     line = f"{column.name} was not judged in {unjudged} of {column.attempts}: {most_frequent(reasons)}"
     if column.aside is not None:
         number, mean = column.aside
-        line += f"; {STAND_IN} stood in for {number}: {mean:.3f}, no part of the mean"
+        line += f"; {JUDGE_FALLBACK} stood in for {number}: {mean:.3f}, no part of the mean"
     yield line
 
 
@@ -132,7 +132,7 @@ def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
     for column in columns.values():
         if column.tier == "judge" and not column.name.endswith(f".{OVERALL}"):
             for method, count in column.methods.items():
-                if method != STAND_IN:
+                if method != JUDGE_FALLBACK:
                     by_others.setdefault(method, []).append(f"{column.name} in {count} of {column.attempts}")
     for method, where in by_others.items():
         yield f"judged by {method}: {', '.join(where)}"

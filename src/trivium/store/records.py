@@ -16,7 +16,7 @@ from trivium.json_values import plain
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, SpanKind, Trace
 
 RunKind = Literal["agent", "recorded", "human"]
@@ -158,7 +158,7 @@ def encode(value: Any) -> str:
     try:
         return _encoder.encode(value).decode()
     except UnicodeEncodeError:
-        cleaned, _flags = clean(msgspec.to_builtins(value, enc_hook=plain))
+        cleaned, _flags = sanitise(msgspec.to_builtins(value, enc_hook=plain))
         return _encoder.encode(cleaned).decode()
 
 

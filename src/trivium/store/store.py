@@ -40,7 +40,7 @@ from trivium.store.records import (
 )
 from trivium.store.sqlite import dispose
 from trivium.suites.case import Case
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.selection import group_of
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Store:
         now = time.time()
         values = {
             "id": id,
-            "suite_name": clean(suite_name)[0],
+            "suite_name": sanitise(suite_name)[0],
             "suite": suite,
             "kind": kind,
             "state": "running",
@@ -141,7 +141,7 @@ class Store:
             StoreError: If there is none, or several begin that way.
         """
         # an id that is not valid text cannot be queried
-        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=clean(id)[0], limit=3)
+        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=sanitise(id)[0], limit=3)
         exact = [record for record in found if record.id == id]
         if len(found) == 1 or exact:
             return (exact or found)[0]

@@ -12,7 +12,7 @@ NUL = "nul"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def clean(value: Any) -> tuple[Any, tuple[str, ...]]:
+def sanitise(value: Any) -> tuple[Any, tuple[str, ...]]:
     """Replace what cannot be stored in a JSON value, and return flags of what was replaced.
 
     Values of any depth are walked without recursion, and values that hold themselves are left as they are.

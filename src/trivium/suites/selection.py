@@ -8,7 +8,7 @@ import msgspec
 
 from trivium.errors import Problem, SuiteError, raise_problems, suggest
 from trivium.suites.case import Case, CaseTuple
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, describe, unknown_key
 
 Condition = Callable[[Case], bool]
@@ -141,7 +141,7 @@ def _case_of(raw: Any, where: str) -> tuple[Case | None, list[Problem]]:
             raw = {name: msgspec.to_builtins(getattr(raw, name)) for name in Case.__struct_fields__}
         except (TypeError, ValueError, RecursionError) as wrong:
             return None, [Problem(where.rstrip(":"), f"is no JSON value: {wrong}")]
-    return convert(clean(raw)[0], Case, where)
+    return convert(sanitise(raw)[0], Case, where)
 
 
 def check_groups(cases: Iterable[Case], key: str | None, source: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from trivium.agents.adapters import function as own_loop
 from trivium.agents.adapters.function import EventLoopThread, with_own_loop
-from trivium.agents.attempt import AgentFailure, Blocked, Request
+from trivium.agents.attempt import AgentFailure, EventLoopBlocked, Request
 from trivium.agents.invoke import invoke
 from trivium.agents.loading import load_agent
 from trivium.suites.case import Case
@@ -128,7 +128,9 @@ def test_a_call_that_blocks_is_left_behind_with_its_loop(monkeypatch):
             call = asyncio.create_task(one.call(REQUEST))
             await asyncio.to_thread(began.acquire)
             call.cancel()
-            with pytest.raises(Blocked, match="it holds up its event loop: something waits or computes"):
+            with pytest.raises(
+                EventLoopBlocked, match="it holds up its event loop: something waits or computes"
+            ):
                 await call
 
         await given_up()

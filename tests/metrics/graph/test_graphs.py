@@ -6,7 +6,7 @@ from tests.strategies import traces
 from tests.traces.samples import agent, calls, tool
 from trivium.metrics.graph.agents import interaction_graph, interactions
 from trivium.metrics.graph.matching import tool_sequence
-from trivium.metrics.graph.trajectories import END, START, tool_graph, tool_shape
+from trivium.metrics.graph.trajectories import END, START, indexed_tool_graph, tool_graph
 from trivium.suites.settings import ToolSettings
 from trivium.traces.trace import Message, Trace
 
@@ -61,10 +61,10 @@ def test_messages_join_agents_with_counts_by_type():
 @given(traces())
 def test_graphs_by_numbers_are_the_graphs_by_definition(trace):
     for by in ("run", "agent"):
-        found, graph = tool_shape(trace, ToolSettings(by=by)), tool_graph(trace, by=by)
+        found, graph = indexed_tool_graph(trace, ToolSettings(by=by)), tool_graph(trace, by=by)
         names = (START, END, *found.tools)
-        assert {(names[s], names[t]) for s, t in found.shape.edges} == set(graph.edges)
-        assert found.shape.n == len(graph)
+        assert {(names[s], names[t]) for s, t in found.graph.edges} == set(graph.edges)
+        assert found.graph.n == len(graph)
     by_numbers, graph = interactions(trace), interaction_graph(trace)
     assert set(by_numbers.agents) == set(graph.nodes)
     assert set(by_numbers.pairs) == set(graph.edges)

@@ -13,7 +13,7 @@ from trivium.metrics.graph.measures import (
     EXACT_BETWEENNESS,
     EXACT_DISTANCES,
     SOURCES,
-    Shape,
+    IndexGraph,
     average_shortest_path,
     betweenness,
     branching_factor,
@@ -34,16 +34,16 @@ def near(value, tolerance=1e-12):
 
 def test_every_golden_graph_measures_as_networkx_measured_it():
     for line in golden("graphs.jsonl"):
-        shape = Shape.of(line["nodes"], [tuple(edge) for edge in line["edges"]])
-        assert (shape.n, len(shape.edges)) == (line["n_nodes"], line["n_edges"])
-        assert betweenness(shape).values == near(line["betweenness"])
-        assert closeness(shape) == near(line["closeness"])
-        assert degree(shape) == near(line["degree"])
-        assert average_shortest_path(shape) == near(line["avg_shortest_path"])
-        assert branching_factor(shape) == near(line["branching_factor"])
-        assert clustering(shape) == near(line["clustering"])
-        assert bool(simple_cycles(shape).count) == line["has_cycle"]
-        longest, connected = diameter(shape)
+        indexed = IndexGraph.of(line["nodes"], [tuple(edge) for edge in line["edges"]])
+        assert (indexed.n, len(indexed.edges)) == (line["n_nodes"], line["n_edges"])
+        assert betweenness(indexed).values == near(line["betweenness"])
+        assert closeness(indexed) == near(line["closeness"])
+        assert degree(indexed) == near(line["degree"])
+        assert average_shortest_path(indexed) == near(line["avg_shortest_path"])
+        assert branching_factor(indexed) == near(line["branching_factor"])
+        assert clustering(indexed) == near(line["clustering"])
+        assert bool(simple_cycles(indexed).count) == line["has_cycle"]
+        longest, connected = diameter(indexed)
         assert connected == bool(line["undirected_connected"])
         largest = max((size for size, _ in line["component_size_diameter"]), default=None)
         assert longest == max(
@@ -54,34 +54,34 @@ def test_every_golden_graph_measures_as_networkx_measured_it():
 def test_every_golden_walk_converges_as_far_as_computed():
     for line in golden("graphs.jsonl"):
         place = {node: index for index, node in enumerate(line["nodes"])}
-        shape = Shape.of(line["nodes"], [tuple(edge) for edge in line["edges"]])
+        indexed = IndexGraph.of(line["nodes"], [tuple(edge) for edge in line["edges"]])
         for path in line["paths"]:
             walk = path.get("walk") or [path["source"], path["target"]]
             source, target = place[walk[0]], place[walk[-1]]
-            assert shape.hops(source, target) == path["shortest"]
-            value = walk_convergence(shape, source, target, path["actual_steps"])
+            assert indexed.hops(source, target) == path["shortest"]
+            value = walk_convergence(indexed, source, target, path["actual_steps"])
             assert value == near(path["path_convergence"])
 
 
 @given(graphs())
 def test_measures_equal_networkx(drawn):
     n, edges = drawn
-    shape, graph = Shape(n, edges), peer.digraph(n, edges)
-    assert betweenness(shape).values == near(list(nx.betweenness_centrality(graph).values()))
-    assert closeness(shape) == near(list(nx.closeness_centrality(graph).values()))
-    assert degree(shape) == near(list(nx.degree_centrality(graph).values()))
-    assert average_shortest_path(shape) == near(peer.average_shortest_path(graph))
-    assert clustering(shape) == near(nx.average_clustering(graph.to_undirected()))
-    assert global_efficiency(shape) == near(nx.global_efficiency(graph.to_undirected()))
-    assert diameter(shape) == peer.diameter(graph)
+    indexed, graph = IndexGraph(n, edges), peer.digraph(n, edges)
+    assert betweenness(indexed).values == near(list(nx.betweenness_centrality(graph).values()))
+    assert closeness(indexed) == near(list(nx.closeness_centrality(graph).values()))
+    assert degree(indexed) == near(list(nx.degree_centrality(graph).values()))
+    assert average_shortest_path(indexed) == near(peer.average_shortest_path(graph))
+    assert clustering(indexed) == near(nx.average_clustering(graph.to_undirected()))
+    assert global_efficiency(indexed) == near(nx.global_efficiency(graph.to_undirected()))
+    assert diameter(indexed) == peer.diameter(graph)
     out = [d for _, d in graph.out_degree() if d]
-    assert branching_factor(shape) == (mean(out) if out else None)
+    assert branching_factor(indexed) == (mean(out) if out else None)
 
 
 @given(graphs(most_nodes=6))
 def test_cycles_equal_networkx_and_the_shortest_is_one_of_them(drawn):
     n, edges = drawn
-    found = simple_cycles(Shape(n, edges))
+    found = simple_cycles(IndexGraph(n, edges))
     cycles = list(nx.simple_cycles(peer.digraph(n, edges)))
     if found.counted_up_to is None:
         assert found.count == len(cycles)
@@ -96,11 +96,13 @@ def test_cycles_equal_networkx_and_the_shortest_is_one_of_them(drawn):
 def test_hops_equal_networkx(drawn):
     n, edges = drawn
     lengths = nx.single_source_shortest_path_length(peer.digraph(n, edges), 0)
-    assert [Shape(n, edges).hops(0, node) for node in range(n)] == [lengths.get(node) for node in range(n)]
+    assert [IndexGraph(n, edges).hops(0, node) for node in range(n)] == [
+        lengths.get(node) for node in range(n)
+    ]
 
 
 def test_no_nodes_measure_nothing():
-    empty = Shape(0, [])
+    empty = IndexGraph(0, [])
     assert average_shortest_path(empty) is None
     assert branching_factor(empty) is None
     assert clustering(empty) is None
@@ -110,10 +112,10 @@ def test_no_nodes_measure_nothing():
 
 def test_counting_cycles_stops_and_says_where():
     everyone = [(source, target) for source in range(20) for target in range(20) if source != target]
-    found = simple_cycles(Shape(20, everyone))
+    found = simple_cycles(IndexGraph(20, everyone))
     assert found.count == found.counted_up_to == 100
     assert len(found.shortest) == 2
-    with_loop = simple_cycles(Shape(20, [*everyone, (7, 7)]))
+    with_loop = simple_cycles(IndexGraph(20, [*everyone, (7, 7)]))
     assert with_loop.shortest == (7,)
 
 
@@ -124,7 +126,7 @@ def ring(n):
 
 def test_above_2_000_nodes_betweenness_is_estimated_within_its_standard_error():
     n = EXACT_BETWEENNESS + 1
-    found = betweenness(Shape(n, ring(n)))
+    found = betweenness(IndexGraph(n, ring(n)))
     assert found.sources == SOURCES
     # Every node of a ring is alike: the exact figure is the mean detour over one source's paths.
     lengths = nx.single_source_shortest_path_length(peer.digraph(n, ring(n)), 0)
@@ -132,27 +134,27 @@ def test_above_2_000_nodes_betweenness_is_estimated_within_its_standard_error():
     beyond = [abs(v - exact) > 4 * e for v, e in zip(found.values, found.standard_errors, strict=True)]
     assert sum(beyond) < 0.01 * n
     assert mean(found.values) == pytest.approx(exact, rel=0.05)
-    assert betweenness(Shape(n, ring(n))) == found
+    assert betweenness(IndexGraph(n, ring(n))) == found
 
 
 def test_estimated_betweenness_equals_networkx_when_every_source_is_asked():
     n, edges = 30, [*ring(30), (0, 15), (3, 21)]
-    found = estimated_betweenness(Shape(n, edges), range(n))
+    found = estimated_betweenness(IndexGraph(n, edges), range(n))
     assert found.values == near(list(nx.betweenness_centrality(peer.digraph(n, edges)).values()))
     assert found.standard_errors == near([0.0] * n)
 
 
 def test_beyond_5_000_nodes_distances_are_estimated_from_sampled_sources():
     n = EXACT_DISTANCES + 1
-    shape = Shape(n, ring(n))
+    indexed = IndexGraph(n, ring(n))
     exact = nx.single_source_shortest_path_length(peer.digraph(n, ring(n)), 0)
     total = sum(exact.values())
     # In a ring every node sees the same distances, so any sample of sources gives the average exactly.
-    assert len(shape.sources) == SOURCES
-    assert average_shortest_path(shape) == near(total / (n - 1))
-    assert mean(closeness(shape)) == pytest.approx((n - 1) / total, rel=0.05)
+    assert len(indexed.sources) == SOURCES
+    assert average_shortest_path(indexed) == near(total / (n - 1))
+    assert mean(closeness(indexed)) == pytest.approx((n - 1) / total, rel=0.05)
     undirected = nx.single_source_shortest_path_length(peer.digraph(n, ring(n)).to_undirected(), 0)
     inverse = sum(1 / d for d in undirected.values() if d) / (n - 1)
-    assert global_efficiency(shape) == pytest.approx(inverse)
-    assert diameter(shape) == (max(undirected.values()), True)
-    assert simple_cycles(shape).counted_up_to is not None
+    assert global_efficiency(indexed) == pytest.approx(inverse)
+    assert diameter(indexed) == (max(undirected.values()), True)
+    assert simple_cycles(indexed).counted_up_to is not None

@@ -14,7 +14,7 @@ from trivium.metrics.text import bertscore as embedding
 from trivium.metrics.text import bertscore as semantic
 from trivium.metrics.text.bertscore import Semantic, compare_pairs
 from trivium.metrics.text.encoders.loading import load
-from trivium.metrics.text.lexical import Seen
+from trivium.metrics.text.lexical import SizedCache
 
 LETTERS = st.text(alphabet="abcdef .,", max_size=60)
 TEXTS = [REVIEW, OTHER_REVIEW, RECIPE, "A short one.", REVIEW + " " + RECIPE]
@@ -41,7 +41,7 @@ def scored(pairs: Sequence[tuple[str, str]], **fields: object) -> list[float]:
 
 @pytest.fixture
 def nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "_REFERENCES", Seen(room=1_000_000))
+    monkeypatch.setattr(embedding, "_REFERENCES", SizedCache(capacity=1_000_000))
 
 
 def test_semantic_equals_the_oracle(minilm_folder: Path, minilm_onnx_folder: Path):
@@ -144,7 +144,7 @@ def test_however_many_batches_are_encoded_at_once_scores_are_the_same(
     pairs = [(f"ab{index % 7} cd{index}", f"bead {index % 5}") for index in range(20)]
     for folder in (tiny_folder, tiny_onnx_folder):
         alone = [scored([pair], encoder=str(folder))[0] for pair in pairs]
-        monkeypatch.setattr(embedding, "_REFERENCES", Seen(room=1_000_000))
+        monkeypatch.setattr(embedding, "_REFERENCES", SizedCache(capacity=1_000_000))
         monkeypatch.setattr(load(str(folder)), "workers", workers)
         assert scored(pairs, encoder=str(folder)) == pytest.approx(alone, abs=1e-5)
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from trivium.agents.attempt import AgentFailure, Reply, Request, ResourcesExhausted
-from trivium.agents.reply import too_large
+from trivium.agents.attempt import AgentFailure, AgentResponse, Request, ResourcesExhausted
+from trivium.agents.response import too_large
 from trivium.errors import AgentError
 from trivium.masking import mask
 
@@ -58,7 +58,7 @@ class CommandAgent:
         if shutil.which(self._arguments[0]) is None:
             raise AgentError(self.name, f'there is no program "{self._arguments[0]}" (or it may not be run)')
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Run the command once; it and its child processes are killed when the call is cancelled."""
         environment = os.environ | {
             "TRIVIUM_CASE": request.case.id,
@@ -85,7 +85,7 @@ class CommandAgent:
             _kill_group(transport.get_pid())
             transport.close()
             await protocol.exited
-        return protocol.reply(transport.get_returncode())
+        return protocol.response(transport.get_returncode())
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""
@@ -141,7 +141,7 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
         if not self.over.done():
             self.over.set_result(None)
 
-    def reply(self, status: int | None) -> Reply:
+    def response(self, status: int | None) -> AgentResponse:
         """The reply that the command printed.
 
         Raises:
@@ -152,7 +152,7 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             raise AgentFailure(f"the command {how}{f': {errors}' if errors else ''}")
         try:
-            return Reply(output=self._output.decode())
+            return AgentResponse(output=self._output.decode())
         except UnicodeDecodeError as error:
             raise AgentFailure(f"the output is not UTF-8 (byte {error.start:,})") from error
 

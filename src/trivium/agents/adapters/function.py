@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trivium.agents.attempt import AgentAdapter, AgentFailure, Blocked, Reply, Request
+from trivium.agents.attempt import AgentAdapter, AgentFailure, AgentResponse, EventLoopBlocked, Request
 from trivium.agents.failures import reason
-from trivium.agents.reply import read_reply
+from trivium.agents.response import parse_response
 from trivium.errors import AgentError
 from trivium.traces.recording import recorded
 
@@ -57,31 +57,35 @@ class FunctionAgent:
         """Whether it runs in a thread, where it may block."""
         return not self._is_async
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Call the function and take the trace that it recorded, also when the call fails."""
         with recorded() as found:
             try:
-                reply = await self._call(request)
+                response = await self._call(request)
             except Exception as error:
                 trace = found.trace
                 if trace is None or isinstance(error, AgentFailure):
                     raise
                 # retryable=None: the original error decides whether to retry.
                 raise AgentFailure(reason(error), retryable=None, trace=trace) from error
-        return reply if reply.trace is not None else msgspec.structs.replace(reply, trace=found.trace)
+        return (
+            response if response.trace is not None else msgspec.structs.replace(response, trace=found.trace)
+        )
 
-    async def _call(self, request: Request) -> Reply:
+    async def _call(self, request: Request) -> AgentResponse:
         """Call the function; a synchronous one is timed in its thread."""
         offered = {"case": request.case, "repeat": request.repeat, "seed": request.seed}
         first = request.case if self._takes_case else request.case.input
         call = partial(self._function, first, **{name: offered[name] for name in self._named})
         if self._is_async:
-            return read_reply(await call())
+            return parse_response(await call())
         value, seconds = await self._threads.run(partial(_timed, call))
         if inspect.isawaitable(value):  # a plain function that hands back a coroutine
-            return read_reply(await value)
-        reply = read_reply(value)
-        return reply if reply.seconds is not None else msgspec.structs.replace(reply, seconds=seconds)
+            return parse_response(await value)
+        response = parse_response(value)
+        return (
+            response if response.seconds is not None else msgspec.structs.replace(response, seconds=seconds)
+        )
 
     async def close(self) -> None:
         """Let idle threads end."""
@@ -287,7 +291,7 @@ class EventLoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._blocked: set[asyncio.AbstractEventLoop] = set()
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Call the agent once."""
         return await self._run(lambda: self._agent.call(request))
 
@@ -330,7 +334,7 @@ class EventLoopThread:
             await asyncio.wait([cancelled], timeout=CANCEL_SECONDS)
             if not cancelled.done():
                 self._abandon(loop)
-                raise Blocked(
+                raise EventLoopBlocked(
                     "it holds up its event loop: something waits or computes without await"
                 ) from None
             await ended

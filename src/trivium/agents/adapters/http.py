@@ -6,9 +6,9 @@ import zlib
 import httpx
 import msgspec
 
-from trivium.agents.attempt import AgentFailure, Reply, Request
+from trivium.agents.attempt import AgentFailure, AgentResponse, Request
 from trivium.agents.failures import is_retryable_status, parse_retry_after
-from trivium.agents.reply import decode_json, read_reply, too_large
+from trivium.agents.response import decode_json, parse_response, too_large
 from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
@@ -20,9 +20,9 @@ class EndpointAgent:
     """Calls an agent over HTTP.
 
     It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
-    ``output`` holds the fields of an Attempt (see :func:`trivium.agents.reply.read_reply`); any other JSON
-    or text is the output itself, and 204 means that there is none. The whole answer is bounded by
-    ``limits.output_bytes`` and unpacked while it is read, so that a huge answer does not fill memory.
+    ``output`` holds the fields of an Attempt (see :func:`trivium.agents.response.parse_response`); any other
+    JSON or text is the output itself, and 204 means that there is none. The whole body is bounded by
+    ``limits.output_bytes`` and decompressed while it is read, so that a huge one does not fill memory.
 
     Args:
         url: The address to post to.
@@ -38,7 +38,7 @@ class EndpointAgent:
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Post the case once."""
         asked = {
             "input": request.case.input,
@@ -98,14 +98,14 @@ async def _status_failure(response: httpx.Response) -> AgentFailure:
     )
 
 
-def _parse_response(response: httpx.Response, body: bytes) -> Reply:
+def _parse_response(response: httpx.Response, body: bytes) -> AgentResponse:
     if response.status_code == httpx.codes.NO_CONTENT:
-        return Reply(output=None)
+        return AgentResponse(output=None)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
-        return read_reply(decode_json(body))
+        return parse_response(decode_json(body))
     try:
-        return Reply(output=body.decode(response.charset_encoding or "utf-8"))
+        return AgentResponse(output=body.decode(response.charset_encoding or "utf-8"))
     except (UnicodeDecodeError, LookupError) as error:
         raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is no text: {error}") from error
 

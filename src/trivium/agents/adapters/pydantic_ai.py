@@ -18,7 +18,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, Instrumentation, WrapperCapability
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
-from trivium.agents.attempt import AgentFailure, Reply, Request, Usage
+from trivium.agents.attempt import AgentFailure, AgentResponse, Request, Usage
 from trivium.errors import AgentError, MissingExtra
 from trivium.suites.case import Case
 from trivium.traces.normalize import normalise
@@ -69,7 +69,7 @@ class PydanticAgent:
             )
         self._agent = agent
 
-    async def call(self, request: Request) -> Reply:
+    async def call(self, request: Request) -> AgentResponse:
         """Run the agent once."""
         from pydantic_ai import capture_run_messages
         from pydantic_ai.settings import ModelSettings
@@ -93,7 +93,7 @@ class PydanticAgent:
                     trace=_with_history(found.trace, history, self.name),
                 ) from error
         trace = _with_history(found.trace, history, self.name)
-        return Reply(output=_plain(result.output), trace=trace, usage=usage_of(trace))
+        return AgentResponse(output=_plain(result.output), trace=trace, usage=usage_of(trace))
 
     async def close(self) -> None:
         """Do nothing: no resources outlive a call."""

@@ -11,7 +11,7 @@ from trivium.agents.recorded.outputs import MOST_PROBLEMS
 from trivium.agents.recorded.record import Output, attempt_from, trace_problems
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.case import Case
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.sources.in_memory import rows_of_table
 from trivium.suites.suite import Suite
 from trivium.suites.validation import convert, describe
@@ -89,6 +89,6 @@ def _read(row: Any, index: int) -> tuple[Output | None, list[Problem], tuple[str
         plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)
     except (TypeError, ValueError, RecursionError) as wrong:
         return None, [Problem(place, f"is no JSON value: {wrong}")], ()
-    value, flags = clean(plain)
+    value, flags = sanitise(plain)
     output, problems = convert(value, Output, place)
     return output, problems, flags

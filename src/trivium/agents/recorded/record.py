@@ -10,12 +10,12 @@ from msgspec import Meta
 
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
-from trivium.agents.reply import NOTHING, mask_trace, sanitise_output
+from trivium.agents.response import NOTHING, mask_trace, sanitise_output
 from trivium.errors import InputError, OutputsError, Problem, TraceError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, decode, parse_json
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert
 from trivium.traces.native import native_trace
 from trivium.traces.readers import FORMATS, read_trace_file
@@ -141,7 +141,7 @@ def read_line(line: bytes, number: int) -> Told:
         column = malformed.problem.where.rpartition(", ")[2]
         where = f"line {number}" + (f", {column}" if column.startswith("column") else "")
         return None, [Problem(where, malformed.problem.what)], ()
-    value, flags = clean(raw)
+    value, flags = sanitise(raw)
     output, problems = convert(value, Output, f"line {number}:")
     return output, problems, flags
 

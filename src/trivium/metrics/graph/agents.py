@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from trivium.metrics.graph.matching import counted_calls, once
-from trivium.metrics.graph.measures import Shape, betweenness, closeness, degree, global_efficiency
+from trivium.metrics.graph.matching import cached, counted_calls
+from trivium.metrics.graph.measures import IndexGraph, betweenness, closeness, degree, global_efficiency
 from trivium.metrics.graph.tool_calls import ToolMetric
 from trivium.metrics.metric import RECORDED_BY, Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
@@ -130,10 +130,10 @@ class CoordinationQuality(TraceMetric):
             efficiency = _follows(found.handed_on, case.expect.workflow, detail)
             method = "workflow"
         else:
-            efficiency = global_efficiency(found.shape)
+            efficiency = global_efficiency(found.graph)
             method = "global_efficiency"
-            if found.shape.sources is not None:
-                detail |= {"estimated": True, "sources": len(found.shape.sources)}
+            if found.graph.sources is not None:
+                detail |= {"estimated": True, "sources": len(found.graph.sources)}
         detail["efficiency"] = efficiency
         recorded = recorded_by(trace)
         method = f"{method}, {recorded}" if recorded else method
@@ -169,7 +169,7 @@ class Centrality(TraceMetric):
         found = interactions(trace)
         if not found.agents:
             raise Skip("the trace names no agent")
-        between, close, degrees = betweenness(found.shape), closeness(found.shape), degree(found.shape)
+        between, close, degrees = betweenness(found.graph), closeness(found.graph), degree(found.graph)
         means = [sum(three) / 3 for three in zip(between.values, close, degrees, strict=True)]
         raw = max(means)
         if not all(map(isfinite, between.values)):
@@ -279,9 +279,9 @@ class Interactions:
         self.types = types
 
     @cached_property
-    def shape(self) -> Shape:
+    def graph(self) -> IndexGraph:
         """The interaction graph."""
-        return Shape.of(self.agents, self.pairs)
+        return IndexGraph.of(self.agents, self.pairs)
 
 
 def recorded_by(trace: Trace) -> str | None:
@@ -291,4 +291,4 @@ def recorded_by(trace: Trace) -> str | None:
 
 def interactions(trace: Trace) -> Interactions:
     """The messages of a trace by numbers."""
-    return once(trace, "interactions", lambda: Interactions(trace))
+    return cached(trace, "interactions", lambda: Interactions(trace))

@@ -50,7 +50,9 @@ def case_matching(trace: Trace, case: Case, tools: ToolSettings) -> Matching | N
     expected = case.expect.tools
     if expected is None:
         return None
-    found, of = once(trace, ("matching", tools.ignore, tools.match), lambda: _of_case(trace, expected, tools))
+    found, of = cached(
+        trace, ("matching", tools.ignore, tools.match), lambda: _of_case(trace, expected, tools)
+    )
     # A trace scored against another case is matched anew.
     return found if of is expected else _of_case(trace, expected, tools)[0]
 
@@ -135,7 +137,7 @@ def counted_calls(trace: Trace, tools: ToolSettings) -> tuple[Span, ...]:
     """Tool calls ordered by start, without those that the suite ignores."""
     if not tools.ignore:
         return trace.tool_calls
-    return once(
+    return cached(
         trace,
         ("calls", tools.ignore),
         lambda: tuple(call for call in trace.tool_calls if call.name not in tools.ignore),
@@ -144,7 +146,7 @@ def counted_calls(trace: Trace, tools: ToolSettings) -> tuple[Span, ...]:
 
 def tool_sequence(trace: Trace, tools: ToolSettings = ALL_CALLS) -> tuple[str, ...]:
     """Names of the tools called, in order."""
-    return once(
+    return cached(
         trace,
         ("sequence", tools.ignore),
         lambda: tuple([call.name for call in counted_calls(trace, tools)]),
@@ -167,7 +169,7 @@ def logical_calls(trace: Trace, tools: ToolSettings) -> int:
 
     A retry is a call of the same tool as the call before it of the same agent, when that one failed.
     """
-    return once(trace, ("logical", tools.ignore), lambda: _without_retries(counted_calls(trace, tools)))
+    return cached(trace, ("logical", tools.ignore), lambda: _without_retries(counted_calls(trace, tools)))
 
 
 def _without_retries(calls: Sequence[Span]) -> int:
@@ -204,7 +206,7 @@ def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 T = TypeVar("T")
 
 
-def once(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
+def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
     """What ``make`` gives, from the second time on as it was given first.
 
     Args:

@@ -1,7 +1,7 @@
 """Computes graph measures with rustworkx; they equal those of NetworkX.
 
-A graph is a :class:`Shape`: nodes are 0 … n−1, edges are pairs. Each measure of it is computed once, when it
-is first needed.
+A graph is an :class:`IndexGraph`: its nodes are 0 … n−1, its edges are pairs of them. Distances are computed
+once, on first use.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -25,7 +25,7 @@ SEED = 42
 Distances = NDArray[np.float64]
 
 
-class Shape:
+class IndexGraph:
     """A directed graph by numbers.
 
     Args:
@@ -38,7 +38,7 @@ class Shape:
         self.edges = edges
 
     @classmethod
-    def of(cls, nodes: Iterable[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> "Shape":
+    def of(cls, nodes: Iterable[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> "IndexGraph":
         """The shape of a graph with named nodes; repeated edges collapse."""
         place = {node: index for index, node in enumerate(nodes)}
         distinct = dict.fromkeys((place[source], place[target]) for source, target in edges)
@@ -102,27 +102,27 @@ def _rows(graph: Any, n: int, sources: Sequence[int]) -> Distances:
     return rows
 
 
-def degree(shape: Shape) -> list[float]:
+def degree(graph: IndexGraph) -> list[float]:
     """In- and out-degree of each node over n − 1, up to 2; a self loop counts twice.
 
     A lone node has 1, as ``networkx.degree_centrality`` defines it.
     """
-    if shape.n == 1:
+    if graph.n == 1:
         return [1.0]
-    counts = [0] * shape.n
-    for source, target in shape.edges:
+    counts = [0] * graph.n
+    for source, target in graph.edges:
         counts[source] += 1
         counts[target] += 1
-    return [count * (1.0 / (shape.n - 1)) for count in counts]
+    return [count * (1.0 / (graph.n - 1)) for count in counts]
 
 
-def branching_factor(shape: Shape) -> float | None:
+def branching_factor(graph: IndexGraph) -> float | None:
     """Mean out-degree of the nodes that have a successor, self loops included; None when none has."""
-    sources = {source for source, _ in shape.edges}
-    return len(shape.edges) / len(sources) if sources else None
+    sources = {source for source, _ in graph.edges}
+    return len(graph.edges) / len(sources) if sources else None
 
 
-def clustering(shape: Shape) -> float | None:
+def clustering(graph: IndexGraph) -> float | None:
     """Mean over nodes of the share of pairs of neighbours that are neighbours themselves.
 
     Of the undirected graph without self loops, as ``networkx.average_clustering`` defines it.
@@ -130,14 +130,14 @@ def clustering(shape: Shape) -> float | None:
     Returns:
         In [0, 1], or None without nodes.
     """
-    if shape.n == 0:
+    if graph.n == 0:
         return None
-    neighbours: list[set[int]] = [set() for _ in range(shape.n)]
-    for source, target in shape.edges:
+    neighbours: list[set[int]] = [set() for _ in range(graph.n)]
+    for source, target in graph.edges:
         if source != target:
             neighbours[source].add(target)
             neighbours[target].add(source)
-    links = [0] * shape.n  # edges between neighbours of each node, met from both of their ends
+    links = [0] * graph.n  # edges between neighbours of each node, met from both of their ends
     for node, near in enumerate(neighbours):
         for other in near:
             if other > node:
@@ -145,25 +145,25 @@ def clustering(shape: Shape) -> float | None:
                 links[node] += shared
                 links[other] += shared
     counts = [len(near) for near in neighbours]
-    return sum([n / (k * (k - 1)) for n, k in zip(links, counts, strict=True) if n]) / shape.n
+    return sum([n / (k * (k - 1)) for n, k in zip(links, counts, strict=True) if n]) / graph.n
 
 
 _BLOCK = 512
 """Rows of distances taken at once, so that a large graph needs no second copy of them."""
 
 
-def average_shortest_path(shape: Shape) -> float | None:
+def average_shortest_path(graph: IndexGraph) -> float | None:
     """Mean number of edges on the shortest path, over ordered pairs of nodes that have one.
 
     Returns:
         At least 1, or None when no node reaches another.
     """
-    distances = shape.distances
+    distances = graph.distances
     pairs = int(np.count_nonzero(distances))
     return float(distances.sum()) / pairs if pairs else None
 
 
-def closeness(shape: Shape) -> list[float]:
+def closeness(graph: IndexGraph) -> list[float]:
     """Closeness of each node over incoming distance, with the Wasserman–Faust factor.
 
     For a node that r others reach over a total distance of t: (r / t) · (r / (n − 1)); 0 when none does.
@@ -173,44 +173,44 @@ def closeness(shape: Shape) -> list[float]:
     Returns:
         One value a node, in [0, 1].
     """
-    distances = shape.distances
+    distances = graph.distances
     reach = np.count_nonzero(distances, axis=0).tolist()
     total = distances.sum(axis=0).tolist()
-    others = [shape.n - 1 if shape.sources is None else len(distances)] * shape.n
-    for source in shape.sources or ():
+    others = [graph.n - 1 if graph.sources is None else len(distances)] * graph.n
+    for source in graph.sources or ():
         others[source] -= 1  # a source is no other node to itself
     return [(r / t) * (r / asked) if t else 0.0 for r, t, asked in zip(reach, total, others, strict=True)]
 
 
-def diameter(shape: Shape) -> tuple[int | None, bool]:
+def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
     """Longest shortest path of the undirected graph, in edges, and whether the graph is connected.
 
     Of a disconnected graph it is that of the largest component; where several are largest, the longest.
     From sampled sources it is a lower bound. None without nodes.
     """
-    if shape.n == 0:
+    if graph.n == 0:
         return None, False
-    distances = shape.undirected_distances
-    if np.count_nonzero(distances) == len(distances) * (shape.n - 1):
+    distances = graph.undirected_distances
+    if np.count_nonzero(distances) == len(distances) * (graph.n - 1):
         return int(distances.max()), True
     reach = np.count_nonzero(distances, axis=1)
     return int(distances[reach == reach.max()].max()), False
 
 
-def global_efficiency(shape: Shape) -> float:
+def global_efficiency(graph: IndexGraph) -> float:
     """Mean of 1 / distance over ordered pairs of the undirected graph, 0 where there is no path.
 
     Latora & Marchiori, "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001). It is 1
     when everyone talks to everyone, and 0 for fewer than two nodes.
     """
-    if shape.n < 2:
+    if graph.n < 2:
         return 0.0
-    distances = shape.undirected_distances
+    distances = graph.undirected_distances
     total = 0.0
     for start in range(0, len(distances), _BLOCK):
         block = distances[start : start + _BLOCK]
         total += float((1.0 / block[block > 0]).sum())
-    return total / (len(distances) * (shape.n - 1))
+    return total / (len(distances) * (graph.n - 1))
 
 
 EXACT_BETWEENNESS = 2_000
@@ -234,36 +234,36 @@ class Betweenness(msgspec.Struct, frozen=True):
     standard_errors: list[float] | None = None
 
 
-def betweenness(shape: Shape) -> Betweenness:
+def betweenness(graph: IndexGraph) -> Betweenness:
     """Betweenness as ``networkx.betweenness_centrality`` defines it on a DiGraph.
 
     Above 2,000 nodes it is estimated from sampled sources (Brandes & Pich, "Centrality estimation in
     large networks", 2007): the mean dependency of the sampled sources on a node, with the standard
     error of that mean.
     """
-    if shape.n <= EXACT_BETWEENNESS:
-        found = rx.digraph_betweenness_centrality(shape.directed, parallel_threshold=_THREADS_FROM)
+    if graph.n <= EXACT_BETWEENNESS:
+        found = rx.digraph_betweenness_centrality(graph.directed, parallel_threshold=_THREADS_FROM)
         return Betweenness(list(found.values()))
-    return estimated_betweenness(shape, shape.sample(SOURCES))
+    return estimated_betweenness(graph, graph.sample(SOURCES))
 
 
-def estimated_betweenness(shape: Shape, sources: Sequence[int]) -> Betweenness:
+def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenness:
     """Betweenness from some sources, at least two; exact when every node is one."""
-    following: list[list[int]] = [[] for _ in range(shape.n)]
-    for source, target in shape.edges:
+    following: list[list[int]] = [[] for _ in range(graph.n)]
+    for source, target in graph.edges:
         following[source].append(target)
-    total, squares = np.zeros(shape.n), np.zeros(shape.n)
+    total, squares = np.zeros(graph.n), np.zeros(graph.n)
     for source in sources:
         dependency = np.array(_dependency(following, source))
         total += dependency
         squares += dependency**2
     # A source is not on its own shortest paths: its mean is over the other sources.
-    asked = np.full(shape.n, float(len(sources)))
+    asked = np.full(graph.n, float(len(sources)))
     asked[list(sources)] -= 1
     mean = total / asked
     variance = np.maximum(squares - asked * mean**2, 0.0) / (asked - 1)
-    error = np.sqrt(variance / asked * (1 - asked / (shape.n - 1)))
-    pairs = shape.n - 2
+    error = np.sqrt(variance / asked * (1 - asked / (graph.n - 1)))
+    pairs = graph.n - 2
     return Betweenness((mean / pairs).tolist(), len(sources), (error / pairs).tolist())
 
 
@@ -316,35 +316,35 @@ class Cycles(msgspec.Struct, frozen=True):
 NO_CYCLES = Cycles(0, None, ())
 
 
-def simple_cycles(shape: Shape) -> Cycles:
+def simple_cycles(graph: IndexGraph) -> Cycles:
     """Counts simple cycles and finds the shortest (spec: metrics, T3.6)."""
-    if rx.is_directed_acyclic_graph(shape.directed):
+    if rx.is_directed_acyclic_graph(graph.directed):
         return NO_CYCLES
-    limit = max(10, min(MOST_CYCLES, _WORK // (shape.n + len(shape.edges))))
+    limit = max(10, min(MOST_CYCLES, _WORK // (graph.n + len(graph.edges))))
     count, shortest = 0, None
-    for cycle in islice(rx.simple_cycles(shape.directed), limit + 1):
+    for cycle in islice(rx.simple_cycles(graph.directed), limit + 1):
         count += 1
         if shortest is None or len(cycle) < len(shortest):
             shortest = cycle
     if count <= limit:
         return Cycles(count, None, tuple(shortest or ()))
-    return Cycles(limit, limit, _shortest(shape) or tuple(shortest or ()))
+    return Cycles(limit, limit, _shortest(graph) or tuple(shortest or ()))
 
 
-def _shortest(shape: Shape) -> tuple[int, ...] | None:
+def _shortest(graph: IndexGraph) -> tuple[int, ...] | None:
     """The shortest cycle: a self loop, or an edge and the shortest way back.
 
     None where not all distances are held.
     """
-    loop = next((source for source, target in shape.edges if source == target), None)
+    loop = next((source for source, target in graph.edges if source == target), None)
     if loop is not None:
         return (loop,)
-    if shape.sources is not None:
+    if graph.sources is not None:
         return None
-    sources, targets = np.array(shape.edges).T
-    back = shape.distances[targets, sources]
+    sources, targets = np.array(graph.edges).T
+    back = graph.distances[targets, sources]
     back[back == 0] = np.inf
     at = int(back.argmin())
     start, end = int(targets[at]), int(sources[at])
-    path = rx.digraph_dijkstra_shortest_paths(shape.directed, start, target=end)[end]
+    path = rx.digraph_dijkstra_shortest_paths(graph.directed, start, target=end)[end]
     return tuple(path)

@@ -6,16 +6,16 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from trivium.metrics.graph.matching import (
+    cached,
     case_matching,
     counted_calls,
     counted_names,
     lcs_length,
     logical_calls,
-    once,
     tool_walks,
 )
 from trivium.metrics.graph.measures import (
-    Shape,
+    IndexGraph,
     average_shortest_path,
     branching_factor,
     clustering,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def walk_convergence(shape: Shape, source: int, target: int, steps: int) -> float | None:
+def walk_convergence(graph: IndexGraph, source: int, target: int, steps: int) -> float | None:
     """Shortest path / edges walked, as a function of a graph.
 
     Args:
-        shape: The graph.
+        graph: The graph.
         source: Where the walk began.
         target: Where it ended.
         steps: Edges walked.
@@ -46,7 +46,7 @@ def walk_convergence(shape: Shape, source: int, target: int, steps: int) -> floa
     Returns:
         In [0, 1], or None when no edge was walked or there is no path.
     """
-    shortest = shape.hops(source, target)
+    shortest = graph.hops(source, target)
     return None if shortest is None or steps <= 0 else min(1.0, shortest / steps)
 
 
@@ -90,10 +90,10 @@ class PathConvergence(ToolMetric):
 
     def _shortest(self, trace: Trace) -> int:
         if self.tools.by == "run":
-            graphs = [tool_shape(trace, self.tools)]
+            graphs = [indexed_tool_graph(trace, self.tools)]
         else:
-            graphs = [ToolShape([walk]) for walk in tool_walks(trace, self.tools)]
-        return sum((graph.shape.hops(0, 1) or 1) - 1 for graph in graphs)
+            graphs = [ToolGraph([walk]) for walk in tool_walks(trace, self.tools)]
+        return sum((each.graph.hops(0, 1) or 1) - 1 for each in graphs)
 
 
 NAME = "path_agreement"
@@ -143,27 +143,27 @@ class Complexity(ToolMetric):
         cycles, ``cycles_counted_up_to`` where counting stopped, and the tools on the shortest one. Beyond
         5,000 distinct tools distances are estimated from sampled sources: ``estimated`` is then true.
         """
-        graph = tool_shape(trace, self.tools)
-        shape = graph.shape
-        path, branching = average_shortest_path(shape), branching_factor(shape)
+        indexed = indexed_tool_graph(trace, self.tools)
+        graph = indexed.graph
+        path, branching = average_shortest_path(graph), branching_factor(graph)
         if path is None or branching is None:
             raise Skip("no tool was called")
-        longest, connected = diameter(shape)
-        cycles = simple_cycles(shape)
-        names = (START, END, *graph.tools)
+        longest, connected = diameter(graph)
+        cycles = simple_cycles(graph)
+        names = (START, END, *indexed.tools)
         detail: dict[str, Any] = {
             "average_shortest_path": path,
             "branching_factor": branching,
             "diameter": longest,
             "connected": connected,
-            "clustering": clustering(shape),
+            "clustering": clustering(graph),
             "cycles": cycles.count,
             "shortest_cycle": [names[node] for node in cycles.shortest],
         }
         if cycles.counted_up_to is not None:
             detail["cycles_counted_up_to"] = cycles.counted_up_to
-        if shape.sources is not None:
-            detail |= {"estimated": True, "sources": len(shape.sources)}
+        if graph.sources is not None:
+            detail |= {"estimated": True, "sources": len(graph.sources)}
         return self.ok(None, raw=path * branching, detail=detail)
 
 
@@ -262,11 +262,11 @@ def tool_graph(
     return graph
 
 
-class ToolShape:
+class ToolGraph:
     """The tool graph by numbers: node 0 is START, 1 is END, the others are tools.
 
     Attributes:
-        shape: The graph.
+        graph: The graph.
         tools: Names of nodes 2, 3, …
     """
 
@@ -281,9 +281,11 @@ class ToolShape:
                 at = to
             edges[at, 1] = None
         self.tools = tuple(place)
-        self.shape = Shape(len(place) + 2 if place else 0, list(edges))
+        self.graph = IndexGraph(len(place) + 2 if place else 0, list(edges))
 
 
-def tool_shape(trace: Trace, tools: ToolSettings) -> ToolShape:
+def indexed_tool_graph(trace: Trace, tools: ToolSettings) -> ToolGraph:
     """The tool graph of a trace by numbers."""
-    return once(trace, ("tool_shape", tools.ignore, tools.by), lambda: ToolShape(tool_walks(trace, tools)))
+    return cached(
+        trace, ("indexed_tool_graph", tools.ignore, tools.by), lambda: ToolGraph(tool_walks(trace, tools))
+    )

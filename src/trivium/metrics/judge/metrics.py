@@ -16,8 +16,8 @@ from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement
 from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.prompt import WORDING
-from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, is_unavailable, stands_in
-from trivium.metrics.registry import STAND_IN
+from trivium.metrics.metric import Metric, MetricInput, Score, Skip, Tier, is_judge_fallback, is_unavailable
+from trivium.metrics.registry import JUDGE_FALLBACK
 from trivium.suites.rubrics.built_in import BUILT_IN, REVIEW
 from trivium.suites.rubrics.loader import OVERALL, unknown_rubric
 from trivium.suites.rubrics.rubric import Dimension, Rubric
@@ -52,7 +52,7 @@ class JudgedDimension(Metric):
     @property
     def needs(self) -> tuple[str, ...]:
         """The metric that stands in for a judgement."""
-        return (STAND_IN,) if self.on_failure == "tier1" else ()
+        return (JUDGE_FALLBACK,) if self.on_failure == "tier1" else ()
 
     def check(self) -> None:
         """Refuse to be judged where a model is named and what asks models is not installed."""
@@ -98,16 +98,16 @@ class JudgedDimension(Metric):
             return self.error(why)
         if self.on_failure == "skip":
             return self.skipped(why, missing=True)
-        stand_in = subject.scores[STAND_IN]
+        stand_in = subject.scores[JUDGE_FALLBACK]
         if stand_in.value is None:
-            return self.skipped(f"{why}; nor is there a {STAND_IN}: {stand_in.reason}", missing=True)
+            return self.skipped(f"{why}; nor is there a {JUDGE_FALLBACK}: {stand_in.reason}", missing=True)
         return Score(
             name=self.name,
             tier=self.tier,
             value=stand_in.value,
             status="fallback",
             reason=why,
-            method=STAND_IN,
+            method=JUDGE_FALLBACK,
         )
 
 
@@ -135,7 +135,7 @@ class Overall(Metric):
         there = {
             name: score.value
             for name, score in scores.items()
-            if score.value is not None and not stands_in(score)
+            if score.value is not None and not is_judge_fallback(score)
         }
         lacking = [name for name, score in scores.items() if is_unavailable(score)]
         if not there:
@@ -176,7 +176,12 @@ class Overall(Metric):
         if not values:
             return self.skipped(why, missing=True)
         return Score(
-            name=self.name, tier=self.tier, value=values[0], status="fallback", reason=why, method=STAND_IN
+            name=self.name,
+            tier=self.tier,
+            value=values[0],
+            status="fallback",
+            reason=why,
+            method=JUDGE_FALLBACK,
         )
 
 

@@ -10,7 +10,7 @@ from trivium.metrics.metric import MetricInput, Score, TextMetric
 from trivium.metrics.registry import metric
 from trivium.metrics.text.encoders.encoder import Encoder, Tokens, Vectors, describe
 from trivium.metrics.text.encoders.loading import encoder_name, load
-from trivium.metrics.text.lexical import Seen
+from trivium.metrics.text.lexical import SizedCache
 from trivium.suites.settings import Settings
 
 
@@ -175,7 +175,8 @@ class Embedded(NamedTuple):
     truncated: bool
 
 
-_REFERENCES: Seen[Embedded] = Seen(room=32_000_000)  # bytes; a text of 250 tokens takes 0.4 to 0.8 MB
+# Capacity in bytes; a text of 250 tokens takes 0.4 to 0.8 MB.
+_REFERENCES: SizedCache[Embedded] = SizedCache(capacity=32_000_000)
 
 
 def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -> dict[str, Embedded]:
@@ -205,7 +206,7 @@ def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -
         for index, vectors in zip(batch, found, strict=True):
             known[new[index]] = made = Embedded(normalised(vectors), tokens[index].truncated)
             if new[index] in kept:
-                _REFERENCES.keep((maker, new[index]), made, made.vectors.nbytes)
+                _REFERENCES.put((maker, new[index]), made, made.vectors.nbytes)
     return known
 
 

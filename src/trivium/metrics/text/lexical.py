@@ -54,51 +54,51 @@ STOP_WORDS = frozenset(
 V = TypeVar("V")
 
 
-class Seen(Generic[V]):
+class SizedCache(Generic[V]):
     """A memory of bounded size that forgets what was not used for longest.
 
     It is bounded by the total size of what it keeps, so that long texts cannot fill the memory, and
     caches nothing larger than an eighth of its room, so that one text cannot push out all others.
 
     Args:
-        room: Total size it may hold, in the unit of the sizes given to :meth:`keep`.
+        capacity: Total size it may hold, in the unit of the sizes given to :meth:`put`.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._taken = 0
-        self._kept: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._size = 0
+        self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable) -> V | None:
         """The cached value of a key, or None."""
         with self._lock:
-            found = self._kept.get(key)
+            found = self._entries.get(key)
             if found is None:
                 return None
-            self._kept.move_to_end(key)
+            self._entries.move_to_end(key)
             return found[0]
 
-    def keep(self, key: Hashable, value: V, size: int) -> None:
+    def put(self, key: Hashable, value: V, size: int) -> None:
         """Keep a value of a size, forgetting older ones where there is no room."""
-        if size > self._room // 8:
+        if size > self._capacity // 8:
             return
         with self._lock:
-            if key in self._kept:
+            if key in self._entries:
                 return
-            self._kept[key] = (value, size)
-            self._taken += size
-            while self._taken > self._room:
-                _, (_, freed) = self._kept.popitem(last=False)
-                self._taken -= freed
+            self._entries[key] = (value, size)
+            self._size += size
+            while self._size > self._capacity:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._size -= freed
 
     @property
-    def taken(self) -> int:
+    def total_size(self) -> int:
         """Total size of the cached values."""
-        return self._taken
+        return self._size
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
 
 _ALONE = (math.log(1.5) + 1) ** 2
@@ -130,7 +130,8 @@ class Terms(NamedTuple):
     squares: int
 
 
-_REFERENCES: Seen[Terms] = Seen(room=1_000_000)  # characters; about 30 MB of counts
+# Capacity in characters; about 30 MB of counts.
+_REFERENCES: SizedCache[Terms] = SizedCache(capacity=1_000_000)
 
 
 def words(text: str) -> list[bytes]:
@@ -203,14 +204,15 @@ class Cosine(TextMetric):
         theirs = _REFERENCES.get(reference)
         if theirs is None:
             theirs = terms(reference)
-            _REFERENCES.keep(reference, theirs, len(reference))
+            _REFERENCES.put(reference, theirs, len(reference))
         ours = terms(output)
         if not ours.counts and not theirs.counts:
             return float(output.strip() == reference.strip())
         return cosine(ours, theirs)
 
 
-_REFERENCES_of_jaccard: Seen[frozenset[str]] = Seen(room=1_000_000)  # characters; about 20 MB of words
+# Capacity in characters; about 20 MB of words.
+_JACCARD_REFERENCES: SizedCache[frozenset[str]] = SizedCache(capacity=1_000_000)
 
 
 @metric("jaccard")
@@ -223,10 +225,10 @@ class Jaccard(TextMetric):
     def compare(self, output: str, reference: str) -> float:
         """Shared words / all words, in [0, 1]."""
         ours = set(output.lower().split())
-        theirs = _REFERENCES_of_jaccard.get(reference)
+        theirs = _JACCARD_REFERENCES.get(reference)
         if theirs is None:
             theirs = frozenset(reference.lower().split())
-            _REFERENCES_of_jaccard.keep(reference, theirs, len(reference))
+            _JACCARD_REFERENCES.put(reference, theirs, len(reference))
         shared = len(ours & theirs)
         union = len(ours) + len(theirs) - shared
         return shared / union if union else 1.0

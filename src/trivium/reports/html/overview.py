@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from trivium.metrics.metric import Score, stands_in
+from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import charts, wording
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import folded, range_svg, short
@@ -45,7 +45,7 @@ class Distributions:
     def add(self, scores: dict[str, Score], composite: float | None) -> None:
         """Count the values of one attempt."""
         for name, score in scores.items():
-            if score.value is not None and not stands_in(score):
+            if score.value is not None and not is_judge_fallback(score):
                 self.by_name.setdefault(name, Distribution()).add(score.value)
         if composite is not None:
             self.by_name.setdefault("composite", Distribution()).add(composite)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trivium.metrics.evaluation import Evaluation, verdict_is_missing
-from trivium.metrics.metric import Score, is_missing, is_unavailable, stands_in
+from trivium.metrics.metric import Score, is_judge_fallback, is_missing, is_unavailable
 from trivium.metrics.registry import CASE_FIGURES
 from trivium.runs.comparing.comparison import Move
 from trivium.runs.reducers import REDUCERS, Reducer
@@ -90,7 +90,7 @@ class ScoredRun:
         self._add_verdict(evaluation, failed=failed)
         row = len(self.rows) - 1
         for name, score in evaluation.scores.items():
-            value = None if stands_in(score) else score.value
+            value = None if is_judge_fallback(score) else score.value
             self._put(name, score.tier, value, ANY_METHOD if failed else self._method_of(score))
             if is_missing(score):
                 self.bounds[name][row] = (0.0, 1.0)

@@ -21,7 +21,7 @@ from trivium.suites.files.documents import (
     read_text,
 )
 from trivium.suites.files.tables import header_of, other_separator, parquet_rows
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert, unknown_key
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ class Labels:
         self._left_out = 0
         seen: dict[tuple[Key, str | None], int] = {}
         for number, label in read_records(Path(path), Label, self._refuse):
-            key = (clean(label.case)[0], label.repeat, label.dimension)  # as the run has the ids of its cases
+            # Sanitised like the ids of the run's cases.
+            key = (sanitise(label.case)[0], label.repeat, label.dimension)
             before = seen.setdefault((key, label.by), number)
             if before != number:
                 who = f"by {label.by} " if label.by else ""

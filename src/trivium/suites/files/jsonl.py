@@ -17,7 +17,7 @@ from trivium.errors import Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Case, CaseTuple
 from trivium.suites.files.documents import MalformedDocument, check_is_file, decode, parse_json
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.suites.validation import convert
 
 if TYPE_CHECKING:
@@ -245,4 +245,4 @@ def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Pr
         return None, [
             Problem(f"line {number}", "is an output, expected a case: are SUITE and --outputs swapped?")
         ]
-    return convert(clean(raw)[0], Case, f"line {number}:")
+    return convert(sanitise(raw)[0], Case, f"line {number}:")

@@ -1,8 +1,8 @@
 """The rubrics that come with Trivium (spec: metrics, T2.2 to T2.4)."""
 
-from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, Level, Rubric, Seen
+from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
 
-_PROCESS: tuple[Seen, ...] = ("input", "workflow", "trace")
+_PROCESS: tuple[InputName, ...] = ("input", "workflow", "trace")
 
 
 def _criterion(name: str, weight: float, asks: str, *anchors: str) -> Criterion:

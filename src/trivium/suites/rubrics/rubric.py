@@ -28,10 +28,12 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Step = Annotated[float, Meta(ge=0.1, le=1)]
 Scale = Literal["ratio", "minmax"]
 
-Seen = Literal["input", "output", "source", "references", "facts", "sources", "aspects", "workflow", "trace"]
+InputName = Literal[
+    "input", "output", "source", "references", "facts", "sources", "aspects", "workflow", "trace"
+]
 """What a dimension may look at; what a case or an attempt does not have is left out."""
 
-Names = Annotated[tuple[Seen, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
+Names = Annotated[tuple[InputName, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
 """Several of these; in a file a single one will do."""
 
 Point = Annotated[
@@ -140,7 +142,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         reason: Why.
     """
 
-    shows: Annotated[dict[Seen, str], Meta(min_length=1)]
+    shows: Annotated[dict[InputName, str], Meta(min_length=1)]
     scores: Annotated[dict[str, dict[str, float] | str], Meta(min_length=1)]
     reason: Filled
 
@@ -191,7 +193,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 INSTRUCTION_PLACES = ("rules", "rubric", "examples")
-SEEN: tuple[str, ...] = get_args(Seen)
+INPUT_NAMES: tuple[str, ...] = get_args(InputName)
 MATERIAL = "material"
 """Placeholder of all texts that have none of their own."""
 
@@ -251,7 +253,7 @@ def instruction_problems(template: str, *, examples: bool) -> list[str]:
     parts, wrong = parse_template(template)
     for part in parts:
         if isinstance(part, Placeholder) and part.name not in INSTRUCTION_PLACES:
-            if part.name in (*SEEN, MATERIAL):
+            if part.name in (*INPUT_NAMES, MATERIAL):
                 said = f'"{{{part.name}}}" is judged: its place is in the template "material", never here'
             else:
                 said = _unknown(part.name, INSTRUCTION_PLACES)
@@ -274,8 +276,8 @@ def material_problems(template: str, seen: Mapping[str, str] | None) -> list[str
     parts, wrong = parse_template(template)
     for part in parts:
         if isinstance(part, Placeholder):
-            if part.name not in (*SEEN, MATERIAL):
-                wrong.append(f"line {part.line}: {_unknown(part.name, (*SEEN, MATERIAL))}")
+            if part.name not in (*INPUT_NAMES, MATERIAL):
+                wrong.append(f"line {part.line}: {_unknown(part.name, (*INPUT_NAMES, MATERIAL))}")
             elif seen is not None and part.name not in (*seen, MATERIAL):
                 wrong.append(f'line {part.line}: no dimension sees "{part.name}"')
     there = placeholders(template)

@@ -9,7 +9,7 @@ import msgspec
 
 from trivium.metrics.judge.prompts.json_extract import NoJson, SaidTwice, json_said
 from trivium.suites.rubrics.rubric import Dimension
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 
 MOST_CLAIMS = 100
 MOST_ASPECTS = 100
@@ -209,7 +209,7 @@ def parse(
         raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
     except NoJson:
         raise _no_json(text) from None
-    given = _mapping(clean(said.value)[0], "the answer")
+    given = _mapping(sanitise(said.value)[0], "the answer")
     if not said.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
         raise _no_json(text)
     answers: Answers = {}

@@ -11,7 +11,7 @@ import msgspec
 from trivium.metrics.judge.evidence import EvidenceSimilarity, passages
 from trivium.metrics.judge.pairwise import Pair
 from trivium.metrics.metric import MetricInput
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.traces.trace import Message, Span, Trace
 
 BESIDE, APART = "\n\n", "\n\n[…]\n\n"
@@ -165,7 +165,7 @@ def shown(
     found = {name: each for name, each in found.items() if each.text.strip()}
     found |= {name: head(text, MOST_CHARS) for name, text in outputs.items()}
     # What no request can carry is replaced, as everywhere at the door.
-    texts: dict[str, str] = clean({name: each.text for name, each in found.items()})[0]
+    texts: dict[str, str] = sanitise({name: each.text for name, each in found.items()})[0]
     return Shown(texts, {name: each.cut for name, each in found.items() if each.cut is not None})
 
 
@@ -182,7 +182,7 @@ def _joined(excerpts: Iterable[Excerpt]) -> Excerpt:
 def _text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
-    return msgspec.json.encode(clean(value)[0], order="deterministic").decode()
+    return msgspec.json.encode(sanitise(value)[0], order="deterministic").decode()
 
 
 def _lines(texts: tuple[str, ...]) -> str:
@@ -295,7 +295,7 @@ def _message(message: Message) -> str:
 def _cut(value: Any) -> str:
     if value is None:
         return "-"
-    text = value if isinstance(value, str) else msgspec.json.encode(clean(value)[0]).decode()
+    text = value if isinstance(value, str) else msgspec.json.encode(sanitise(value)[0]).decode()
     text = " ".join(text[: 4 * VALUE_CHARS].split())
     return text if len(text) <= VALUE_CHARS else f"{text[:VALUE_CHARS]}…"
 

@@ -16,8 +16,8 @@ from trivium.metrics.judge.prompts.context import Cut, Shown
 from trivium.suites.case import Case
 from trivium.suites.rubrics.rubric import (
     ANCHORS,
+    INPUT_NAMES,
     LEVELS,
-    SEEN,
     Criterion,
     Dimension,
     Example,
@@ -286,7 +286,7 @@ def material(template: str, texts: Mapping[str, str], code: str) -> str:
     between = {name: between_marks(name, text, code) for name, text in texts.items()}
     placed = placeholders(template)
     rest = "\n\n".join(text for name, text in between.items() if name not in placed)
-    absent = {name: f"(there is no {name})" for name in SEEN}
+    absent = {name: f"(there is no {name})" for name in INPUT_NAMES}
     return f"CODE is {code}.\n\n{fill_template(template, {**absent, **between, 'material': rest})}"
 
 
@@ -303,7 +303,7 @@ _UNSEEN = frozenset({"Cf", "Mn", "Me", "Cc", "Zl", "Zp"})
 """Unicode categories of characters that leave no gap: formats, combining marks, controls, separators."""
 _FILLERS = "\u115f\u1160\u3164\uffa0"
 """Letters that are not seen."""
-_NAME = re.compile(rf" ?(?:end of )?(?:{'|'.join((*SEEN, 'first', 'second', 'example'))})\b")
+_NAME = re.compile(rf" ?(?:end of )?(?:{'|'.join((*INPUT_NAMES, 'first', 'second', 'example'))})\b")
 _NAME_CHARS = 24
 """Of a name after its brackets that are read, folded: the longest is "end of references"."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trivium.errors import EncoderUnavailable
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 
 _WITHOUT_LIMIT = 512
 """Token limit where neither the model nor its tokeniser states one (relative positions)."""
@@ -87,7 +87,7 @@ class Tokeniser:
         return [self._cut(encoding) for encoding in encodings]
 
     def _encodings(self, texts: Sequence[str]) -> list[Any]:
-        encodings: list[Any] = self._tokenizer.encode_batch_fast([clean(text)[0] for text in texts])
+        encodings: list[Any] = self._tokenizer.encode_batch_fast([sanitise(text)[0] for text in texts])
         return encodings
 
     def _cut(self, encoding: Any) -> Tokens:

@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Reply, Usage
+from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, AgentResponse, Attempt, Usage
 from trivium.agents.failures import shown
 from trivium.errors import TraceError
 from trivium.masking import OutputMasker
-from trivium.suites.sanitize import clean
+from trivium.suites.sanitize import sanitise
 from trivium.traces.native import native_trace
 from trivium.traces.trace import Trace
 
@@ -29,7 +29,7 @@ NOTHING = "nothing came back"
 """Error of an attempt that has neither output nor trace nor reward."""
 
 
-class _ReplyFields(msgspec.Struct, frozen=True, kw_only=True):
+class _ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields as an agent returned them; the trace is parsed separately."""
 
     output: Any = None
@@ -41,7 +41,7 @@ class _ReplyFields(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-def read_reply(value: Any) -> Reply:
+def parse_response(value: Any) -> AgentResponse:
     """Parse what an agent returned.
 
     An :class:`~trivium.agents.attempt.Attempt` is taken field by field; its case and repeat are not. A JSON
@@ -54,11 +54,11 @@ def read_reply(value: Any) -> Reply:
         AgentFailure: When a field is of the wrong type.
     """
     if isinstance(value, Attempt):
-        reply = Reply(**{name: getattr(value, name) for name in FIELDS}, flags=value.flags)
-        return reply if reply.trace is None else _with_trace(reply, reply.trace)
+        response = AgentResponse(**{name: getattr(value, name) for name in FIELDS}, flags=value.flags)
+        return response if response.trace is None else _with_trace(response, response.trace)
     if isinstance(value, Mapping) and ("output" in value or isinstance(value.get("error"), str)):
         return _from_fields(value)
-    return Reply(output=value)
+    return AgentResponse(output=value)
 
 
 def decode_json(content: bytes) -> Any:
@@ -81,16 +81,16 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-def _from_fields(value: Mapping[Any, Any]) -> Reply:
+def _from_fields(value: Mapping[Any, Any]) -> AgentResponse:
     fields = {name: value[name] for name in FIELDS if name in value}
     if fields.get("metadata") is None:
         fields["metadata"] = {}
     try:
-        said = msgspec.convert(fields, _ReplyFields)
+        said = msgspec.convert(fields, _ResponseFields)
     except msgspec.ValidationError as error:
         raise AgentFailure(f"the answer has a field of the wrong type: {error}") from error
     more = {str(key): value[key] for key in value if key not in FIELDS}
-    reply = Reply(
+    response = AgentResponse(
         output=said.output,
         usage=said.usage,
         reward=said.reward,
@@ -98,10 +98,10 @@ def _from_fields(value: Mapping[Any, Any]) -> Reply:
         seconds=said.seconds,
         metadata=more | said.metadata,
     )
-    return reply if said.trace is None else _with_trace(reply, said.trace)
+    return response if said.trace is None else _with_trace(response, said.trace)
 
 
-def _with_trace(reply: Reply, raw: Any) -> Reply:
+def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
     """Add the normalised trace to a reply, or the reason why it is left out."""
     flags: tuple[str, ...] = ()
     try:
@@ -109,16 +109,16 @@ def _with_trace(reply: Reply, raw: Any) -> Reply:
         try:
             msgspec.json.encode(trace)  # fail here rather than when the trace is stored
         except UnicodeEncodeError:
-            raw, flags = clean(msgspec.to_builtins(trace))
+            raw, flags = sanitise(msgspec.to_builtins(trace))
             trace = native_trace(raw)
     except (TraceError, TypeError, ValueError, RecursionError) as error:
         return msgspec.structs.replace(
-            reply,
+            response,
             trace=None,
-            flags=(*reply.flags, TRACE_LEFT_OUT),
-            metadata=reply.metadata | {"trace_error": shown(str(error))},
+            flags=(*response.flags, TRACE_LEFT_OUT),
+            metadata=response.metadata | {"trace_error": shown(str(error))},
         )
-    return msgspec.structs.replace(reply, trace=trace, flags=(*reply.flags, *flags))
+    return msgspec.structs.replace(response, trace=trace, flags=(*response.flags, *flags))
 
 
 OUTPUT = "output"
@@ -150,7 +150,7 @@ def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any
         AgentFailure: When it is too large, too deep, or no JSON value.
     """
     plain = _plain(output, noun, 0, _ByteBudget(limit, noun))
-    value, flags = clean(plain)
+    value, flags = sanitise(plain)
     masked = _masker.value(value)
     if masked is not value and masked != value:
         value, flags = masked, (*flags, SECRETS_MASKED)
@@ -171,7 +171,7 @@ def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
     try:
         encoded = msgspec.json.encode(trace)
     except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
-        encoded = msgspec.json.encode(clean(msgspec.to_builtins(trace))[0])
+        encoded = msgspec.json.encode(sanitise(msgspec.to_builtins(trace))[0])
     if not _masker.may_hold_a_secret(encoded.decode()):
         return trace, ()
     value = msgspec.json.decode(encoded)
