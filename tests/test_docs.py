@@ -59,7 +59,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "no cache"))
     monkeypatch.setenv("COLUMNS", "80")
     # What is recorded goes to logs/traces, whatever another test, or another page, has set.
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording())
+    monkeypatch.setattr(configuring._Current, "recording", configuring.Recording())
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PAPER_REVIEW_MODEL", "TRIVIUM_STORE"):
         monkeypatch.delenv(key, raising=False)
 

@@ -190,5 +190,5 @@ def test_the_page_of_a_run_shows_both(tmp_path):
         [each for each in page.all(tag) if each.get("class") == name]
         for tag, name in (("line", "critical"), ("rect", "parallel"))
     )
-    longer = [stretch for stretch in Process(BUSY).stretches if stretch.end > stretch.start]
+    longer = [stretch for stretch in Process(BUSY).path_segments if stretch.end > stretch.start]
     assert (len(lines), len(bands)) == (2 * len(longer), 2)

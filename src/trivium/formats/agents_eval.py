@@ -65,11 +65,11 @@ def run_folders(folder: str | Path) -> dict[str, Path]:
     if any(_is_trace(root / name) for name in names):
         return {root.resolve().name: root}
     patterns = ["/".join(["*"] * depth) + f"/{name}" for depth in range(1, DEEPEST + 1) for name in names]
-    found = sorted({path.parent for pattern in patterns for path in root.glob(pattern) if _is_trace(path)})
-    if not found:
+    folders = sorted({path.parent for pattern in patterns for path in root.glob(pattern) if _is_trace(path)})
+    if not folders:
         what = f"holds no run: expected folders with a {TRACE_FILE}, or a {STREAM_FILE} of Claude Code"
         raise SuiteError(str(root), what)
-    return {path.relative_to(root).as_posix(): path for path in found}
+    return {path.relative_to(root).as_posix(): path for path in folders}
 
 
 def _is_trace(path: Path) -> bool:
@@ -100,11 +100,11 @@ def _metadata(folder: Path) -> dict[str, Any]:
 def _case(id_: str, metadata: dict[str, Any]) -> dict[str, Any]:
     paper = metadata.get("paper_id")
     known = isinstance(paper, str) and paper != "unknown"
-    kept = {key: value for key, value in metadata.items() if value is not None}
+    present = {key: value for key, value in metadata.items() if value is not None}
     return {
         "id": id_,
         "input": f"Review the paper {paper}." if known else "Review a paper.",
-        "metadata": kept,
+        "metadata": present,
     }
 
 
@@ -251,7 +251,11 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
     calls = [_call(index, item) for index, item in enumerate(dicts(document.get("tool_calls")))]
     interactions = interactions_of(document, graph, problems)
     _pair(calls, interactions)
-    delegated = {_run_id(index): found for index, found in enumerate(interactions) if found.starts_a_run}
+    delegated = {
+        _run_id(index): interaction
+        for index, interaction in enumerate(interactions)
+        if interaction.starts_a_run
+    }
     placed = [_with_parent(call, delegated) for call in calls]
     inferred = _inferred_runs(placed, interactions, _stated_times(document))
     runs = [*inferred.values(), *_delegated_runs(delegated, inferred)]
@@ -297,13 +301,13 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
     """
     for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=_start):
         free = [
-            found
-            for found in interactions
-            if found.call is None and found.starts_a_run and found.sender == call.agent
+            interaction
+            for interaction in interactions
+            if interaction.call is None and interaction.starts_a_run and interaction.sender == call.agent
         ]
         task = call.name.removeprefix(DELEGATING)
-        for found in [found for found in free if found.task == task][:1] or free[:1]:
-            found.call = call
+        for interaction in [interaction for interaction in free if interaction.task == task][:1] or free[:1]:
+            interaction.call = call
 
 
 def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
@@ -312,7 +316,11 @@ def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
     A delegation without a call, or a call without times, has no interval: then the agent's first such
     delegation is used.
     """
-    runs = [(run, found.call) for run, found in delegated.items() if found.receiver == call.agent]
+    runs = [
+        (run, interaction.call)
+        for run, interaction in delegated.items()
+        if interaction.receiver == call.agent
+    ]
     around = [(_start(outer), run) for run, outer in runs if outer is not None and _encloses(outer, call)]
     vague = [run for run, outer in runs if outer is None or (call.start is None and outer.id != call.id)]
     if around:
@@ -332,9 +340,11 @@ def _inferred_runs(
     placed: list[Span], interactions: list[Interaction], stated: tuple[float | None, float | None]
 ) -> dict[str, Span]:
     """Infer a run for every agent that acts or delegates outside the runs delegated to it."""
-    receivers = {found.receiver for found in interactions if found.starts_a_run}
+    receivers = {interaction.receiver for interaction in interactions if interaction.starts_a_run}
     actors = dict.fromkeys(call.agent or "" for call in placed if call.parent is None)
-    actors |= dict.fromkeys(found.sender for found in interactions if found.sender not in receivers)
+    actors |= dict.fromkeys(
+        interaction.sender for interaction in interactions if interaction.sender not in receivers
+    )
     runs = {}
     for actor in actors:
         calls = [call for call in placed if call.parent is None and call.agent == actor]
@@ -347,20 +357,20 @@ def _inferred_runs(
 
 def _delegated_runs(delegated: dict[str, Interaction], inferred: dict[str, Span]) -> list[Span]:
     runs = []
-    for run, found in delegated.items():
-        call = found.call
-        asker = inferred.get(found.sender)
+    for run, interaction in delegated.items():
+        call = interaction.call
+        asker = inferred.get(interaction.sender)
         runs.append(
             Span(
                 id=run,
                 kind="agent",
-                name=found.receiver,
-                agent=found.receiver,
+                name=interaction.receiver,
+                agent=interaction.receiver,
                 parent=call.id if call else asker.id if asker else None,
                 start=call.start if call else None,
                 end=call.end if call else None,
                 ok=call.ok if call else None,
-                input=found.query,
+                input=interaction.query,
             )
         )
     return runs

@@ -42,14 +42,14 @@ class Interaction:
 
 def interactions_of(document: dict[str, Any], graph: Any, problems: list[TraceProblem]) -> list[Interaction]:
     """The interactions of a trace, and the delegations of its graph without an interaction."""
-    found = []
+    interactions = []
     for index, item in enumerate(dicts(document.get("agent_interactions"))):
         sender, receiver = text(item, *_SENDERS), text(item, *_RECEIVERS)
         if sender is None or receiver is None:
             what = f"agent_interactions[{index}] does not say from whom to whom; it was left out"
             problems.append(TraceProblem(kind="bad_message", what=what))
             continue
-        found.append(
+        interactions.append(
             Interaction(
                 sender=sender,
                 receiver=receiver,
@@ -59,8 +59,8 @@ def interactions_of(document: dict[str, Any], graph: Any, problems: list[TracePr
                 time=number(item.get("timestamp")),
             )
         )
-    stated = {(interaction.sender, interaction.receiver) for interaction in found}
-    return found + [
+    stated = {(interaction.sender, interaction.receiver) for interaction in interactions}
+    return interactions + [
         Interaction(sender=sender, receiver=receiver, type="task_request")
         for sender, receiver in _delegations(graph)
         if (sender, receiver) not in stated
@@ -81,15 +81,22 @@ def messages_of(
         document: The trace, for its events.
         first: The agent that events without a sender come from: the one that acted first.
     """
-    answered = {(found.receiver, found.sender) for found in interactions if found.type == "result_delivery"}
+    answered = {
+        (interaction.receiver, interaction.sender)
+        for interaction in interactions
+        if interaction.type == "result_delivery"
+    }
     messages = []
-    for found in interactions:
-        time = found.call.start if found.call else found.time
-        messages.append(_message(found, time))
-        if found.call is not None and (found.sender, found.receiver) not in answered:
+    for interaction in interactions:
+        time = interaction.call.start if interaction.call else interaction.time
+        messages.append(_message(interaction, time))
+        if interaction.call is not None and (interaction.sender, interaction.receiver) not in answered:
             messages.append(
                 Message(
-                    sender=found.receiver, receiver=found.sender, type="result_delivery", time=found.call.end
+                    sender=interaction.receiver,
+                    receiver=interaction.sender,
+                    type="result_delivery",
+                    time=interaction.call.end,
                 )
             )
     messages += _events(document, interactions, first or "manager")
@@ -98,9 +105,13 @@ def messages_of(
     return messages
 
 
-def _message(found: Interaction, time: float | None) -> Message:
+def _message(interaction: Interaction, time: float | None) -> Message:
     return Message(
-        sender=found.sender, receiver=found.receiver, type=found.type, time=time, content=found.query
+        sender=interaction.sender,
+        receiver=interaction.receiver,
+        type=interaction.type,
+        time=time,
+        content=interaction.query,
     )
 
 
@@ -122,14 +133,14 @@ def _events(document: dict[str, Any], interactions: list[Interaction], first: st
             )
 
 
-def _repeats(event: dict[str, Any], target: str, word: str, found: Interaction) -> bool:
+def _repeats(event: dict[str, Any], target: str, word: str, interaction: Interaction) -> bool:
     return (
-        not found.repeated
-        and found.receiver == target
-        and found.type == word
-        and text(event, *_SENDERS) in (None, found.sender)
-        and event.get("query", found.query) == found.query
-        and event.get("task_type", found.task) == found.task
+        not interaction.repeated
+        and interaction.receiver == target
+        and interaction.type == word
+        and text(event, *_SENDERS) in (None, interaction.sender)
+        and event.get("query", interaction.query) == interaction.query
+        and event.get("task_type", interaction.task) == interaction.task
     )
 
 

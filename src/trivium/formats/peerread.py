@@ -42,7 +42,7 @@ annotators scored some questions too.)"""
 REPEATED, NOT_REVIEWS = "repeated", "not_reviews"
 """Why entries of a file are left out."""
 
-PAPERS_NAMED = 5
+MOST_PAPERS_NAMED = 5
 """Most broken papers that a note names; the others are counted."""
 
 
@@ -116,17 +116,17 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The entries of the file, sorted out."""
         listed = self.raw.get("reviews")
         placed = [
-            (place, entry)
-            for place, entry in enumerate(listed if isinstance(listed, list) else [])
+            (position, entry)
+            for position, entry in enumerate(listed if isinstance(listed, list) else [])
             if isinstance(entry, dict)
         ]
-        plain = [(place, entry) for place, entry in placed if not _is_meta(entry)]
-        filled_in = [(place, entry) for place, entry in plain if _is_of_a_reviewer(entry)]
-        reviews = {_same(entry): (place, entry) for place, entry in reversed(filled_in or plain)}
-        summing_up = [entry for _, entry in placed if _is_meta(entry) and _comments(entry)]
-        meta = {_same(entry): _comments(entry) for entry in summing_up}
+        plain = [(position, entry) for position, entry in placed if not _is_meta(entry)]
+        filled_in = [(position, entry) for position, entry in plain if _has_reviewer_fields(entry)]
+        reviews = {_identity(entry): (position, entry) for position, entry in reversed(filled_in or plain)}
+        meta_reviews = [entry for _, entry in placed if _is_meta(entry) and _comments(entry)]
+        meta = {_identity(entry): _comments(entry) for entry in meta_reviews}
         own_meta = {same: text for same, text in meta.items() if same not in reviews}
-        repeated = len(summing_up) - len(own_meta) + len(filled_in or plain) - len(reviews)
+        repeated = len(meta_reviews) - len(own_meta) + len(filled_in or plain) - len(reviews)
         left_out = {REPEATED: repeated, NOT_REVIEWS: len(plain) - len(filled_in or plain)}
         return _Entries(
             reviews=sorted(reviews.values(), key=lambda placed: placed[0]),
@@ -137,7 +137,9 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def human(self) -> list[tuple[int, str]]:
         """Index and text of every non-empty review."""
-        return [(place, _comments(review)) for place, review in self.entries.reviews if _comments(review)]
+        return [
+            (position, _comments(review)) for position, review in self.entries.reviews if _comments(review)
+        ]
 
 
 def read_suite(path: Path) -> Found:
@@ -182,9 +184,9 @@ def human_outputs(path: str | Path) -> HumanOutputs:
         if len(human) == 1:
             alone += 1
             continue
-        for place, text in human:
-            others = tuple(other for beside, other in human if beside != place)
-            outputs.append(HumanOutput(case=paper.id, repeat=place, text=text, other_references=others))
+        for position, text in human:
+            others = tuple(other for beside, other in human if beside != position)
+            outputs.append(HumanOutput(case=paper.id, repeat=position, text=text, other_references=others))
     return HumanOutputs(outputs=tuple(outputs), alone=alone)
 
 
@@ -197,11 +199,11 @@ def _folder_of(path: Path) -> tuple[Path, bool]:
         for key in options
         if key != "skip_broken"
     ]
-    said = options.get("skip_broken", "false")
-    if said not in {"", "true", "false"}:
-        wrong.append(Problem("skip_broken", f"found {describe(said)}, expected true or false"))
+    flag = options.get("skip_broken", "false")
+    if flag not in {"", "true", "false"}:
+        wrong.append(Problem("skip_broken", f"found {describe(flag)}, expected true or false"))
     raise_problems(wrong, str(path))
-    return Path(name), said != "false"
+    return Path(name), flag != "false"
 
 
 def _raise_broken(problems: list[Problem], folder: Path) -> None:
@@ -213,7 +215,7 @@ def _raise_broken(problems: list[Problem], folder: Path) -> None:
 
 def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator[str]:
     """Notes of the suite on entries and papers that were left out."""
-    said = [
+    counts = [
         f"{left_out[why]:,} {what}"
         for why, what in (
             (REPEATED, "repeated"),
@@ -221,11 +223,11 @@ def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator
         )
         if left_out[why]
     ]
-    if said:
-        yield f"entries of {name}'s review files that were left out: {', '.join(said)}"
+    if counts:
+        yield f"entries of {name}'s review files that were left out: {', '.join(counts)}"
     if broken:
-        named = "; ".join(str(problem) for problem in broken[:PAPERS_NAMED])
-        more = f"; and {len(broken) - PAPERS_NAMED:,} more" if len(broken) > PAPERS_NAMED else ""
+        named = "; ".join(str(problem) for problem in broken[:MOST_PAPERS_NAMED])
+        more = f"; and {len(broken) - MOST_PAPERS_NAMED:,} more" if len(broken) > MOST_PAPERS_NAMED else ""
         papers = "paper with a broken file was" if len(broken) == 1 else "papers with broken files were"
         yield f"{len(broken):,} {papers} left out: {named}{more}"
 
@@ -234,14 +236,14 @@ def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
     """Every file of reviews, by path, with numbers sorted by value; and a problem for each broken one."""
     if not folder.is_dir():
         raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
-    found = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
-    found.sort(key=lambda path: [_numbers_by_size(part) for part in path.relative_to(folder).parts])
-    if not found:
+    paths = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
+    paths.sort(key=lambda path: [_numbers_by_size(part) for part in path.relative_to(folder).parts])
+    if not paths:
         layout = "{train,dev,test}/reviews/*.json"
         raise SuiteError(str(folder), f"holds no reviews: expected PeerRead's layout, {layout}")
     papers = []
     problems: list[Problem] = []
-    for path in found:
+    for path in paths:
         try:
             raw = read_mapping(path)
             papers.append(_Paper(id=_paper_id(raw, path), path=path, raw=raw))
@@ -293,8 +295,8 @@ def _case(paper: _Paper) -> dict[str, Any]:
         "metadata": {
             "title": title,
             "reviews": [
-                {"place": place, "scores": _scores(review), **_presentation(review)}
-                for place, review in entries.reviews
+                {"place": position, "scores": _scores(review), **_presentation(review)}
+                for position, review in entries.reviews
             ],
             **({"meta_reviews": entries.meta} if entries.meta else {}),
             **({"left_out": entries.left_out} if entries.left_out else {}),
@@ -322,20 +324,20 @@ def _source(paper: _Paper, title: str) -> str:
 def without_margin_numbers(text: str) -> str:
     """Remove the line numbers of the margin, which the parser puts on lines of their own."""
     lines = text.split("\n")
-    kept: list[str] = []
+    result: list[str] = []
     run: list[str] = []
     last = -1
     for line in [*lines, ""]:
         number = int(line.split()[-1]) if re.fullmatch(r"\d{1,4}(?: \d{1,4})?", line, re.ASCII) else None
         if number is None or number <= last:
-            kept += run if len(run) < FEWEST_MARGIN_NUMBERS else []
+            result += run if len(run) < FEWEST_MARGIN_NUMBERS else []
             run, last = [], -1
         if number is None:
-            kept.append(line)
+            result.append(line)
         else:
             run.append(line)
             last = number
-    return "\n".join(kept[:-1])
+    return "\n".join(result[:-1])
 
 
 def _paragraphs(*parts: str) -> str:
@@ -361,19 +363,19 @@ def _number(value: Any) -> float | None:
 
 
 def _presentation(review: dict[str, Any]) -> dict[str, str]:
-    said = _text(review.get("PRESENTATION_FORMAT"))
-    return {"presentation_format": said} if said else {}
+    presentation = _text(review.get("PRESENTATION_FORMAT"))
+    return {"presentation_format": presentation} if presentation else {}
 
 
 def _is_meta(review: dict[str, Any]) -> bool:
     return any(review.get(key) is True for key in META)
 
 
-def _is_of_a_reviewer(entry: dict[str, Any]) -> bool:
+def _has_reviewer_fields(entry: dict[str, Any]) -> bool:
     return any(entry.get(field) is not None for field in REVIEWER_FIELDS)
 
 
-def _same(entry: dict[str, Any]) -> str:
+def _identity(entry: dict[str, Any]) -> str:
     """Identity of an entry, equal for duplicates: the words of its text, or all fields without a text."""
     return " ".join(_comments(entry).split()) or repr(sorted(entry.items()))
 

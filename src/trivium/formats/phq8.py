@@ -80,15 +80,15 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
         path=str(path), run_id=metadata.run_id, git_commit=metadata.git_commit, mode=experiment.mode or None
     )
     builder = TableBuilder(origin, scale=SCALE)
-    for place, result in enumerate(experiment.results.results):
-        participant, problems = convert(_with_text_id(result), _Participant, f"results[{place}]")
+    for position, result in enumerate(experiment.results.results):
+        participant, problems = convert(_with_text_id(result), _Participant, f"results[{position}]")
         if participant is None:
             for problem in problems:
-                builder.problem(place, str(problem))
+                builder.problem(position, str(problem))
         elif not participant.success:
-            builder.add(Item(group=participant.participant_id, success=False), place)
+            builder.add(Item(group=participant.participant_id, success=False), position)
         else:
-            _add(builder, participant, place)
+            _add(builder, participant, position)
     return builder.table(default_confidence="default")
 
 
@@ -99,30 +99,30 @@ def _with_text_id(result: Any) -> Any:
     return result
 
 
-def _add(builder: TableBuilder, participant: _Participant, place: int) -> None:
+def _add(builder: TableBuilder, participant: _Participant, position: int) -> None:
     """Add every item that has a truth or a prediction; one without the other is an error."""
     group = participant.participant_id
     builder.group(group)
-    nothing = msgspec.UNSET
+    missing = msgspec.UNSET
     for name in {**participant.ground_truth_items, **participant.predicted_items}:
         item = Item(
             group=group,
             item=name,
-            pred=participant.predicted_items.get(name, nothing),
-            gt=participant.ground_truth_items.get(name, nothing),
+            pred=participant.predicted_items.get(name, missing),
+            gt=participant.ground_truth_items.get(name, missing),
             signals=participant.item_signals.get(name),
         )
-        builder.add(item, place)
+        builder.add(item, position)
 
 
 def _experiment(artifact: _Artifact, mode: str | None, path: Path) -> _Experiment:
     modes = [experiment.mode for experiment in artifact.experiments]
     if mode is None and len(modes) == 1:
         return artifact.experiments[0]
-    said = f"has the modes {', '.join(modes)}" if modes else "has no experiment"
+    state = f"has the modes {', '.join(modes)}" if modes else "has no experiment"
     if mode is None:
-        raise ItemsError(str(path), f"{said}: name one with --mode")
+        raise ItemsError(str(path), f"{state}: name one with --mode")
     if modes.count(mode) != 1:
         what = f'has no mode "{mode}"' if mode not in modes else f'has several experiments of mode "{mode}"'
-        raise ItemsError(str(path), f"{what}.{suggest(mode, modes)} It {said}.")
+        raise ItemsError(str(path), f"{what}.{suggest(mode, modes)} It {state}.")
     return artifact.experiments[modes.index(mode)]

@@ -36,7 +36,7 @@ METRICS = (
 )
 
 
-def reads(tool: str) -> bool:
+def only_reads(tool: str) -> bool:
     """Whether a tool of tau-bench only reads."""
     return not changes_state(tool)
 
@@ -76,7 +76,9 @@ def read_suite(path: Path) -> Found:
         "metrics": list(METRICS),
         "success": {"reward": 1.0},
         "repeats": max(trials.values(), default=1),
-        "tools": {"read_only": sorted({tool for entry in entries for tool in _tools(entry) if reads(tool)})},
+        "tools": {
+            "read_only": sorted({tool for entry in entries for tool in _tools(entry) if only_reads(tool)})
+        },
     }
     return Found(path.stem, cases, settings)
 
@@ -104,7 +106,7 @@ def _wrong(entry: Any, where: str) -> Iterator[Problem]:
 
 def _case(id_: str, task: dict[str, Any]) -> dict[str, Any]:
     tools = [
-        {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": reads(action["name"])}
+        {"name": action["name"], "arguments": action.get("kwargs", {}), "reads": only_reads(action["name"])}
         for action in task.get("actions", [])
     ]
     metadata = {key: task[key] for key in ("user_id", "outputs") if task.get(key)}
@@ -223,11 +225,11 @@ def _answer(chat: list[Any]) -> str:
 
 def _trace(chat: list[Any], trace_id: str) -> Trace:
     builder = _Builder()
-    for place, turn in enumerate(chat):
+    for position, turn in enumerate(chat):
         if isinstance(turn, dict):
-            builder.add(place, turn)
+            builder.add(position, turn)
         else:
-            what = f"message {place} is no object; it was left out"
+            what = f"message {position} is no object; it was left out"
             builder.problems.append(TraceProblem(kind="bad_message", what=what))
     return normalise(
         [Span(id="run", kind="agent", name=AGENT), *builder.spans()],
@@ -253,35 +255,35 @@ class _Builder:
 
     def spans(self) -> list[Span]:
         """The spans; a call that got no result neither succeeded nor failed."""
-        for _, place in self._open:
-            span = self._spans[place]
+        for _, position in self._open:
+            span = self._spans[position]
             self.problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
-            self._spans[place] = msgspec.structs.replace(span, ok=None)
+            self._spans[position] = msgspec.structs.replace(span, ok=None)
         return self._spans
 
-    def add(self, place: int, turn: dict[str, Any]) -> None:
+    def add(self, position: int, turn: dict[str, Any]) -> None:
         role, content = turn.get("role"), turn.get("content")
         if role == "user":
             self.messages.append(Message(sender=USER, receiver=AGENT, content=content))
         elif role == "assistant":
             self._spans.append(
-                Span(id=f"llm-{place}", kind="llm", name="assistant", parent="run", output=content)
+                Span(id=f"llm-{position}", kind="llm", name="assistant", parent="run", output=content)
             )
             if content:
                 self.messages.append(
                     Message(sender=AGENT, receiver=USER, type="result_delivery", content=content)
                 )
             for number, call in enumerate(dicts(turn.get("tool_calls"))):
-                self._call(place, number, call)
+                self._call(position, number, call)
         elif role == "tool":
-            self._result(place, turn)
+            self._result(position, turn)
 
-    def _call(self, place: int, number: int, call: dict[str, Any]) -> None:
+    def _call(self, position: int, number: int, call: dict[str, Any]) -> None:
         function = dict_(call.get("function"))
         self._open.append((str(call.get("id", "")), len(self._spans)))
         self._spans.append(
             Span(
-                id=f"tool-{place}-{number}",
+                id=f"tool-{position}-{number}",
                 kind="tool",
                 name=str(function.get("name", "")),
                 parent="run",
@@ -289,9 +291,9 @@ class _Builder:
             )
         )
 
-    def _result(self, place: int, turn: dict[str, Any]) -> None:
+    def _result(self, position: int, turn: dict[str, Any]) -> None:
         if not self._open:
-            what = f"message {place} is a result without a call before it; it was left out"
+            what = f"message {position} is a result without a call before it; it was left out"
             self.problems.append(TraceProblem(kind="orphan_result", what=what))
             return
         call_id = str(turn.get("tool_call_id", ""))

@@ -11,7 +11,7 @@ from rich.text import Text
 from trivium.reports.escape import one_line
 from trivium.reports.wording import NOTHING, counted, seconds, share
 from trivium.traces.process.handoffs import PingPong
-from trivium.traces.process.loops import Circuit
+from trivium.traces.process.loops import HandOffLoop
 from trivium.traces.process.process import PathStep
 from trivium.traces.process.timing import TimeShare
 from trivium.traces.process.totals import ProcessTotals, SlowestTrace
@@ -275,6 +275,6 @@ def game_words(game: PingPong) -> str:
     return f"Ping-pong: {one} ⇄ {other}, {game.messages:,} messages"
 
 
-def circuit_words(circuit: Circuit) -> str:
+def circuit_words(circuit: HandOffLoop) -> str:
     """``Round and round: a → b → c, 3 times over``."""
     return f"Round and round: {chained(circuit.agents)}, {circuit.rounds:,} times over"

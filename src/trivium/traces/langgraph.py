@@ -133,15 +133,15 @@ class _Graphs:
         self.problems: list[TraceProblem] = []
         self.agents: dict[int, str] = {}  # spans that are agents' runs
         self.owners: dict[int, str] = {}  # agents of spans that lie below none of those
-        places = {span.id: index for index, span in enumerate(spans)}
-        self.parents = [places[span.parent] if span.parent is not None else None for span in spans]
+        positions = {span.id: index for index, span in enumerate(spans)}
+        self.parents = [positions[span.parent] if span.parent is not None else None for span in spans]
         self.order = parents_first(spans)
         self.nodes: dict[int, list[int]] = defaultdict(list)  # by graph
         self.within: list[int | None] = [None] * len(spans)  # the node around it, no tool between
         self.below_tool = [False] * len(spans)
         self._find_nodes()
-        self.holds = self._holdings()
-        self.relays: dict[int, list[int]] = {}  # agents' runs of each outermost graph
+        self.contains = self._contained_kinds()
+        self.agent_nodes: dict[int, list[int]] = {}  # agents' runs of each outermost graph
         self._find_agents()
         self._find_owners()
 
@@ -162,19 +162,19 @@ class _Graphs:
                 self.nodes[parent].append(index)
                 self.within[index] = index
 
-    def _holdings(self) -> list[set[str]]:
+    def _contained_kinds(self) -> list[set[str]]:
         """For each span, whether it contains models or tools; the inside of a tool does not count."""
         none, tool, llm, both = set[str](), {"tool"}, {"llm"}, {"tool", "llm"}
-        holds = [none] * len(self.spans)
+        contains = [none] * len(self.spans)
         for index in reversed(self.order):
             parent, kind = self.parents[index], self.spans[index].kind
             if parent is None:
                 continue
-            found = {kind} if kind in both else holds[index]
-            if found - holds[parent]:
-                kinds = found | holds[parent]
-                holds[parent] = both if len(kinds) > 1 else tool if "tool" in kinds else llm
-        return holds
+            kinds_here = {kind} if kind in both else contains[index]
+            if kinds_here - contains[parent]:
+                kinds = kinds_here | contains[parent]
+                contains[parent] = both if len(kinds) > 1 else tool if "tool" in kinds else llm
+        return contains
 
     def _find_agents(self) -> None:
         outermost = []
@@ -183,39 +183,39 @@ class _Graphs:
             if node is not None:
                 self.agents[node] = self.spans[node].name
             elif graph != _TOP and self.below_tool[graph]:
-                self.agents[graph] = self._title(graph)
+                self.agents[graph] = self._agent_name(graph)
             else:
                 outermost.append(graph)
         for graph in outermost:
-            acting = self._acting(graph)
-            names = {self.spans[node].name for node in acting}
-            alone = len(names) == 1 and all("llm" in self.holds[node] for node in acting)
-            if (alone or names <= PREBUILT) and not any(node in self.agents for node in acting):
+            candidates = self._candidates(graph)
+            names = {self.spans[node].name for node in candidates}
+            alone = len(names) == 1 and all("llm" in self.contains[node] for node in candidates)
+            if (alone or names <= PREBUILT) and not any(node in self.agents for node in candidates):
                 self._is_one_agent(graph)
             else:
-                self.agents |= {node: self.spans[node].name for node in acting}
-                self.relays[graph] = acting
+                self.agents |= {node: self.spans[node].name for node in candidates}
+                self.agent_nodes[graph] = candidates
 
-    def _acting(self, graph: int) -> list[int]:
+    def _candidates(self, graph: int) -> list[int]:
         """The nodes that call a model or run a graph; if none does, all nodes except helpers."""
-        nodes = [node for node in self.nodes[graph] if not self._is_plumbing(node)]
-        return [node for node in nodes if "llm" in self.holds[node] or node in self.agents] or nodes
+        nodes = [node for node in self.nodes[graph] if not self._is_helper(node)]
+        return [node for node in nodes if "llm" in self.contains[node] or node in self.agents] or nodes
 
-    def _is_plumbing(self, node: int) -> bool:
+    def _is_helper(self, node: int) -> bool:
         name = self.spans[node].name
-        only_tools = self.holds[node] == {"tool"} and node not in self.agents
+        only_tools = self.contains[node] == {"tool"} and node not in self.agents
         return name == "tools" or only_tools or name.startswith("__") or any(hook in name for hook in _HOOK)
 
     def _is_one_agent(self, graph: int) -> None:
-        title = self._title(graph)
+        title = self._agent_name(graph)
         if graph != _TOP:
             self.agents[graph] = title
         else:
             self.owners |= dict.fromkeys(range(len(self.spans)), title)
 
-    def _title(self, graph: int) -> str:
+    def _agent_name(self, graph: int) -> str:
         """The name of a graph that is one agent: its own, or that of its run, tool or first node."""
-        nodes = self._acting(graph) or self.nodes[graph]
+        nodes = self._candidates(graph) or self.nodes[graph]
         given = self.runs[nodes[0]].agent
         if given is not None:
             return given
@@ -232,7 +232,7 @@ class _Graphs:
         """Find the agents of tools in tools-only nodes, and of runs whose node is missing."""
         agent_at: list[str | None] = [None] * len(self.spans)
         graph_at: list[int | None] = [None] * len(self.spans)
-        graph_of = {node: graph for graph in self.relays for node in self.nodes[graph]}
+        graph_of = {node: graph for graph in self.agent_nodes for node in self.nodes[graph]}
         for index in self.order:
             parent = self.parents[index]
             above = agent_at[parent] if parent is not None else None
@@ -263,27 +263,29 @@ class _Graphs:
     def messages(self) -> list[Message]:
         """A hand-off to each agent from each agent of the step before, except from itself."""
         messages: list[Message] = []
-        for nodes in self.relays.values():
+        for nodes in self.agent_nodes.values():
             steps: dict[tuple[float, int], dict[object, int]] = defaultdict(dict)
             for node in nodes:
                 step = self.runs[node].step
-                place = (self._start(node), node) if step is None else (step, 0)
-                steps[place].setdefault((self.runs[node].key, self.spans[node].name), node)  # retries are one
-            groups = [list(steps[place].values()) for place in sorted(steps)]
+                position = (self._start(node), node) if step is None else (step, 0)
+                steps[position].setdefault(
+                    (self.runs[node].key, self.spans[node].name), node
+                )  # retries are one
+            groups = [list(steps[position].values()) for position in sorted(steps)]
             for before, after in pairwise(groups):
-                messages += self._handed_over(before, after)
+                messages += self._handoffs(before, after)
         return messages
 
-    def _handed_over(self, before: list[int], after: list[int]) -> list[Message]:
+    def _handoffs(self, before: list[int], after: list[int]) -> list[Message]:
         names = [self.spans[node].name for node in before]
         if len(before) > 1 and len(after) > 1:  # who followed whom is unknown
             names = list(dict.fromkeys(names))
             after = list({self.spans[node].name: node for node in reversed(after)}.values())[::-1]
             many = len(names) * len(after) > MOST_PAIRS
-            met = "no message between them is told" if many else "each is taken to follow each"
-            what = f"{len(before):,} agents' runs are followed by several; {met}"
+            handling = "no message between them is told" if many else "each is taken to follow each"
+            text = f"{len(before):,} agents' runs are followed by several; {handling}"
             span = self.spans[after[0]].id
-            self.problems.append(TraceProblem(kind="ambiguous_order", span=span, what=what))
+            self.problems.append(TraceProblem(kind="ambiguous_order", span=span, what=text))
             if many:
                 return []
         return [

@@ -57,16 +57,16 @@ def normalise(
             hand-offs only; "unstated" adds them only from one agent to another without a stated one.
     """
     spans = tuple(spans)
-    found = list(problems)
+    all_problems = list(problems)
     timed = any(span.start is not None or span.end is not None for span in spans)
     delegated: list[tuple[str, Span]] = []
     sound = _fast(spans, delegated, timed=timed)
     if sound is None:
         delegated.clear()
-        sound = _fill_agents(_repaired(spans, found), delegated)
+        sound = _fill_agents(_repair(spans, all_problems), delegated)
     stated = tuple(messages)
     if any(message.time is not None and not isfinite(message.time) for message in stated):
-        stated = _finite_times(stated, found)
+        stated = _finite_times(stated, all_problems)
     from_nesting = nested_messages(delegated, timed=timed) if nested or not stated else ()
     if stated and nested == "unstated":
         pairs = {(message.sender, message.receiver) for message in stated}
@@ -77,7 +77,7 @@ def normalise(
         trace_id=trace_id,
         spans=sound,
         messages=_merge_nested(stated, from_nesting),
-        problems=tuple(dict.fromkeys(found)),  # a trace read again would list some twice
+        problems=tuple(dict.fromkeys(all_problems)),  # a trace read again would list some twice
         metadata=dict(metadata) if metadata else {},
     )
 
@@ -123,24 +123,24 @@ def _fast(
     return tuple(result) if len(known) == len(spans) else None
 
 
-def _repaired(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
+def _repair(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
     unique = _unique_ids(spans, problems)
     rooted = _cut_cycles(_adopt_orphans(unique, problems), problems)
-    return _sound_times(rooted, problems)
+    return _repair_times(rooted, problems)
 
 
 def _unique_ids(spans: Sequence[Span], problems: list[TraceProblem]) -> list[Span]:
     taken = {span.id for span in spans}
-    seen: dict[str, int] = {}
+    uses: dict[str, int] = {}
     result = []
     for span in spans:
-        count = seen[span.id] = seen.get(span.id, 0) + 1
+        count = uses[span.id] = uses.get(span.id, 0) + 1
         if count > 1:
             name = f"{span.id}#{count}"
             while name in taken:
                 count += 1
                 name = f"{span.id}#{count}"
-            seen[span.id] = count
+            uses[span.id] = count
             taken.add(name)
             what = f'the id "{span.id}" was taken; this span is now "{name}"'
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
@@ -162,7 +162,7 @@ def _adopt_orphans(spans: list[Span], problems: list[TraceProblem]) -> list[Span
 
 
 def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
-    place = {span.id: index for index, span in enumerate(spans)}
+    position = {span.id: index for index, span in enumerate(spans)}
     visit = [0] * len(spans)  # the walk that came by first; 0: none yet
     for first in range(len(spans)):
         walk, index = first + 1, first
@@ -173,7 +173,7 @@ def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
             parent = spans[index].parent
             if parent is None:
                 break
-            index = place[parent]
+            index = position[parent]
         else:
             if visit[index] == walk:
                 cycle = trail[trail.index(index) :]
@@ -188,7 +188,7 @@ def _start_or_last(span: Span) -> float:
     return span.start if span.start is not None and isfinite(span.start) else _INF
 
 
-def _sound_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
+def _repair_times(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
     spans = [_finite_span(span, problems) for span in spans]
     timed = any(span.start is not None or span.end is not None for span in spans)
     if not timed:

@@ -188,7 +188,7 @@ def _by_start(spans: list[Span]) -> tuple[Span, ...]:
 
 def parents_first(spans: Sequence[Span]) -> list[int]:
     """Places of the spans, each after its parent's. Parents must form a forest; nothing recurses."""
-    place = {span.id: index for index, span in enumerate(spans)}
+    position = {span.id: index for index, span in enumerate(spans)}
     done = [False] * len(spans)
     order: list[int] = []
     for first in range(len(spans)):
@@ -198,7 +198,7 @@ def parents_first(spans: Sequence[Span]) -> list[int]:
             done[index] = True
             trail.append(index)
             parent = spans[index].parent
-            index = None if parent is None else place[parent]
+            index = None if parent is None else position[parent]
         order.extend(reversed(trail))
     return order
 

@@ -370,7 +370,7 @@ def test_what_runs_below_decorated_agents_and_above_decorated_tools_is_one_trace
 
 def test_what_is_decorated_in_a_tool_is_written_to_no_file(tmp_path, monkeypatch):
     settings = configuring.Recording(folder=tmp_path / "traces")
-    monkeypatch.setattr(configuring._Now, "recording", settings)
+    monkeypatch.setattr(configuring._Current, "recording", settings)
     agent = Agent(TestModel(), name="a")
 
     @agent.tool_plain

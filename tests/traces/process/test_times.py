@@ -18,7 +18,7 @@ from trivium.traces.trace import Span
 def told(process):
     return [
         (None if one.span is None else process.trace.spans[one.span].id, one.start, one.end)
-        for one in process.stretches
+        for one in process.path_segments
     ]
 
 
@@ -71,12 +71,12 @@ class TestTheCriticalPath:
     @given(traces())
     def test_covers_the_whole_trace_end_to_end(self, trace):
         process = Process(trace)
-        stretches = process.stretches
-        if process.work.whole is None:
-            assert stretches == ()
+        path_segments = process.path_segments
+        if process.busy_times.whole is None:
+            assert path_segments == ()
             return
-        assert (stretches[0].start, stretches[-1].end) == process.work.whole
-        assert all(one.end == other.start for one, other in pairwise(stretches))
+        assert (path_segments[0].start, path_segments[-1].end) == process.busy_times.whole
+        assert all(one.end == other.start for one, other in pairwise(path_segments))
 
     @pytest.mark.parametrize("seed", range(25))
     def test_is_the_longest_path_of_a_workflow_whose_steps_start_when_what_they_need_is_there(self, seed):
@@ -170,6 +170,6 @@ class TestConcurrency:
 
     def test_a_span_without_a_start_is_known_by_its_end(self):
         trace = normalise([Span(id="a", kind="tool", name="a", end=3.0), tool("b", "b", start=1.0, end=2.0)])
-        assert Process(trace).work.reach_of(0) == (3.0, 3.0)
+        assert Process(trace).busy_times.reach_of(0) == (3.0, 3.0)
         with pytest.raises(ValueError, match="has no time"):
-            Process(normalise([tool("a", "a")])).work.reach_of(0)
+            Process(normalise([tool("a", "a")])).busy_times.reach_of(0)

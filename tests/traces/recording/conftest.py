@@ -7,4 +7,4 @@ from trivium.traces.recording import config as configuring
 
 @pytest.fixture
 def nothing_is_written(monkeypatch):
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=None))
+    monkeypatch.setattr(configuring._Current, "recording", configuring.Recording(folder=None))

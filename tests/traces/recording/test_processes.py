@@ -20,7 +20,7 @@ CALLS = 20
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=tmp_path / "traces"))
+    monkeypatch.setattr(configuring._Current, "recording", configuring.Recording(folder=tmp_path / "traces"))
     return tmp_path / "traces"
 
 

@@ -85,7 +85,7 @@ def test_values_that_are_no_json_are_told_and_bounded():
 
 
 def test_without_content_it_is_told_what_happened_and_nothing_of_what_was_said(monkeypatch):
-    monkeypatch.setattr(configuring._Now, "recording", configuring.Recording(folder=None, content=False))
+    monkeypatch.setattr(configuring._Current, "recording", configuring.Recording(folder=None, content=False))
 
     @tv.trace.tool
     def fails(secret):

@@ -56,10 +56,7 @@ def scores_of(raw: dict[str, Any]) -> list[RecordedScore]:
     if not isinstance(scores, dict):
         scores = {"score": raw["score"]} if isinstance(raw.get("score"), dict) else {}
     return [
-        found
-        for scorer, score in scores.items()
-        if isinstance(score, dict)
-        for found in _parts(scorer, score)
+        part for scorer, score in scores.items() if isinstance(score, dict) for part in _parts(scorer, score)
     ]
 
 
@@ -120,7 +117,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-OF_TRACES = ("tool_success", "task_balance", "time")
+TRACE_METRICS = ("tool_success", "task_balance", "time")
 """Metrics for any attempt with tool calls, whatever its task."""
 
 
@@ -150,7 +147,7 @@ def read_suite(path: Path) -> Found:
         raise SuiteError(str(path), "holds no sample: expected a log that was kept with its samples")
     cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
     raise_problems(problems, str(path))
-    settings: dict[str, Any] = {"metrics": [*names, *(OF_TRACES if acted else ())], "repeats": repeats}
+    settings: dict[str, Any] = {"metrics": [*names, *(TRACE_METRICS if acted else ())], "repeats": repeats}
     headline = _headline(log, list(lowest))
     if headline is not None:
         settings["success"] = {"metric": headline, "at_least": 1.0}
@@ -170,14 +167,14 @@ def _case(id_: str, raw: dict[str, Any]) -> dict[str, Any]:
     target = raw.get("target")
     references = [target] if isinstance(target, str) else target if isinstance(target, list) else []
     metadata = raw.get("metadata")
-    kept = dict(metadata) if isinstance(metadata, dict) else {}
+    case_metadata = dict(metadata) if isinstance(metadata, dict) else {}
     if isinstance(raw.get("choices"), list):
-        kept["choices"] = raw["choices"]
+        case_metadata["choices"] = raw["choices"]
     return {
         "id": id_,
         "input": raw.get("input", ""),
         "references": [text for text in references if isinstance(text, str) and text],
-        "metadata": kept,
+        "metadata": case_metadata,
     }
 
 
@@ -206,9 +203,9 @@ class InspectSamples:
         self._suite = suite
         self._log = Log(path)
         problems: list[Problem] = []
-        seen: dict[tuple[str, int], str] = {}
+        first_places: dict[tuple[str, int], str] = {}
         for sample in self._log.samples():
-            first = seen.setdefault((sample.id, sample.epoch), sample.where)
+            first = first_places.setdefault((sample.id, sample.epoch), sample.where)
             if suite.position(sample.id) is None:
                 near = (
                     suggest(sample.id, [case.id for case in suite]) if len(problems) < _MOST_PROBLEMS else ""
@@ -217,7 +214,7 @@ class InspectSamples:
             elif first != sample.where:
                 what = f"epoch {sample.epoch} of sample {sample.id} stands already in {first}"
                 problems.append(Problem(sample.where, what))
-        self._count = len(seen)
+        self._count = len(first_places)
         if problems:
             left_out = max(0, len(problems) - _MOST_PROBLEMS)
             raise OutputsError(str(path), problems[:_MOST_PROBLEMS], left_out=left_out)
@@ -275,14 +272,14 @@ def _seconds(value: Any) -> float | None:
 
 def _usage(by_model: Any) -> Usage | None:
     """Tokens and cost of a sample, over its models."""
-    found = [usage_of(usage) for usage in by_model.values()] if isinstance(by_model, dict) else []
-    used = [usage for usage in found if usage is not None]
-    if not used:
+    usages = [usage_of(usage) for usage in by_model.values()] if isinstance(by_model, dict) else []
+    reported = [usage for usage in usages if usage is not None]
+    if not reported:
         return None
     return Usage(
-        input_tokens=_sum([usage.input_tokens for usage in used]),
-        output_tokens=_sum([usage.output_tokens for usage in used]),
-        cost_usd=_sum([usage.cost_usd for usage in used]),
+        input_tokens=_sum([usage.input_tokens for usage in reported]),
+        output_tokens=_sum([usage.output_tokens for usage in reported]),
+        cost_usd=_sum([usage.cost_usd for usage in reported]),
     )
 
 
@@ -315,7 +312,7 @@ def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
         for sample in Log(path).samples():
             scores = {score.name.removeprefix(PREFIX): score for score in scores_of(sample.raw)}
             known.update(dict.fromkeys(scores))
-            for name, pred, truth in _found(scores, pair):
+            for name, pred, truth in _item_values(scores, pair):
                 count += 1
                 item = Item(group=sample.id, item=f"{name}, epoch {sample.epoch}", pred=pred, gt=truth)
                 builder.add(item, count)
@@ -340,7 +337,7 @@ def _pair(source: str, mode: str | None) -> tuple[str, str] | None:
     return pred.removeprefix(PREFIX), truth.removeprefix(PREFIX)
 
 
-def _found(
+def _item_values(
     scores: dict[str, RecordedScore], pair: tuple[str, str] | None
 ) -> list[tuple[str, float | None, float]]:
     """Name, prediction (None where the scorer abstained) and truth of each item of a sample."""

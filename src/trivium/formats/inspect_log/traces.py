@@ -129,25 +129,25 @@ class _Builder:
         )
 
     def _tool(self, event: dict[str, Any]) -> Span:
-        name, place = text(event, "function") or "", self._parent_of(event)
+        name, position = text(event, "function") or "", self._parent_of(event)
         id_ = self._id(event, "tool")
-        waiting = self._waiting.get((place, name))
+        waiting = self._waiting.get((position, name))
         if waiting:  # its own span: what ran within it ran below the call
             self._parents[waiting.popleft()] = id_
-        self._parents.setdefault(id_, place)
+        self._parents.setdefault(id_, position)
         failed = event.get("error") is not None or event.get("failed") is True
-        handed = name.startswith(HANDOFF) and event.get("agent") is not None
+        is_handoff = name.startswith(HANDOFF) and event.get("agent") is not None
         return Span(
             id=id_,
             kind="tool",
             name=name,
-            parent=place,
+            parent=position,
             start=number(event.get("timestamp")),
             end=number(event.get("completed")),
             ok=_ok(event, failed=failed),
             input=self._attached(event.get("arguments")),
             output=self._attached(event.get("result")) or dict_(event.get("error")).get("message"),
-            attributes={"handoff": True} if handed else {},
+            attributes={"handoff": True} if is_handoff else {},
         )
 
     def _attached(self, value: Any) -> Any:
@@ -162,10 +162,10 @@ class _Builder:
 
     def spans(self) -> list[Span]:
         """Agents, then calls, each with the nearest agent or call as parent; without those of scorers."""
-        judging = _Ancestors(self._parents, self._scoring)
-        calls = [call for call in self._calls if judging.of(call.parent) is None]
+        scorers = _Ancestors(self._parents, self._scoring)
+        calls = [call for call in self._calls if scorers.of(call.parent) is None]
         tools = {call.id for call in calls if call.kind == "tool"}
-        agents = {id_ for id_ in self._agents if judging.of(id_) is None}
+        agents = {id_ for id_ in self._agents if scorers.of(id_) is None}
         above, solvers = _Ancestors(self._parents, agents | tools), _Ancestors(self._parents, set(self._runs))
         for call in calls:
             solver = solvers.of(call.parent)
@@ -191,17 +191,17 @@ class _Ancestors:
 
     def __init__(self, parents: dict[str, str | None], nodes: set[str]) -> None:
         self._parents = parents
-        self._found: dict[str, str | None] = {node: node for node in nodes}
+        self._nearest: dict[str, str | None] = {node: node for node in nodes}
 
     def of(self, node: str | None) -> str | None:
         trail: list[str] = []
-        while node is not None and node not in self._found:
-            self._found[node] = None  # a circle of parents ends here
+        while node is not None and node not in self._nearest:
+            self._nearest[node] = None  # a circle of parents ends here
             trail.append(node)
             node = self._parents.get(node)
-        nearest = None if node is None else self._found[node]
+        nearest = None if node is None else self._nearest[node]
         for each in trail:
-            self._found[each] = nearest
+            self._nearest[each] = nearest
         return nearest
 
 
@@ -263,17 +263,19 @@ def spans_of_messages(messages: Any) -> list[Span]:
         return []
     spans = [Span(id="root", kind="agent", name=_ROOT, agent=_ROOT)]
     waiting: dict[str, deque[int]] = {}
-    for place, turn in enumerate(turns):
+    for position, turn in enumerate(turns):
         role = text(turn, "role")
         if role == "assistant":
             if text(turn, "source") in {None, "generate"}:
                 model = text(turn, "model") or "model"
                 content = turn.get("content")
-                spans.append(Span(id=f"model-{place}", kind="llm", name=model, parent="root", output=content))
+                spans.append(
+                    Span(id=f"model-{position}", kind="llm", name=model, parent="root", output=content)
+                )
             for index, call in enumerate(dicts(turn.get("tool_calls"))):
                 waiting.setdefault(text(call, "id") or "", deque()).append(len(spans))
                 name, arguments = text(call, "function") or "", call.get("arguments")
-                id_ = f"tool-{place}-{index}"
+                id_ = f"tool-{position}-{index}"
                 spans.append(Span(id=id_, kind="tool", name=name, parent="root", input=arguments, ok=None))
         elif role == "tool":
             calls = waiting.get(text(turn, "tool_call_id") or "")

@@ -180,7 +180,7 @@ def _bands(process: Process, *, first: float, length: float, height: float) -> l
 def _lines(process: Process, places: dict[str, float], *, first: float, length: float) -> list[str]:
     """Lines under the bars that lie on the critical path, where they do."""
     spans, lines = process.trace.spans, []
-    for stretch in process.stretches:
+    for stretch in process.path_segments:
         y = None if stretch.span is None else places.get(spans[stretch.span].id)
         start, end = max(stretch.start, first), min(stretch.end, first + length)
         if y is not None and start < end:

@@ -27,7 +27,7 @@ def process_context(process: Process) -> dict[str, Any]:
     """The values that a trace's template needs about its process."""
     shares = [("Time by agent", process.by_agent), ("Time by tool", process.by_tool)]
     return {
-        "timed": bool(process.stretches),
+        "timed": bool(process.path_segments),
         "again": bool(process.looped or any(one.retry for one in process.repeated)),
         "sentences": _sentences(process),
         "shares": [

@@ -16,7 +16,7 @@ from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.handoffs import graph_runs, stated_messages
 from trivium.traces.opentelemetry.llamaindex import SCOPES, name_workflow_agents
 from trivium.traces.opentelemetry.semconv import NANOSECONDS, RecordedSpan
-from trivium.traces.opentelemetry.spans import Reading, reading, spans_of, usage_of, wrong_counts
+from trivium.traces.opentelemetry.spans import SpanRole, role_of, spans_of, usage_of, wrong_counts
 from trivium.traces.opentelemetry.trivium_attributes import (
     TriviumTrace,
     exported_messages,
@@ -37,12 +37,12 @@ def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
     """
     by_trace: dict[str, list[RecordedSpan]] = {}
     for span in spans:
-        found = by_trace.get(span.trace_id)
-        if found is None:
+        group = by_trace.get(span.trace_id)
+        if group is None:
             by_trace[span.trace_id] = [span]
         else:
-            found.append(span)
-    return [_trace(trace_id, found) for trace_id, found in by_trace.items()]
+            group.append(span)
+    return [_trace(trace_id, group) for trace_id, group in by_trace.items()]
 
 
 def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
@@ -58,27 +58,27 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
             for span in spans
         ]
     ordered = deduplicate_exports(sorted(spans, key=_when), problems, pending=semconv.SPAN_TYPE in names)
-    readings = [reading(span) for span in ordered]
+    roles = [role_of(span) for span in ordered]
     if semconv.TRIVIUM_TRACE in names and (own := exported_trace(ordered)) is not None:
-        return _from_export(own, ordered, readings, problems)
+        return _from_export(own, ordered, roles, problems)
     if any(span.scope in SCOPES for span in ordered):
-        name_workflow_agents(ordered, readings)
-    graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, readings)
-    name_agents(ordered, readings, by_run=semconv.RUN in names)
-    repeated = merge_double_instrumentation(ordered, readings)
+        name_workflow_agents(ordered, roles)
+    graphs = [] if names.isdisjoint(_NODE_MARKS) else graph_runs(ordered, roles)
+    name_agents(ordered, roles, by_run=semconv.RUN in names)
+    repeated = merge_double_instrumentation(ordered, roles)
     problems += [
         TraceProblem(kind="bad_tokens", span=span.id, what=why)
-        for span, what in zip(ordered, readings, strict=True)
-        if what.kind == "llm" and (why := wrong_counts(span.attributes)) is not None
+        for span, role in zip(ordered, roles, strict=True)
+        if role.kind == "llm" and (why := wrong_counts(span.attributes)) is not None
     ]
     origin = min((span.start for span in ordered if span.start is not None), default=None)
     trace = normalise(
-        spans_of(ordered, readings, repeated, origin or 0),
+        spans_of(ordered, roles, repeated, origin or 0),
         trace_id=trace_id,
         problems=problems,
-        metadata=_metadata(ordered, readings, origin),
+        metadata=_metadata(ordered, roles, origin),
     )
-    messages = stated_messages(trace, ordered, readings, names)
+    messages = stated_messages(trace, ordered, roles, names)
     if graphs:
         return with_graph_agents(trace, graphs, messages)
     if messages:
@@ -87,20 +87,20 @@ def _trace(trace_id: str, spans: list[RecordedSpan]) -> Trace:
     return trace
 
 
-def _metadata(ordered: list[RecordedSpan], readings: list[Reading], origin: int | None) -> dict[str, Any]:
+def _metadata(ordered: list[RecordedSpan], roles: list[SpanRole], origin: int | None) -> dict[str, Any]:
     """The start of the trace, and the instrumentations that recorded its agents."""
-    pairs = zip(ordered, readings, strict=True)
-    recorders = sorted({span.scope for span, what in pairs if what.kind == "agent" and span.scope})
+    pairs = zip(ordered, roles, strict=True)
+    recorders = sorted({span.scope for span, role in pairs if role.kind == "agent" and span.scope})
     began = {} if origin is None else {"started": _moment(origin)}
     return {**began, RECORDERS: recorders} if recorders else began
 
 
 def _from_export(
-    own: TriviumTrace, ordered: list[RecordedSpan], readings: list[Reading], problems: list[TraceProblem]
+    own: TriviumTrace, ordered: list[RecordedSpan], roles: list[SpanRole], problems: list[TraceProblem]
 ) -> Trace:
     """Restore a trace that Trivium exported."""
     return normalise(
-        restored_spans(spans_of(ordered, readings, set(), own.zero or 0), ordered),
+        restored_spans(spans_of(ordered, roles, set(), own.zero or 0), ordered),
         exported_messages(ordered),
         trace_id=own.trace_id,
         problems=problems,
@@ -168,7 +168,7 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
     return msgspec.structs.replace(pending, id=span_id, parent=above if known else None, end=None)
 
 
-def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[Reading]) -> set[str]:
+def merge_double_instrumentation(spans: Sequence[RecordedSpan], roles: list[SpanRole]) -> set[str]:
     """Merge spans that two instrumentations recorded for the same work, one within the other.
 
     An agent right within an agent of its name is the same run, and the call of an MCP tool right within
@@ -176,7 +176,7 @@ def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[R
 
     Args:
         spans: Of one trace, by start.
-        readings: The classification of each span; changed in place.
+        roles: The classification of each span; changed in place.
 
     Returns:
         Ids of model requests whose tokens are counted by requests within them.
@@ -184,20 +184,20 @@ def merge_double_instrumentation(spans: Sequence[RecordedSpan], readings: list[R
     repeated: set[str] = set()
     nearest: dict[str, int | None] = {}
     for index, span in enumerate(spans):
-        what = readings[index]
-        kind = what.kind
+        role = roles[index]
+        kind = role.kind
         above = None if span.parent is None else nearest.get(span.parent)
         nearest[span.id] = above if kind == "other" else index
         if above is None or kind == "other":
             continue
-        outer = readings[above]
+        outer = roles[above]
         if kind != outer.kind:
             continue
         if kind == "llm":
             if usage_of(span.attributes) is not None:
                 repeated.add(spans[above].id)
-        elif what.name == outer.name and (kind == "agent" or semconv.MCP_METHOD in span.attributes):
-            readings[index] = Reading("other", span.name, outer.name if kind == "agent" else outer.agent)
+        elif role.name == outer.name and (kind == "agent" or semconv.MCP_METHOD in span.attributes):
+            roles[index] = SpanRole("other", span.name, outer.name if kind == "agent" else outer.agent)
             nearest[span.id] = above
     return repeated
 
@@ -206,7 +206,7 @@ _UNNAMED = "agent"
 """PydanticAI's placeholder for an agent whose name it does not know yet."""
 
 
-def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_run: bool) -> None:
+def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run: bool) -> None:
     """Name agent spans that have no name, and unify runs with two names.
 
     Where named agents run too, a nameless agent span is the workflow around them; else its span's name
@@ -215,52 +215,52 @@ def name_agents(spans: Sequence[RecordedSpan], readings: list[Reading], *, by_ru
 
     Args:
         spans: Of one trace.
-        readings: The classification of each span; changed in place.
+        roles: The classification of each span; changed in place.
         by_run: Whether any span has the id of a run.
     """
-    nameless = [index for index, what in enumerate(readings) if what.kind == "agent" and not what.name]
+    nameless = [index for index, role in enumerate(roles) if role.kind == "agent" and not role.name]
     if nameless:
-        named = any(what.kind == "agent" and what.name for what in readings)
+        named = any(role.kind == "agent" and role.name for role in roles)
         for index in nameless:
-            readings[index] = Reading("other" if named else "agent", spans[index].name)
+            roles[index] = SpanRole("other" if named else "agent", spans[index].name)
     if not by_run:
         return
     runs = [span.attributes.get(semconv.RUN) for span in spans]
     names: dict[str, str] = {}
-    for run, what in zip(runs, readings, strict=True):
-        name = what.name if what.kind == "agent" else what.agent
+    for run, role in zip(runs, roles, strict=True):
+        name = role.name if role.kind == "agent" else role.agent
         if name and isinstance(run, str) and names.get(run, _UNNAMED) == _UNNAMED:
             names[run] = name
     for index, run in enumerate(runs):
         name = names.get(run) if isinstance(run, str) else None
-        what = readings[index]
-        if name and what.kind == "agent":
-            readings[index] = msgspec.structs.replace(what, name=name)
-        elif name and what.agent is not None:
-            readings[index] = msgspec.structs.replace(what, agent=name)
+        role = roles[index]
+        if name and role.kind == "agent":
+            roles[index] = msgspec.structs.replace(role, name=name)
+        elif name and role.agent is not None:
+            roles[index] = msgspec.structs.replace(role, agent=name)
 
 
 def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
     """The trace of each span: that of a ``trivium.trace`` span around it, else OpenTelemetry's."""
-    places = {(span.trace_id, span.id): span for span in otel_spans}
-    found: dict[tuple[str, str], str] = {}
+    positions = {(span.trace_id, span.id): span for span in otel_spans}
+    known_ids: dict[tuple[str, str], str] = {}
     for span in otel_spans:
         trail = []
         at: RecordedSpan | None = span
         own = span.trace_id
-        while at is not None and (at.trace_id, at.id) not in found:
+        while at is not None and (at.trace_id, at.id) not in known_ids:
             key = (at.trace_id, at.id)
-            found[key] = at.trace_id  # a cycle of parents ends here
+            known_ids[key] = at.trace_id  # a cycle of parents ends here
             trail.append(key)
             link = _parent_link(at)
             if link is not None:
                 own, at = link[0], None
             else:
-                at = None if at.parent is None else places.get((at.trace_id, at.parent))
+                at = None if at.parent is None else positions.get((at.trace_id, at.parent))
         if at is not None:
-            own = found[(at.trace_id, at.id)]
-        found.update(dict.fromkeys(trail, own))
-    return [found[(span.trace_id, span.id)] for span in otel_spans]
+            own = known_ids[(at.trace_id, at.id)]
+        known_ids.update(dict.fromkeys(trail, own))
+    return [known_ids[(span.trace_id, span.id)] for span in otel_spans]
 
 
 def merged_trace(
@@ -282,9 +282,9 @@ def merged_trace(
         trace_id: Id of the trace.
         problems: Problems found so far.
     """
-    spans, said, found = list(own), list(messages), list(problems)
+    spans, all_messages, all_problems = list(own), list(messages), list(problems)
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
-    ours = {span.id for span in spans}
+    own_ids = {span.id for span in spans}
     links = {span.id: link[1] for span in otel_spans if (link := _parent_link(span)) is not None}
     by_trace: dict[str, list[RecordedSpan]] = {}
     for span in otel_spans:
@@ -296,14 +296,16 @@ def merged_trace(
                 msgspec.structs.replace(_shifted(span, origin), parent=links.get(span.id, span.parent))
                 for span in trace.spans
             ]
-            said += [_shifted(message, origin) for message in trace.messages]
-            found += trace.problems
+            all_messages += [_shifted(message, origin) for message in trace.messages]
+            all_problems += trace.problems
             recorders |= set(trace.recorders)
     if otel_spans:
         spans.sort(key=_start)
-        spans = _merge_decorated(spans, ours)
+        spans = _merge_decorated(spans, own_ids)
     metadata = {RECORDERS: sorted(recorders)} if recorders else {}
-    return normalise(spans, said, trace_id=trace_id, problems=found, metadata=metadata, nested="unstated")
+    return normalise(
+        spans, all_messages, trace_id=trace_id, problems=all_problems, metadata=metadata, nested="unstated"
+    )
 
 
 def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
@@ -315,7 +317,7 @@ def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
     return (trace_id, span_id) if trace_id and span_id else None
 
 
-def _merge_decorated(spans: list[Span], ours: set[str]) -> list[Span]:
+def _merge_decorated(spans: list[Span], own_ids: set[str]) -> list[Span]:
     """Merge spans that a decorator and an instrumentation recorded for the same work.
 
     An agent or a tool right within one of its name is the same run or call, and the inner one becomes
@@ -326,7 +328,7 @@ def _merge_decorated(spans: list[Span], ours: set[str]) -> list[Span]:
     for index, span in enumerate(spans):
         above = None if span.parent is None else nearest.get(span.parent)
         nearest[span.id] = above if span.kind == "other" else index
-        if above is None or (span.id in ours) == (spans[above].id in ours):
+        if above is None or (span.id in own_ids) == (spans[above].id in own_ids):
             continue
         outer = result[above]
         if span.kind != outer.kind:

@@ -14,63 +14,63 @@ import msgspec
 from trivium.traces.langgraph import GraphRun, is_handoff
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import Reading, named, parsed
+from trivium.traces.opentelemetry.spans import SpanRole, named, parsed
 from trivium.traces.readers.json_input import dict_, dicts, text
 from trivium.traces.readers.langsmith import messages_of
 from trivium.traces.trace import Message, Span, Trace, message_time
 
-_STATING = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
+_HANDOFF_ATTRIBUTES = frozenset({semconv.TRANSFER, semconv.CALLER, semconv.HANDOFF_TO, semconv.PARENT_NODE})
 """Attributes that imply a message between agents."""
 
 
 def stated_messages(
-    trace: Trace, recorded: Sequence[RecordedSpan], readings: Sequence[Reading], names: Set[str]
+    trace: Trace, recorded: Sequence[RecordedSpan], roles: Sequence[SpanRole], names: Set[str]
 ) -> list[Message]:
     """Messages that attributes of spans state, without those that the nesting already implies.
 
     Args:
         trace: The trace, with the messages implied by its nesting.
         recorded: The spans that it was made from, one for each of its spans.
-        readings: The classification of each.
+        roles: The classification of each.
         names: Every attribute that any of them has.
     """
-    if names.isdisjoint(_STATING) and not any(what.receiver for what in readings):
+    if names.isdisjoint(_HANDOFF_ATTRIBUTES) and not any(role.receiver for role in roles):
         return []
     nested = [message for message in trace.messages if message.type == "task_request"]
     pairs = {(message.sender, message.receiver) for message in nested}
     starts = _start_times(nested)
     agents = {span.agent or span.name for span in trace.spans if span.kind == "agent"}
     nodes = {
-        str(span.attributes[semconv.NODE]): what.name
-        for span, what in zip(recorded, readings, strict=True)
-        if what.kind == "agent" and semconv.NODE in span.attributes
+        str(span.attributes[semconv.NODE]): role.name
+        for span, role in zip(recorded, roles, strict=True)
+        if role.kind == "agent" and semconv.NODE in span.attributes
     }
-    found: list[Message] = []
+    messages: list[Message] = []
     successors: list[tuple[str, Span]] = []
-    for span, source, what in zip(trace.spans, recorded, readings, strict=True):
+    for span, source, role in zip(trace.spans, recorded, roles, strict=True):
         attributes = source.attributes
-        receiver = what.receiver or named(attributes.get(semconv.HANDOFF_TO))
+        receiver = role.receiver or named(attributes.get(semconv.HANDOFF_TO))
         if receiver is not None:
             sender = named(attributes.get(semconv.HANDOFF_FROM)) or span.agent
             sender = sender or named(attributes.get(semconv.INPUT))
-            _add(found, sender, receiver, "handoff", span.start)
+            _add(messages, sender, receiver, "handoff", span.start)
             continue
         target = named(attributes.get(semconv.TRANSFER))
         if target is not None and not _started_during(starts.get(target, ()), span):
-            _add(found, span.agent, target, "handoff", span.start)
+            _add(messages, span.agent, target, "handoff", span.start)
         caller = named(attributes.get(semconv.CALLER))
         if caller is not None and span.kind == "agent" and (caller, span.name) not in pairs:
             called_by = attributes.get(semconv.CALLER_TYPE)
             if called_by == "agent" or (called_by is None and caller in agents):
-                _add(found, caller, span.name, "task_request", span.start)
+                _add(messages, caller, span.name, "task_request", span.start)
         above = named(attributes.get(semconv.PARENT_NODE))
         if above is not None and span.kind == "agent":
             successors.append((nodes.get(above, above), span))
-    pairs |= {(message.sender, message.receiver) for message in found}
+    pairs |= {(message.sender, message.receiver) for message in messages}
     for sender, span in successors:
         if (sender, span.name) not in pairs:
-            _add(found, sender, span.name, "handoff", span.start)
-    return found
+            _add(messages, sender, span.name, "handoff", span.start)
+    return messages
 
 
 def _start_times(nested: Sequence[Message]) -> dict[str, list[float]]:
@@ -89,9 +89,9 @@ def _started_during(starts: Sequence[float], tool: Span) -> bool:
     return at < len(starts) and (tool.end is None or starts[at] <= tool.end)
 
 
-def _add(found: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
+def _add(messages: list[Message], sender: str | None, receiver: str, kind: str, time: float | None) -> None:
     if sender and sender != receiver:
-        found.append(Message(sender=sender, receiver=receiver, type=kind, time=time))
+        messages.append(Message(sender=sender, receiver=receiver, type=kind, time=time))
 
 
 _MESSAGE_KEYS = ("data", "kwargs")
@@ -158,12 +158,12 @@ def _message(output: Any) -> dict[str, Any] | None:
 _PREFIX = "langgraph_"
 
 
-def graph_runs(spans: list[RecordedSpan], readings: list[Reading]) -> list[GraphRun]:
+def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRun]:
     """LangGraph's metadata of each span; an empty list where no span has any.
 
     Args:
         spans: The spans of one trace, by start; changed, because tools have messages in place of results.
-        readings: The classification of each; changed, because OpenInference takes everything with "agent"
+        roles: The classification of each; changed, because OpenInference takes everything with "agent"
             in its name for an agent, and because tools that hand over are hand-offs, not calls.
     """
     metadata = [_metadata(span) for span in spans]
@@ -171,18 +171,18 @@ def graph_runs(spans: list[RecordedSpan], readings: list[Reading]) -> list[Graph
         return []
     requested: dict[str, Call] = {}
     runs = []
-    for index, (span, what, fields) in enumerate(zip(spans, readings, metadata, strict=True)):
+    for index, (span, role, fields) in enumerate(zip(spans, roles, metadata, strict=True)):
         calls: dict[str, Call] = {}
         answers = None
-        if what.kind == "agent" and (fields or not what.name):
-            readings[index] = Reading("other", span.name)
-        elif what.kind == "llm":
+        if role.kind == "agent" and (fields or not role.name):
+            roles[index] = SpanRole("other", span.name)
+        elif role.kind == "llm":
             calls = requested_calls(span)
             requested |= calls
-        elif what.kind == "tool":
-            spans[index], answers = as_tool_call(span, requested, what.name)
-            if is_handoff(what.name, fields):
-                readings[index] = msgspec.structs.replace(what, handoff=True)
+        elif role.kind == "tool":
+            spans[index], answers = as_tool_call(span, requested, role.name)
+            if is_handoff(role.name, fields):
+                roles[index] = msgspec.structs.replace(role, handoff=True)
         runs.append(GraphRun.of(fields, requested=calls, call=answers))
     return runs
 

@@ -7,7 +7,7 @@ import msgspec
 
 from trivium.traces.opentelemetry import semconv
 from trivium.traces.opentelemetry.semconv import RecordedSpan
-from trivium.traces.opentelemetry.spans import Reading, parsed
+from trivium.traces.opentelemetry.spans import SpanRole, parsed
 
 LLAMA_INDEX = "openinference.instrumentation.llama_index"
 SMOLAGENTS = "openinference.instrumentation.smolagents"
@@ -15,12 +15,12 @@ SCOPES = frozenset({LLAMA_INDEX, SMOLAGENTS})
 
 _STEP = ".run_agent_step"
 _CALL = ".call_tool"
-_AT_WORK = re.compile(r"\bcurrent_agent_name='([^']+)'")
+_CURRENT_AGENT = re.compile(r"\bcurrent_agent_name='([^']+)'")
 _HANDOFF = "handoff"
 _WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
-def name_workflow_agents(spans: list[RecordedSpan], readings: list[Reading]) -> None:
+def name_workflow_agents(spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
     """Find the agents in LlamaIndex workflows, and change the readings accordingly.
 
     A step names its agent in the text of its input and output, and is a run of that agent. A tool call is a
@@ -28,40 +28,40 @@ def name_workflow_agents(spans: list[RecordedSpan], readings: list[Reading]) -> 
 
     Args:
         spans: The spans of one trace, by start; changed, because arguments are nested in others.
-        readings: The classification of each; changed.
+        roles: The classification of each; changed.
     """
-    at_work: dict[str | None, str] = {}
-    of_call: dict[str, str] = {}
-    for index, (span, what) in enumerate(zip(spans, readings, strict=True)):
+    current_agent: dict[str | None, str] = {}
+    agent_of_call: dict[str, str] = {}
+    for index, (span, role) in enumerate(zip(spans, roles, strict=True)):
         if span.scope not in SCOPES:
             continue
-        if what.kind == "tool":
+        if role.kind == "tool":
             spans[index] = span = _with_arguments(span)  # noqa: PLW2901
-            readings[index] = _called(span, what, of_call)
-        elif span.name.endswith(_STEP) and (agent := _named(span)) is not None:
-            at_work[span.parent] = agent
-            readings[index] = Reading("agent", agent)
-        elif span.name.endswith(_CALL) and span.parent in at_work:
-            of_call[span.id] = at_work[span.parent]
+            roles[index] = _tool_role(span, role, agent_of_call)
+        elif span.name.endswith(_STEP) and (agent := _current_agent_of(span)) is not None:
+            current_agent[span.parent] = agent
+            roles[index] = SpanRole("agent", agent)
+        elif span.name.endswith(_CALL) and span.parent in current_agent:
+            agent_of_call[span.id] = current_agent[span.parent]
 
 
-def _called(span: RecordedSpan, what: Reading, of_call: dict[str, str]) -> Reading:
+def _tool_role(span: RecordedSpan, role: SpanRole, agent_of_call: dict[str, str]) -> SpanRole:
     if span.scope == SMOLAGENTS:
         # smolagents returns its answer through a tool of its own, which is not a tool call of the agent.
-        return Reading("other", what.name) if what.name == "final_answer" else what
-    agent = of_call.get(span.parent or "")
+        return SpanRole("other", role.name) if role.name == "final_answer" else role
+    agent = agent_of_call.get(span.parent or "")
     arguments = span.attributes.get(semconv.INPUT)
-    receiver = arguments.get("to_agent") if isinstance(arguments, dict) and what.name == _HANDOFF else None
+    receiver = arguments.get("to_agent") if isinstance(arguments, dict) and role.name == _HANDOFF else None
     if not isinstance(receiver, str):
-        return msgspec.structs.replace(what, agent=what.agent or agent)
-    return msgspec.structs.replace(what, agent=agent, receiver=receiver, handoff=True)
+        return msgspec.structs.replace(role, agent=role.agent or agent)
+    return msgspec.structs.replace(role, agent=agent, receiver=receiver, handoff=True)
 
 
-def _named(span: RecordedSpan) -> str | None:
+def _current_agent_of(span: RecordedSpan) -> str | None:
     for key in (semconv.INPUT, semconv.OUTPUT):
-        found = _AT_WORK.findall(str(span.attributes.get(key) or ""))
-        if found:
-            return str(found[-1])
+        agents = _CURRENT_AGENT.findall(str(span.attributes.get(key) or ""))
+        if agents:
+            return str(agents[-1])
     return None
 
 

@@ -32,8 +32,8 @@ INPUT_MESSAGES: Final = "input messages"
 OUTPUT_MESSAGES: Final = "output messages"
 MESSAGE_EVENTS: Final = "message events"
 """PydanticAI before its format 2: the events of a request as one JSON text."""
-TOKENS_IN: Final = "tokens in"
-TOKENS_OUT: Final = "tokens out"
+INPUT_TOKENS: Final = "tokens in"
+OUTPUT_TOKENS: Final = "tokens out"
 COST: Final = "cost"
 ERROR_TYPE: Final = "error type"
 TRANSFER: Final = "transfer"
@@ -64,9 +64,9 @@ PARENT_ATTRIBUTE: Final = "trivium.above"
 CONTRADICTS: Final = "contradicts"
 """Set when two attributes give different numbers of the same tokens; part of no convention."""
 
-_COUNTS: Final = frozenset({TOKENS_IN, TOKENS_OUT})
+_COUNTS: Final = frozenset({INPUT_TOKENS, OUTPUT_TOKENS})
 
-MEANINGS: Final[Mapping[str, str]] = {
+INTERNAL_NAMES: Final[Mapping[str, str]] = {
     "gen_ai.operation.name": OPERATION,
     "gen_ai.agent.name": AGENT,
     "agent_name": LEGACY_AGENT,
@@ -101,12 +101,12 @@ MEANINGS: Final[Mapping[str, str]] = {
     "gen_ai.completion.0.content": OUTPUT_MESSAGES,
     "gen_ai.completion": OUTPUT_MESSAGES,
     "events": MESSAGE_EVENTS,
-    "gen_ai.usage.input_tokens": TOKENS_IN,
-    "gen_ai.usage.prompt_tokens": TOKENS_IN,
-    "llm.token_count.prompt": TOKENS_IN,
-    "gen_ai.usage.output_tokens": TOKENS_OUT,
-    "gen_ai.usage.completion_tokens": TOKENS_OUT,
-    "llm.token_count.completion": TOKENS_OUT,
+    "gen_ai.usage.input_tokens": INPUT_TOKENS,
+    "gen_ai.usage.prompt_tokens": INPUT_TOKENS,
+    "llm.token_count.prompt": INPUT_TOKENS,
+    "gen_ai.usage.output_tokens": OUTPUT_TOKENS,
+    "gen_ai.usage.completion_tokens": OUTPUT_TOKENS,
+    "llm.token_count.completion": OUTPUT_TOKENS,
     "operation.cost": COST,
     "gen_ai.usage.cost": COST,
     "llm.cost.total": COST,
@@ -135,18 +135,18 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def recognised(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes that Trivium reads, by internal name; others are dropped."""
-    found: dict[str, Any] = {}
+    recognized: dict[str, Any] = {}
     for key, value in attributes.items():
-        if key in MEANINGS:
-            add_attribute(found, MEANINGS[key], value)
-    return found
+        if key in INTERNAL_NAMES:
+            add_attribute(recognized, INTERNAL_NAMES[key], value)
+    return recognized
 
 
-def add_attribute(found: dict[str, Any], name: str, value: Any) -> None:
+def add_attribute(recognized: dict[str, Any], name: str, value: Any) -> None:
     """Add an attribute by internal name; note it if two token counts contradict each other."""
-    if name in _COUNTS and found.get(name, value) != value:
-        found[CONTRADICTS] = True
-    found[name] = value
+    if name in _COUNTS and recognized.get(name, value) != value:
+        recognized[CONTRADICTS] = True
+    recognized[name] = value
 
 
 NANOSECONDS = 10**9

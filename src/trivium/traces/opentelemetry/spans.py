@@ -32,15 +32,15 @@ _MODEL_MARKS = (
     semconv.RESPONSE_MODEL,
     semconv.REQUEST_MODEL,
     semconv.REQUEST_TYPE,
-    semconv.TOKENS_IN,
-    semconv.TOKENS_OUT,
+    semconv.INPUT_TOKENS,
+    semconv.OUTPUT_TOKENS,
 )
 _HANDOFF = "handoff to "
 _OUTPUT_FUNCTION = "running output function"
 """What PydanticAI says of a function that makes an agent's answer, as if it were one of its tools."""
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
+class SpanRole(msgspec.Struct, frozen=True, gc=False):
     """The classification of a span.
 
     Attributes:
@@ -58,11 +58,11 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     handoff: bool = False
 
 
-def reading(span: RecordedSpan) -> Reading:
+def role_of(span: RecordedSpan) -> SpanRole:
     """Classify a span by its own attributes."""
     attributes = span.attributes
     if not attributes:
-        return Reading("other", span.name)
+        return SpanRole("other", span.name)
     operation = attributes.get(semconv.OPERATION)
     if isinstance(operation, str) and operation:
         return _genai(span, _OPERATIONS.get(operation, "other"))
@@ -72,50 +72,50 @@ def reading(span: RecordedSpan) -> Reading:
     kind = attributes.get(semconv.TRACELOOP)
     if isinstance(kind, str) and kind:
         entity = named(attributes.get(semconv.ENTITY)) or span.name
-        return Reading(_TRACELOOP.get(kind.lower(), "other"), entity)
+        return SpanRole(_TRACELOOP.get(kind.lower(), "other"), entity)
     return _legacy(span)
 
 
-def _genai(span: RecordedSpan, kind: SpanKind) -> Reading:
+def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
     agent = named(attributes.get(semconv.AGENT)) or _other_name(span)
     if kind == "tool":
         tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
         if _makes_the_answer(span):
-            return Reading("other", tool or span.name, agent)
-        return Reading("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
+            return SpanRole("other", tool or span.name, agent)
+        return SpanRole("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
     if kind == "llm":
-        return Reading("llm", _model(span), agent)
+        return SpanRole("llm", _model(span), agent)
     if kind == "agent":
-        return Reading("agent", agent or _after(span.name, "invoke_agent ") or span.name)
-    return Reading("other", span.name, agent)
+        return SpanRole("agent", agent or _after(span.name, "invoke_agent ") or span.name)
+    return SpanRole("other", span.name, agent)
 
 
-def _openinference(span: RecordedSpan, kind: SpanKind) -> Reading:
+def _openinference(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
     if kind == "agent":
         name = named(attributes.get(semconv.AGENT)) or named(attributes.get(semconv.NODE))
         if name is None and span.scope.endswith(".smolagents"):
             name = span.name.removesuffix(".run")  # "boss.run" is the run of the agent "boss"
-        return Reading("agent", name or "")
+        return SpanRole("agent", name or "")
     if kind == "tool":
         name = named(attributes.get(semconv.TOOL)) or span.name
         receiver = _after(name, _HANDOFF) or None
-        return Reading("tool", name, None, receiver, receiver is not None)
-    return Reading(kind, _model(span) if kind == "llm" else span.name)
+        return SpanRole("tool", name, None, receiver, receiver is not None)
+    return SpanRole(kind, _model(span) if kind == "llm" else span.name)
 
 
-def _legacy(span: RecordedSpan) -> Reading:
+def _legacy(span: RecordedSpan) -> SpanRole:
     """Classify a span without a kind by the other attributes that it has."""
     attributes = span.attributes
     tool = named(attributes.get(semconv.TOOL))
     runs = named(attributes.get(semconv.LEGACY_AGENT))
     agent = named(attributes.get(semconv.AGENT)) or runs
     if tool:
-        return Reading("other" if _makes_the_answer(span) else "tool", tool, agent)
+        return SpanRole("other" if _makes_the_answer(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
-        return Reading("llm", _model(span), agent)
-    return Reading("agent", runs) if runs else Reading("other", span.name, agent)
+        return SpanRole("llm", _model(span), agent)
+    return SpanRole("agent", runs) if runs else SpanRole("other", span.name, agent)
 
 
 def _makes_the_answer(span: RecordedSpan) -> bool:
@@ -167,19 +167,19 @@ def parsed(value: Any) -> Any:
 
 def usage_of(attributes: Mapping[str, Any]) -> SpanUsage | None:
     """Tokens and cost of a model request, or None when it has none."""
-    tokens_in = _tokens(attributes.get(semconv.TOKENS_IN))
-    tokens_out = _tokens(attributes.get(semconv.TOKENS_OUT))
+    input_tokens = _tokens(attributes.get(semconv.INPUT_TOKENS))
+    output_tokens = _tokens(attributes.get(semconv.OUTPUT_TOKENS))
     cost = attributes.get(semconv.COST)
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not isfinite(cost):
         cost = None
-    if tokens_in is None and tokens_out is None and cost is None:
+    if input_tokens is None and output_tokens is None and cost is None:
         return None
-    return SpanUsage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
 
 
 def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
     """Describe what is wrong with the token counts of a model request; None if they are right."""
-    named = (("input", semconv.TOKENS_IN), ("output", semconv.TOKENS_OUT))
+    named = (("input", semconv.INPUT_TOKENS), ("output", semconv.OUTPUT_TOKENS))
     wrong = [
         f"{what} tokens are {attributes[key]!r:.40}"
         for what, key in named
@@ -196,9 +196,9 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
 
 def model_output(span: RecordedSpan) -> Any:
     """The output of a model: an attribute, or in old conventions an event."""
-    found = span.attributes.get(semconv.OUTPUT_MESSAGES)
-    if found is not None:
-        return parsed(found)
+    messages = span.attributes.get(semconv.OUTPUT_MESSAGES)
+    if messages is not None:
+        return parsed(messages)
     choices = [attributes for name, attributes in span.events or () if name == _CHOICE]
     if not choices and semconv.MESSAGE_EVENTS in span.attributes:
         parts = parsed(span.attributes[semconv.MESSAGE_EVENTS])
@@ -241,26 +241,26 @@ def _tokens(value: Any) -> int | None:
 
 
 def spans_of(
-    ordered: Sequence[RecordedSpan], readings: Sequence[Reading], repeated: set[str], origin: int
+    ordered: Sequence[RecordedSpan], roles: Sequence[SpanRole], repeated: set[str], origin: int
 ) -> list[Span]:
     """Make the spans of a trace; the agent is inherited from a parent that precedes its child.
 
     Args:
         ordered: The recorded spans of one trace, by start.
-        readings: The classification of each.
+        roles: The classification of each.
         repeated: Ids of spans whose tokens are counted elsewhere.
         origin: Start of the trace, in nanoseconds since 1970.
     """
     made: list[Span] = []
     callers: dict[str, str | None] = {}
-    for span, what in zip(ordered, readings, strict=True):
-        kind, name, handoff = what.kind, what.name, what.handoff
+    for span, role in zip(ordered, roles, strict=True):
+        kind, name, handoff = role.kind, role.name, role.handoff
         caller = None if span.parent is None else callers.get(span.parent)
-        agent = name if kind == "agent" else what.agent or caller
+        agent = name if kind == "agent" else role.agent or caller
         callers[span.id] = name if kind == "agent" else caller
         failed = _failed(span)
         end = span.end
-        goes_in, comes_out = (None, None) if kind == "other" else _contents(span, kind)
+        input_, output = (None, None) if kind == "other" else _contents(span, kind)
         made.append(
             Span(
                 id=span.id,
@@ -271,8 +271,8 @@ def spans_of(
                 start=None if span.start is None else (span.start - origin) / NANOSECONDS,
                 end=None if end is None else (end - origin) / NANOSECONDS,
                 ok=None if end is None else not failed,
-                input=goes_in,
-                output=comes_out,
+                input=input_,
+                output=output,
                 usage=usage_of(span.attributes) if kind == "llm" and span.id not in repeated else None,
                 attributes=_extra(span, failed=failed, handoff=handoff) if failed or handoff else {},
             )
@@ -294,15 +294,15 @@ def _contents(span: RecordedSpan, kind: SpanKind) -> tuple[Any, Any]:
     if kind == "llm":
         return None, model_output(span)
     if kind == "tool":
-        goes_in, comes_out = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
+        input_, output = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
     else:
-        goes_in, comes_out = (
+        input_, output = (
             None,
             attributes.get(semconv.FINAL_RESULT, attributes.get(semconv.OUTPUT_MESSAGES)),
         )
     return (
-        parsed(attributes.get(semconv.INPUT) if goes_in is None else goes_in),
-        parsed(attributes.get(semconv.OUTPUT) if comes_out is None else comes_out),
+        parsed(attributes.get(semconv.INPUT) if input_ is None else input_),
+        parsed(attributes.get(semconv.OUTPUT) if output is None else output),
     )
 
 

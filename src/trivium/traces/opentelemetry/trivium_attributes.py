@@ -67,15 +67,15 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 def exported_trace(spans: Sequence[RecordedSpan]) -> TriviumTrace | None:
     """The data of the original trace on the first span that has it, or None."""
-    stored = (_decoded(_TRACE, span.attributes.get(semconv.TRIVIUM_TRACE)) for span in spans)
-    return next((found for found in stored if found is not None), None)
+    decoded = (_decoded(_TRACE, span.attributes.get(semconv.TRIVIUM_TRACE)) for span in spans)
+    return next((trace for trace in decoded if trace is not None), None)
 
 
 def exported_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
     """The messages that were exported as events, in order."""
     events = [attributes for span in spans for name, attributes in span.events or () if name == MESSAGE]
-    found = [_decoded(_MESSAGE, attributes.get(MESSAGE)) for attributes in events]
-    return [message for message in found if message is not None]
+    messages = [_decoded(_MESSAGE, attributes.get(MESSAGE)) for attributes in events]
+    return [message for message in messages if message is not None]
 
 
 def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
@@ -85,45 +85,49 @@ def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> l
         spans: The spans as read from the conventions' attributes.
         recorded: The recorded spans that they were made from, one for each.
     """
-    stored = [_decoded(_SPAN, source.attributes.get(semconv.TRIVIUM_SPAN)) for source in recorded]
-    ids = {span.id: own.id for span, own in zip(spans, stored, strict=True) if own and own.id is not None}
+    originals = [_decoded(_SPAN, source.attributes.get(semconv.TRIVIUM_SPAN)) for source in recorded]
+    ids = {
+        span.id: original.id
+        for span, original in zip(spans, originals, strict=True)
+        if original and original.id is not None
+    }
     return [
-        _restored(span, source, own, ids)
-        for span, source, own in zip(spans, recorded, stored, strict=True)
-        if own is None or own.kind is not None
+        _restored(span, source, original, ids)
+        for span, source, original in zip(spans, recorded, originals, strict=True)
+        if original is None or original.kind is not None
     ]
 
 
-def _restored(span: Span, source: RecordedSpan, own: TriviumSpan | None, ids: dict[str, str]) -> Span:
+def _restored(span: Span, source: RecordedSpan, original: TriviumSpan | None, ids: dict[str, str]) -> Span:
     parent = None if span.parent is None else ids.get(span.parent, span.parent)
-    if own is None or own.kind is None:
+    if original is None or original.kind is None:
         return msgspec.structs.replace(span, parent=parent)
     attributes = source.attributes
-    if own.kind == "tool":
-        goes_in, comes_out = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
-    elif own.kind == "other":
-        goes_in, comes_out = attributes.get(semconv.INPUT), attributes.get(semconv.OUTPUT)
+    if original.kind == "tool":
+        input_, output = attributes.get(semconv.ARGUMENTS), attributes.get(semconv.RESULT)
+    elif original.kind == "other":
+        input_, output = attributes.get(semconv.INPUT), attributes.get(semconv.OUTPUT)
     else:
-        goes_in, comes_out = attributes.get(semconv.INPUT_MESSAGES), attributes.get(semconv.OUTPUT_MESSAGES)
+        input_, output = attributes.get(semconv.INPUT_MESSAGES), attributes.get(semconv.OUTPUT_MESSAGES)
     return msgspec.structs.replace(
         span,
         id=ids.get(span.id, span.id),
         parent=parent,
-        kind=own.kind,
-        name=own.name,
-        agent=own.agent,
-        ok=own.ok,
-        input=_content(goes_in, own.input, spoken=own.kind in {"agent", "llm"}),
-        output=_content(comes_out, own.output, spoken=own.kind in {"agent", "llm"}),
-        usage=span.usage if own.kind == "llm" else None,
-        attributes=own.attributes,
+        kind=original.kind,
+        name=original.name,
+        agent=original.agent,
+        ok=original.ok,
+        input=_content(input_, original.input, is_message=original.kind in {"agent", "llm"}),
+        output=_content(output, original.output, is_message=original.kind in {"agent", "llm"}),
+        usage=span.usage if original.kind == "llm" else None,
+        attributes=original.attributes,
     )
 
 
-def _content(stored: Any, as_: As | None, *, spoken: bool) -> Any:
+def _content(stored: Any, as_: As | None, *, is_message: bool) -> Any:
     if as_ is None or not isinstance(stored, str):
         return None
-    if not spoken:
+    if not is_message:
         return stored if as_ == "text" else _json(stored)
     messages = _json(stored)
     if is_conversation(messages):

@@ -67,37 +67,39 @@ def hand_offs(messages: Sequence[Message]) -> HandOffs:
     """
     passing = [message for message in passed_on(messages) if message.sender != message.receiver]
     latest: dict[str, int] = {}
-    before: list[int | None] = []
+    previous: list[int | None] = []
     length: list[int] = []
     turns: list[int] = []
     continued: set[int] = set()
     turned: set[int] = set()
-    for place, message in enumerate(passing):
+    for position, message in enumerate(passing):
         link = latest.get(message.sender)
-        before.append(link)
+        previous.append(link)
         length.append(1 if link is None else length[link] + 1)
         turns.append(1)
         if link is not None:
             continued.add(link)
             if passing[link].sender == message.receiver:
-                turns[place] = turns[link] + 1
+                turns[position] = turns[link] + 1
                 turned.add(link)
-        latest[message.receiver] = place
-    games = []
-    for place, message in enumerate(passing):
-        if turns[place] >= SHORTEST_PING_PONG and place not in turned:
+        latest[message.receiver] = position
+    ping_pongs = []
+    for position, message in enumerate(passing):
+        if turns[position] >= SHORTEST_PING_PONG and position not in turned:
             pair = (message.sender, message.receiver)
-            games.append(PingPong(agents=pair if turns[place] % 2 else pair[::-1], messages=turns[place]))
+            ping_pongs.append(
+                PingPong(agents=pair if turns[position] % 2 else pair[::-1], messages=turns[position])
+            )
     longest: deque[str] = deque()
     at: int | None = max(range(len(passing)), key=length.__getitem__, default=None)
     if at is not None:
         longest.append(passing[at].receiver)
     while at is not None:
         longest.appendleft(passing[at].sender)
-        at = before[at]
+        at = previous[at]
     return HandOffs(
         messages=len(passing),
         chains=len(passing) - len(continued),
         longest=tuple(longest),
-        ping_pongs=tuple(games),
+        ping_pongs=tuple(ping_pongs),
     )

@@ -46,32 +46,32 @@ def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
     Args:
         calls: In order (``Trace.tool_calls``).
     """
-    places: dict[str | None, list[int]] = {}
+    positions: dict[str | None, list[int]] = {}
     symbols: dict[str | None, list[Hashable]] = {}
-    for place, (call, symbol) in enumerate(zip(calls, call_symbols(calls), strict=True)):
-        places.setdefault(call.agent, []).append(place)
+    for position, (call, symbol) in enumerate(zip(calls, call_symbols(calls), strict=True)):
+        positions.setdefault(call.agent, []).append(position)
         symbols.setdefault(call.agent, []).append(symbol)
-    found = []
-    for agent, own in places.items():
+    loops = []
+    for agent, own_positions in positions.items():
         for repetition in repetitions(symbols[agent]):
-            inside = own[repetition.start : repetition.end]
-            found.append(
+            inside = own_positions[repetition.start : repetition.end]
+            loops.append(
                 Loop(
                     agent=agent,
-                    tools=tuple([calls[place].name for place in inside[: repetition.period]]),
+                    tools=tuple([calls[position].name for position in inside[: repetition.period]]),
                     rounds=repetition.rounds,
                     calls=tuple(inside),
                 )
             )
-    return tuple(sorted(found, key=lambda loop: (-len(loop.calls), loop.calls)))
+    return tuple(sorted(loops, key=lambda loop: (-len(loop.calls), loop.calls)))
 
 
 def looped_calls(loops: Sequence[Loop]) -> frozenset[int]:
     """Indices of the repeated calls: those after the first round of any loop."""
-    return frozenset(place for loop in loops for place in loop.again)
+    return frozenset(position for loop in loops for position in loop.again)
 
 
-class Circuit(msgspec.Struct, frozen=True, kw_only=True):
+class HandOffLoop(msgspec.Struct, frozen=True, kw_only=True):
     """A loop of hand-offs: work that went round the same agents.
 
     Attributes:
@@ -83,15 +83,16 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
 
 
-def hand_off_loops(chain: Sequence[str]) -> tuple[Circuit, ...]:
+def hand_off_loops(chain: Sequence[str]) -> tuple[HandOffLoop, ...]:
     """Loops of the agents along a chain of hand-offs, the longest first.
 
     Args:
         chain: Such as ``HandOffs.longest``.
     """
-    found = sorted(repetitions(chain), key=lambda one: (one.start - one.end, one.start))
+    repeats = sorted(repetitions(chain), key=lambda one: (one.start - one.end, one.start))
     return tuple(
-        Circuit(agents=tuple(chain[one.start : one.start + one.period]), rounds=one.rounds) for one in found
+        HandOffLoop(agents=tuple(chain[one.start : one.start + one.period]), rounds=one.rounds)
+        for one in repeats
     )
 
 
@@ -130,13 +131,13 @@ def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
     prefix doubling that takes O(n log n) steps of NumPy. Exact: nothing is hashed. In a short sequence every
     period is tried, which is faster there.
     """
-    found = set()
+    maximal = set()
     for offset, piece in _pieces(sequence):
         names = {name: code for code, name in enumerate(dict.fromkeys(piece))}
         codes = [names[name] for name in piece]
-        runs = _tried(codes) if len(codes) <= SHORT else _runs(np.array(codes, np.int64))
-        found |= {(offset + start, offset + end, period) for start, end, period in runs}
-    return tuple(Repetition(start=start, end=end, period=period) for start, end, period in sorted(found))
+        runs = _runs_by_trial(codes) if len(codes) <= SHORT else _runs(np.array(codes, np.int64))
+        maximal |= {(offset + start, offset + end, period) for start, end, period in runs}
+    return tuple(Repetition(start=start, end=end, period=period) for start, end, period in sorted(maximal))
 
 
 def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]]:
@@ -149,20 +150,20 @@ def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]
                 yield stretch[0][0], [element for _, element in stretch]
 
 
-def _tried(codes: list[int]) -> set[tuple[int, int, int]]:
+def _runs_by_trial(codes: list[int]) -> set[tuple[int, int, int]]:
     """Find repetitions by trying every period."""
-    found: dict[tuple[int, int], int] = {}
+    periods: dict[tuple[int, int], int] = {}
     for period in range(1, len(codes) // FEWEST_ROUNDS + 1):
         same = 0
-        for place in range(period, len(codes) + 1):
-            if place < len(codes) and codes[place] == codes[place - period]:
+        for position in range(period, len(codes) + 1):
+            if position < len(codes) and codes[position] == codes[position - period]:
                 same += 1
                 continue
             if same >= (FEWEST_ROUNDS - 1) * period:
                 # What has a smaller period too has the same ends with it, and was found with it.
-                found.setdefault((place - period - same, place), period)
+                periods.setdefault((position - period - same, position), period)
             same = 0
-    return {(start, end, period) for (start, end), period in found.items()}
+    return {(start, end, period) for (start, end), period in periods.items()}
 
 
 def _runs(codes: Ints) -> set[tuple[int, int, int]]:
@@ -217,13 +218,13 @@ class _Ranks:
 def _next_smaller(ranks: Ints) -> Ints:
     """For each place the next one whose rank is smaller, or the end."""
     listed: list[int] = ranks.tolist()
-    found = [len(listed)] * len(listed)
-    open_: list[int] = []
-    for place, rank in enumerate(listed):
-        while open_ and listed[open_[-1]] > rank:
-            found[open_.pop()] = place
-        open_.append(place)
-    return np.array(found, np.int64)
+    following = [len(listed)] * len(listed)
+    pending: list[int] = []
+    for position, rank in enumerate(listed):
+        while pending and listed[pending[-1]] > rank:
+            following[pending.pop()] = position
+        pending.append(position)
+    return np.array(following, np.int64)
 
 
 class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,25 +251,25 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
         calls: In order (``Trace.tool_calls``).
     """
     latest: dict[Hashable, int] = {}
-    found = []
-    for place, symbol in enumerate(call_symbols(calls)):
+    repeated = []
+    for position, symbol in enumerate(call_symbols(calls)):
         before = latest.get(symbol)
         if before is not None and (ok := calls[before].ok) is not None:
-            found.append(RepeatedCall(call=place, before=before, retry=not ok))
-        latest[symbol] = place
-    return tuple(found)
+            repeated.append(RepeatedCall(call=position, before=before, retry=not ok))
+        latest[symbol] = position
+    return tuple(repeated)
 
 
 def call_symbols(calls: Sequence[Span]) -> list[Hashable]:
     """A symbol for each call, equal where agent, tool and arguments are equal."""
-    return [(call.agent, call.name, _arguments(call.input, place)) for place, call in enumerate(calls)]
+    return [(call.agent, call.name, _arguments(call.input, position)) for position, call in enumerate(calls)]
 
 
-def _arguments(value: Any, place: int) -> bytes | int:
+def _arguments(value: Any, position: int) -> bytes | int:
     """Arguments as bytes; the index of the call where they are unknown or no JSON."""
     if value is None:
-        return place
+        return position
     try:
         return canonical(value)
     except (TypeError, RecursionError):
-        return place
+        return position

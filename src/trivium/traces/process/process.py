@@ -8,7 +8,7 @@ import msgspec
 
 from trivium.traces.process.handoffs import HandOffs, hand_offs
 from trivium.traces.process.loops import (
-    Circuit,
+    HandOffLoop,
     Loop,
     RepeatedCall,
     call_loops,
@@ -17,10 +17,10 @@ from trivium.traces.process.loops import (
     repeated_calls,
 )
 from trivium.traces.process.timing import (
+    BusyTimes,
     Concurrency,
-    Stretch,
+    PathSegment,
     TimeShare,
-    Work,
     agent_of,
     critical_path,
     time_shares,
@@ -63,41 +63,41 @@ class Process:
         self.trace = trace
 
     @cached_property
-    def work(self) -> Work:
+    def busy_times(self) -> BusyTimes:
         """The busy times of each span."""
-        return Work(self.trace)
+        return BusyTimes(self.trace)
 
     @cached_property
     def seconds(self) -> float | None:
         """Wall time, or None without times."""
-        return self.work.seconds
+        return self.busy_times.seconds
 
     @cached_property
     def concurrency(self) -> Concurrency:
         """How many spans were at work at once."""
-        return Concurrency(self.work)
+        return Concurrency(self.busy_times)
 
     @cached_property
-    def stretches(self) -> tuple[Stretch, ...]:
+    def path_segments(self) -> tuple[PathSegment, ...]:
         """The critical path as stretches of time."""
-        return critical_path(self.work)
+        return critical_path(self.busy_times)
 
     @cached_property
     def path(self) -> tuple[PathStep, ...]:
         """The critical path as spans, in the order of first appearance."""
-        whole = self.work.whole
+        whole = self.busy_times.whole
         if whole is None:
             return ()
         met: dict[int | None, list[float]] = {}
-        for stretch in self.stretches:
-            met.setdefault(stretch.span, [stretch.start, 0.0])[1] += stretch.end - stretch.start
-        return tuple([self._step(place, at - whole[0], took) for place, (at, took) in met.items()])
+        for segment in self.path_segments:
+            met.setdefault(segment.span, [segment.start, 0.0])[1] += segment.end - segment.start
+        return tuple([self._step(position, at - whole[0], took) for position, (at, took) in met.items()])
 
-    def _step(self, place: int | None, at: float, took: float) -> PathStep:
+    def _step(self, position: int | None, at: float, took: float) -> PathStep:
         share = min(1.0, took / self.seconds) if self.seconds else None
-        if place is None:
+        if position is None:
             return PathStep(span=None, kind=None, name=None, agent=None, at=at, seconds=took, share=share)
-        span = self.trace.spans[place]
+        span = self.trace.spans[position]
         return PathStep(
             span=span.id,
             kind=span.kind,
@@ -127,7 +127,7 @@ class Process:
         return time_shares(
             self.trace.spans,
             self.concurrency,
-            self.stretches,
+            self.path_segments,
             whole=self.seconds or 0.0,
             owner=owner,
             kind=kind,
@@ -154,7 +154,7 @@ class Process:
         return hand_offs(self.trace.agent_messages)
 
     @cached_property
-    def circuits(self) -> tuple[Circuit, ...]:
+    def circuits(self) -> tuple[HandOffLoop, ...]:
         """Loops in the longest chain of hand-offs."""
         return hand_off_loops(self.hand_offs.longest)
 

@@ -12,7 +12,7 @@ from trivium.traces.trace import Span, Trace, parents_first
 Interval = tuple[float, float]
 
 
-class Work:
+class BusyTimes:
     """The busy times of the spans of a trace.
 
     The *reach* of a span goes from the first start to the last end of itself and of its descendants; a span
@@ -26,7 +26,7 @@ class Work:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.spans = spans = trace.spans
-        place = {span.id: index for index, span in enumerate(spans)}
+        position = {span.id: index for index, span in enumerate(spans)}
         self.reach: list[Interval | None] = [_known(span.start, span.end) for span in spans]
         self.below: list[list[int]] = [[] for _ in spans]
         self.roots: list[int] = []
@@ -37,7 +37,7 @@ class Work:
             if parent is None:
                 self.roots.append(index)
                 continue
-            above = place[parent]
+            above = position[parent]
             self.below[above].append(index)
             around = self.reach[above]
             self.reach[above] = (
@@ -116,7 +116,7 @@ class Concurrency:
         work: Of the trace.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: BusyTimes) -> None:
         self._stretches = work.own()
         change: dict[float, int] = {}
         for start, end, _ in self._stretches:
@@ -151,18 +151,18 @@ class Concurrency:
 
         They add up to ``busy``.
         """
-        found: dict[int, float] = {}
+        seconds_of: dict[int, float] = {}
         for start, end, index in self._stretches:
-            found[index] = found.get(index, 0.0) + self._shared[end] - self._shared[start]
-        return found
+            seconds_of[index] = seconds_of.get(index, 0.0) + self._shared[end] - self._shared[start]
+        return seconds_of
 
     @cached_property
     def alone(self) -> dict[int, float]:
         """Seconds of each span that was at work, by place, whoever else was."""
-        found: dict[int, float] = {}
+        seconds_of: dict[int, float] = {}
         for start, end, index in self._stretches:
-            found[index] = found.get(index, 0.0) + end - start
-        return found
+            seconds_of[index] = seconds_of.get(index, 0.0) + end - start
+        return seconds_of
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -190,7 +190,7 @@ class Concurrency:
         )
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+class PathSegment(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of the critical path.
 
     Attributes:
@@ -207,16 +207,18 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 class _Frame:
     """A span (or the trace as a whole) that is walked back through, from ``until``."""
 
-    __slots__ = ("aside", "begin", "leaf", "span", "until", "waiting")
+    __slots__ = ("begin", "candidates", "leaf", "overlapping", "span", "until")
 
-    def __init__(self, span: int | None, begin: float, until: float, children: list[int], work: Work) -> None:
+    def __init__(
+        self, span: int | None, begin: float, until: float, children: list[int], work: BusyTimes
+    ) -> None:
         self.span, self.begin, self.until = span, begin, until
         self.leaf = not children
-        self.waiting = sorted(children, key=lambda child: (*work.reach_of(child)[::-1], child))
-        self.aside: list[int] = []
+        self.candidates = sorted(children, key=lambda child: (*work.reach_of(child)[::-1], child))
+        self.overlapping: list[int] = []
 
 
-def critical_path(work: Work) -> tuple[Stretch, ...]:
+def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
     """The critical path, in order of time; its stretches meet end to end and cover the whole trace.
 
     Walking back from the end t of a span (first: of the whole trace), the child that ended last, at t or
@@ -229,32 +231,32 @@ def critical_path(work: Work) -> tuple[Stretch, ...]:
     whole = work.whole
     if whole is None:
         return ()
-    back: list[Stretch] = []
+    back: list[PathSegment] = []
     stack = [_Frame(None, *whole, work.roots, work)]
     while stack:
         frame = stack[-1]
         child = _next(frame, work)
         if child is None:
             if frame.until > frame.begin or frame.leaf:
-                back.append(Stretch(span=frame.span, start=frame.begin, end=frame.until))
+                back.append(PathSegment(span=frame.span, start=frame.begin, end=frame.until))
             stack.pop()
             continue
         start, end = work.reach_of(child)
         if end < frame.until:
-            back.append(Stretch(span=frame.span, start=end, end=frame.until))
+            back.append(PathSegment(span=frame.span, start=end, end=frame.until))
         stack.append(_Frame(child, start, min(end, frame.until), work.below[child], work))
         frame.until = start
     return tuple(reversed(back))
 
 
-def _next(frame: _Frame, work: Work) -> int | None:
-    while frame.waiting:
-        child = frame.waiting.pop()
+def _next(frame: _Frame, work: BusyTimes) -> int | None:
+    while frame.candidates:
+        child = frame.candidates.pop()
         if work.reach_of(child)[1] <= frame.until:
             return child
-        frame.aside.append(child)
-    running = [child for child in frame.aside if work.reach_of(child)[0] < frame.until]
-    frame.aside = []
+        frame.overlapping.append(child)
+    running = [child for child in frame.overlapping if work.reach_of(child)[0] < frame.until]
+    frame.overlapping = []
     return min(running, key=lambda child: (work.reach_of(child)[0], child), default=None)
 
 
@@ -292,7 +294,7 @@ def agent_of(span: Span) -> str | None:
 def time_shares(
     spans: Sequence[Span],
     concurrency: Concurrency,
-    path: Iterable[Stretch],
+    path: Iterable[PathSegment],
     *,
     whole: float,
     owner: Callable[[Span], str | None],
@@ -312,16 +314,16 @@ def time_shares(
     for stretch in path:
         if stretch.span is not None:
             critical[stretch.span] = critical.get(stretch.span, 0.0) + stretch.end - stretch.start
-    found: dict[str | None, list[float]] = {}
+    sums_by_owner: dict[str | None, list[float]] = {}
     for index, seconds in concurrency.seconds.items():
         if kind is not None and spans[index].kind != kind:
             continue
-        sums = found.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
+        sums = sums_by_owner.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
         sums[0] += 1
         sums[1] += seconds
         sums[2] += concurrency.alone[index]
         sums[3] += critical.get(index, 0.0)
-    made = [
+    shares = [
         TimeShare(
             name=name,
             spans=int(count),
@@ -330,6 +332,6 @@ def time_shares(
             work=work,
             critical=on_path,
         )
-        for name, (count, seconds, work, on_path) in found.items()
+        for name, (count, seconds, work, on_path) in sums_by_owner.items()
     ]
-    return tuple(sorted(made, key=lambda one: (-one.seconds, one.name or "")))
+    return tuple(sorted(shares, key=lambda one: (-one.seconds, one.name or "")))

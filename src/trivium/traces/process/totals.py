@@ -7,12 +7,12 @@ from datetime import datetime
 import msgspec
 
 from trivium.traces.process.handoffs import PingPong
-from trivium.traces.process.loops import Circuit, Loop
+from trivium.traces.process.loops import HandOffLoop, Loop
 from trivium.traces.process.process import PathStep, Process
 from trivium.traces.process.timing import TimeShare
 from trivium.traces.trace import Trace
 
-LONGEST_KEPT = 20
+MOST_LISTED = 20
 """Loops, circuits and games of ping-pong that are told, the longest; the others are counted."""
 
 
@@ -56,7 +56,7 @@ class HandOffFacts(msgspec.Struct, frozen=True, kw_only=True):
     chains: int
     longest: tuple[str, ...]
     ping_pongs: tuple[PingPong, ...]
-    circuits: tuple[Circuit, ...]
+    circuits: tuple[HandOffLoop, ...]
 
 
 class ParallelSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,9 +130,9 @@ _FIRST_MOMENT = 1e8
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
     """Add up the process figures of traces."""
     processes = [Process(trace) for trace in traces]
-    took = {place: process.seconds for place, process in enumerate(processes)}
-    times = {place: seconds for place, seconds in took.items() if seconds is not None}
-    timed = [processes[place] for place in times]
+    seconds_of = {position: process.seconds for position, process in enumerate(processes)}
+    times = {position: seconds for position, seconds in seconds_of.items() if seconds is not None}
+    timed = [processes[position] for position in times]
     whole = sum(times.values())
     work = sum([process.concurrency.work for process in timed])
     busy = sum([process.concurrency.busy for process in timed])
@@ -148,14 +148,14 @@ def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
         overlapped=sum([process.concurrency.overlapped for process in timed]) if timed else None,
         concurrency=work / busy if busy else None,
         most=max([process.concurrency.most for process in timed], default=0),
-        by_agent=_together([process.by_agent for process in timed], whole),
-        by_tool=_together([process.by_tool for process in timed], whole),
-        by_kind=_together([process.by_kind for process in timed], whole),
-        repeated=_repeated(processes),
-        looped=_looped(processes),
-        hand_offs=_handed(processes),
+        by_agent=_sum_shares([process.by_agent for process in timed], whole),
+        by_tool=_sum_shares([process.by_tool for process in timed], whole),
+        by_kind=_sum_shares([process.by_kind for process in timed], whole),
+        repeated=_repeat_facts(processes),
+        looped=_loop_facts(processes),
+        hand_offs=_hand_off_facts(processes),
         unfinished=tuple((*which, number) for which, number in unfinished.most_common()),
-        slowest=None if slowest is None else _slowest(slowest, processes[slowest]),
+        slowest=None if slowest is None else _slowest_trace(slowest, processes[slowest]),
     )
 
 
@@ -164,7 +164,7 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
     begun: list[float] = []
     ended: list[float] = []
     for process in timed:
-        begins, zero = process.work.whole[0] if process.work.whole else 0.0, _zero(process.trace)
+        begins, zero = process.busy_times.whole[0] if process.busy_times.whole else 0.0, _zero(process.trace)
         if zero is None and begins < _FIRST_MOMENT:
             return None
         begun.append(begins + (zero or 0.0))
@@ -181,16 +181,16 @@ def _zero(trace: Trace) -> float | None:
         return None
 
 
-def _together(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:
+def _sum_shares(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:
     """Add up the time shares of several traces."""
-    found: dict[str | None, TimeShare] = {}
+    sums: dict[str | None, TimeShare] = {}
     for table in tables:
         for one in table:
-            other = found.get(one.name)
-            found[one.name] = one if other is None else _added(one, other)
+            other = sums.get(one.name)
+            sums[one.name] = one if other is None else _added(one, other)
     made = [
         msgspec.structs.replace(one, share=min(1.0, one.seconds / whole) if whole else None)
-        for one in found.values()
+        for one in sums.values()
     ]
     return tuple(sorted(made, key=lambda one: (-one.seconds, one.name or "")))
 
@@ -206,16 +206,16 @@ def _added(one: TimeShare, other: TimeShare) -> TimeShare:
     )
 
 
-def _repeated(processes: Sequence[Process]) -> RepeatFacts:
+def _repeat_facts(processes: Sequence[Process]) -> RepeatFacts:
     calls = recovered = 0
     retries: Counter[str] = Counter()
     repeats: Counter[str] = Counter()
     for process in processes:
-        made = process.trace.tool_calls
-        calls += len(made)
+        tool_calls = process.trace.tool_calls
+        calls += len(tool_calls)
         for one in process.repeated:
-            (retries if one.retry else repeats)[made[one.call].name] += 1
-            recovered += one.retry and made[one.call].ok is True
+            (retries if one.retry else repeats)[tool_calls[one.call].name] += 1
+            recovered += one.retry and tool_calls[one.call].ok is True
     return RepeatFacts(
         calls=calls,
         retries=dict(retries.most_common()),
@@ -224,38 +224,38 @@ def _repeated(processes: Sequence[Process]) -> RepeatFacts:
     )
 
 
-def _looped(processes: Sequence[Process]) -> LoopFacts:
-    met: list[tuple[int, Loop]] = [
-        (place, loop) for place, process in enumerate(processes) for loop in process.loops
+def _loop_facts(processes: Sequence[Process]) -> LoopFacts:
+    loops: list[tuple[int, Loop]] = [
+        (position, loop) for position, process in enumerate(processes) for loop in process.loops
     ]
-    longest = sorted(met, key=lambda one: -len(one[1].calls))[:LONGEST_KEPT]
+    longest = sorted(loops, key=lambda one: -len(one[1].calls))[:MOST_LISTED]
     return LoopFacts(
-        loops=len(met),
+        loops=len(loops),
         calls=sum([len(process.looped) for process in processes]),
         longest=tuple(
-            LoopFact(trace=place, agent=loop.agent, tools=loop.tools, rounds=loop.rounds)
-            for place, loop in longest
+            LoopFact(trace=position, agent=loop.agent, tools=loop.tools, rounds=loop.rounds)
+            for position, loop in longest
         ),
     )
 
 
-def _handed(processes: Sequence[Process]) -> HandOffFacts:
-    games = [game for process in processes for game in process.hand_offs.ping_pongs]
+def _hand_off_facts(processes: Sequence[Process]) -> HandOffFacts:
+    ping_pongs = [ping_pong for process in processes for ping_pong in process.hand_offs.ping_pongs]
     circuits = [circuit for process in processes for circuit in process.circuits]
     return HandOffFacts(
         messages=sum([process.hand_offs.messages for process in processes]),
         chains=sum([process.hand_offs.chains for process in processes]),
         longest=max([process.hand_offs.longest for process in processes], key=len, default=()),
-        ping_pongs=tuple(sorted(games, key=lambda game: -game.messages)[:LONGEST_KEPT]),
-        circuits=tuple(sorted(circuits, key=lambda one: -one.rounds * len(one.agents))[:LONGEST_KEPT]),
+        ping_pongs=tuple(sorted(ping_pongs, key=lambda ping_pong: -ping_pong.messages)[:MOST_LISTED]),
+        circuits=tuple(sorted(circuits, key=lambda one: -one.rounds * len(one.agents))[:MOST_LISTED]),
     )
 
 
-def _slowest(place: int, process: Process) -> SlowestTrace:
+def _slowest_trace(position: int, process: Process) -> SlowestTrace:
     spans = process.trace.spans
-    zero = process.work.whole[0] if process.work.whole else 0.0
+    zero = process.busy_times.whole[0] if process.busy_times.whole else 0.0
     return SlowestTrace(
-        trace=place,
+        trace=position,
         trace_id=process.trace.trace_id,
         seconds=process.seconds or 0.0,
         critical_path=process.path,

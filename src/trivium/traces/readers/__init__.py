@@ -42,7 +42,7 @@ Native comes after those that hold ``spans`` in a form of their own.
 RECORDED = {"recorded": "spans", "otlp": "otlp"}
 """Formats of the files that ``trivium.trace`` writes, and how their names end."""
 
-_SAYING = frozenset({"native", "otlp", "recorded"})
+_FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded"})
 """Formats of many tools."""
 
 
@@ -71,9 +71,9 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
     source = str(path)
     if path.is_dir():
         return _read_folder(path)
-    name = format or _opener(path)
+    name = format or _format_by_head(path)
     if name is not None and hasattr(_reader(name, source), "read_file"):
-        return name, _recorded_by(name, _reader(name, source).read_file(path))
+        return name, _with_recorder(name, _reader(name, source).read_file(path))
     return read_documents(documents_of(path), source=source, format=name)
 
 
@@ -88,7 +88,9 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
         exports = _exports(path)
         if exports:
             return read_paths(exports, "otlp")
-        return "agents-eval", _recorded_by("agents-eval", [_reader("agents-eval", str(path)).read_run(path)])
+        return "agents-eval", _with_recorder(
+            "agents-eval", [_reader("agents-eval", str(path)).read_run(path)]
+        )
     # Where a disk was full, or a process is about to write, a file is empty.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
@@ -103,12 +105,12 @@ def _exports(folder: Path) -> list[Path]:
     if (folder / "trace.json").exists():
         return []
     files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stat().st_size]
-    return [each for each in files if _opener(each) == "otlp"]
+    return [each for each in files if _format_by_head(each) == "otlp"]
 
 
-def _recorded_by(name: str, traces: list[Trace]) -> list[Trace]:
+def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
     """Add the recorder to each trace: the tool of the format, unless the trace names one."""
-    if name in _SAYING:
+    if name in _FORMATS_OF_MANY_TOOLS:
         return traces
     return [
         msgspec.structs.replace(trace, metadata={**trace.metadata, RECORDERS: [name]})
@@ -129,12 +131,12 @@ def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[
     if len(paths) == 1:
         return read_path(paths[0], format)
     formats = [format or format_of(path) for path in paths]
-    for path, found in zip(paths, formats, strict=True):
-        if found != formats[0]:
-            raise TraceError(str(path), f"is of format {found}, and the first file of format {formats[0]}")
+    for path, name in zip(paths, formats, strict=True):
+        if name != formats[0]:
+            raise TraceError(str(path), f"is of format {name}, and the first file of format {formats[0]}")
     reader = _reader(formats[0], str(paths[0]))
     if hasattr(reader, "read_files"):
-        return formats[0], _recorded_by(formats[0], reader.read_files([Path(path) for path in paths]))
+        return formats[0], _with_recorder(formats[0], reader.read_files([Path(path) for path in paths]))
     return formats[0], [trace for path in paths for trace in read_trace_file(path, formats[0])]
 
 
@@ -147,10 +149,10 @@ def format_of(path: str | Path) -> str:
     path = Path(path)
     if path.is_dir():
         return _read_folder(path)[0]
-    return _opener(path) or sniff_format(documents_of(path), source=str(path))
+    return _format_by_head(path) or sniff_format(documents_of(path), source=str(path))
 
 
-def _opener(path: Path) -> str | None:
+def _format_by_head(path: Path) -> str | None:
     """The format that recognises the first bytes of a file."""
     head = head_of(path)
     for name in FORMATS:
@@ -181,7 +183,7 @@ def read_documents(
     """The name of the format and every trace of a file's documents."""
     if format is None:
         format = sniff_format(documents, source=source)  # noqa: A001
-    return format, _recorded_by(format, _reader(format, source).read_traces(documents, source))
+    return format, _with_recorder(format, _reader(format, source).read_traces(documents, source))
 
 
 def sniff_format(documents: Sequence[Any], *, source: str) -> str:

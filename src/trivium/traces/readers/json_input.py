@@ -72,11 +72,11 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 def _bounded(file: IO[bytes], max_bytes: int) -> bytes | None:
     """Read a whole file; None when it exceeds the limit. A gzipped file may unpack to any size."""
     parts: list[bytes] = []
-    held = 0
+    size = 0
     while part := file.read(_AT_ONCE):
         parts.append(part)
-        held += len(part)
-        if held > max_bytes:
+        size += len(part)
+        if size > max_bytes:
             return None
     return b"".join(parts) if len(parts) != 1 else parts[0]
 
@@ -326,16 +326,16 @@ def read_complete_lines(
         if not complete.strip() or not end or is_value(last):
             raise
         try:
-            found = read(complete)
+            result = read(complete)
         except TraceError:
-            found = None
-        if found is None:
+            result = None
+        if result is None:
             raise
     number = complete.count(b"\n") + 2
     problems.append(
         TraceProblem(kind="truncated", what=f"line {number} of {source} was cut short and is left out")
     )
-    return found
+    return result
 
 
 def with_problems(traces: Sequence[Trace], problems: Sequence[TraceProblem]) -> list[Trace]:

@@ -12,7 +12,7 @@ from trivium.traces.readers.json_input import count, decoded, dict_, dicts, doll
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
-    counted_once,
+    count_usage_once,
     first_record,
     merge_span_records,
     unwrapped,
@@ -203,10 +203,10 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
 def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
     """Every run, parents before their nested children; does not recurse."""
     records = []
-    for place, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
+    for position, item in enumerate(unwrapped(documents, *_WRAPPERS), start=1):
         top = snake(item) if isinstance(item, dict) else {}
         if not _is_run(top) and "child_runs" not in top:
-            skipped.add(place)
+            skipped.add(position)
             continue
         stack: list[tuple[Record, str | None, str | None]] = [(top, None, None)]
         while stack:
@@ -217,8 +217,8 @@ def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
             children = value.get("child_runs")
             if isinstance(children, list):
                 name, inner = text(record, "id"), text(record, "trace_id")
-                found = [snake(child) for child in reversed(children) if isinstance(child, dict)]
-                stack += [(child, name, inner) for child in found]
+                nested = [snake(child) for child in reversed(children) if isinstance(child, dict)]
+                stack += [(child, name, inner) for child in nested]
     return records
 
 
@@ -274,9 +274,9 @@ def _by_trace(records: list[Record]) -> dict[str, list[Record]]:
 def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str, str | None]) -> str:
     """The trace id of the nearest ancestor that has one; else the id of the topmost run."""
     trail: list[str] = []
-    seen = set()
-    while name is not None and name not in known and name not in seen:
-        seen.add(name)
+    visited = set()
+    while name is not None and name not in known and name not in visited:
+        visited.add(name)
         trail.append(name)
         name = above.get(name)
     trace = known.get(name, "") if name is not None else trail[-1] if trail else ""
@@ -285,7 +285,7 @@ def _trace_of_ancestors(name: str | None, known: dict[str, str], above: dict[str
 
 
 def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = merge_span_records(records, ended="end_time")
+    records, repeats = merge_span_records(records, end_key="end_time")
     spans = [span_of(f"run-{index}", record) for index, record in enumerate(records)]
     stated = handoffs(spans, records)
     trace = normalise(
@@ -296,18 +296,18 @@ def _trace(name: str, records: list[Record], problems: list[TraceProblem]) -> Tr
         metadata=_metadata(records),
         nested=True,
     )
-    return counted_once(with_graph_agents(trace, [graph_run(record) for record in records], stated))
+    return count_usage_once(with_graph_agents(trace, [graph_run(record) for record in records], stated))
 
 
 def _metadata(records: list[Record]) -> dict[str, Any]:
     """Metadata of the trace from its first root: name, tags and thread."""
     for record in records:
         if text(record, "parent_run_id") is None:
-            places = (
+            sources = (
                 (record, ("name", "session_id", "tags", "feedback_stats")),
                 (metadata_of(record), _THREADS),
             )
-            return {key: place[key] for place, keys in places for key in keys if place.get(key)}
+            return {key: source[key] for source, keys in sources for key in keys if source.get(key)}
     return {}
 
 
@@ -323,7 +323,9 @@ _OUTPUT = (
 
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
     """Usage of a run: from its messages, else its outputs, its metadata, or the service."""
-    usages = [found for message in messages if (found := _first(_message_usage(message))) is not None]
+    usages = [
+        usage_found for message in messages if (usage_found := _first(_message_usage(message))) is not None
+    ]
     usage = _sum(usages) or _first(_run_usage(record))
     if usage is None:
         return None
@@ -359,9 +361,9 @@ def _run_usage(record: Record) -> Iterator[Any]:
     yield record
 
 
-def _first(places: Iterator[Any]) -> _Usage | None:
-    for place in places:
-        fields = dict_(place)
+def _first(sources: Iterator[Any]) -> _Usage | None:
+    for source in sources:
+        fields = dict_(source)
         input_tokens, output_tokens = _count(fields, _INPUT), _count(fields, _OUTPUT)
         if input_tokens is not None or output_tokens is not None:
             return input_tokens, output_tokens, dollars(fields.get("total_cost"))
@@ -369,7 +371,7 @@ def _first(places: Iterator[Any]) -> _Usage | None:
 
 
 def _count(fields: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    return next((found for key in keys if (found := count(fields.get(key))) is not None), None)
+    return next((number for key in keys if (number := count(fields.get(key))) is not None), None)
 
 
 def _sum(usages: list[_Usage]) -> _Usage | None:

@@ -47,7 +47,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}
     skipped = SkippedRecords("trace or span of the OpenAI Agents SDK")
-    for place, item in enumerate(_items(documents), start=1):
+    for position, item in enumerate(_items(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if _is_span(record):
             spans.setdefault(text(record, "trace_id") or "", []).append(record)
@@ -56,15 +56,15 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
             merge_record(traces, name, record)
             spans.setdefault(name, [])
         else:
-            skipped.add(place)
+            skipped.add(position)
     if not spans:
         raise TraceError(source, "holds no trace and no span of the OpenAI Agents SDK")
     problems = skipped.problems()
-    found = []
+    result = []
     for name, records in spans.items():
-        found.append(_trace(name, traces.get(name, {}), records, problems))
+        result.append(_trace(name, traces.get(name, {}), records, problems))
         problems = []  # said once, with the first trace
-    return found
+    return result
 
 
 def _items(documents: Sequence[Any]) -> list[Any]:
@@ -82,7 +82,7 @@ def _is_span(record: Record) -> bool:
 
 
 def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = merge_span_records(records, ended="ended_at")
+    records, repeats = merge_span_records(records, end_key="ended_at")
     data = [snake(record["span_data"]) for record in records]
     turns = {text(record, "id"): _turn(fields) for record, fields in zip(records, data, strict=True)}
     spans: list[Span] = []
@@ -147,9 +147,9 @@ def _name(fields: Record) -> str:
 
 def _usage(fields: Record) -> SpanUsage | None:
     usage = dict_(fields.get("usage")) or dict_(dict_(fields.get("response")).get("usage"))
-    found = snake(usage)
-    input_tokens = count(found.get("input_tokens", found.get("prompt_tokens")))
-    output_tokens = count(found.get("output_tokens", found.get("completion_tokens")))
+    usage_snake = snake(usage)
+    input_tokens = count(usage_snake.get("input_tokens", usage_snake.get("prompt_tokens")))
+    output_tokens = count(usage_snake.get("output_tokens", usage_snake.get("completion_tokens")))
     if input_tokens is None and output_tokens is None:
         return None
     return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens)

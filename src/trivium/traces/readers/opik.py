@@ -17,7 +17,7 @@ from trivium.traces.readers.json_input import count, decoded, dict_, dollars, mo
 from trivium.traces.readers.span_records import (
     Record,
     SkippedRecords,
-    counted_once,
+    count_usage_once,
     first_record,
     merge_record,
     merge_span_records,
@@ -69,7 +69,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     traces: dict[str, Record] = {}
     spans: dict[str, list[Record]] = {}
     skipped = SkippedRecords("trace or span of Opik")
-    for place, (trace, item) in enumerate(_rows(documents), start=1):
+    for position, (trace, item) in enumerate(_rows(documents), start=1):
         record = snake(item) if isinstance(item, dict) else {}
         if trace is not None or _is_trace(record):
             name = trace if trace is not None else text(record, "id") or ""
@@ -78,15 +78,15 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
         elif _is_span(record):
             spans.setdefault(text(record, "trace_id") or "", []).append(record)
         else:
-            skipped.add(place)
+            skipped.add(position)
     if not spans:
         raise TraceError(source, "holds no trace and no span of Opik")
     problems = skipped.problems()
-    found = []
+    result = []
     for name, records in spans.items():
-        found.append(_trace(name, traces.get(name, {}), records, problems))
+        result.append(_trace(name, traces.get(name, {}), records, problems))
         problems = []  # said once, with the first trace
-    return found
+    return result
 
 
 def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
@@ -104,7 +104,7 @@ def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
 
 
 def _trace(name: str, item: Record, records: list[Record], problems: list[TraceProblem]) -> Trace:
-    records, repeats = merge_span_records(records, ended="end_time")
+    records, repeats = merge_span_records(records, end_key="end_time")
     owners = {text(record, "id"): _stated_agent(record) for record in records}
     spans = [_span(f"span-{index}", record, owners) for index, record in enumerate(records)]
     stated = _handoffs(spans, records)
@@ -117,7 +117,7 @@ def _trace(name: str, item: Record, records: list[Record], problems: list[TraceP
         nested=True,
     )
     runs = [GraphRun.of(_metadata(record)) for record in records]
-    return counted_once(with_graph_agents(trace, runs, stated, title=text(item, "name")))
+    return count_usage_once(with_graph_agents(trace, runs, stated, title=text(item, "name")))
 
 
 def _metadata(record: Record) -> Record:

@@ -67,8 +67,8 @@ def _runs(history: list[Any]) -> Mapping[str, list[dict[str, Any]]]:
 
 def _trace(run: str, messages: list[dict[str, Any]]) -> Trace:
     builder = _Builder()
-    for place, message in enumerate(messages):
-        builder.add(place, message)
+    for position, message in enumerate(messages):
+        builder.add(position, message)
     spans = builder.spans()
     times = [time for span in spans for time in (span.start, span.end) if time is not None]
     run_span = Span(
@@ -102,54 +102,56 @@ class _Builder:
 
     def spans(self) -> list[Span]:
         """The spans; a call without a return neither succeeded nor failed."""
-        for _, place in self._open:
-            self._spans[place] = msgspec.structs.replace(self._spans[place], ok=None)
-            if self._spans[place].start is None:  # repair lists it where there are times
+        for _, position in self._open:
+            self._spans[position] = msgspec.structs.replace(self._spans[position], ok=None)
+            if self._spans[position].start is None:  # repair lists it where there are times
                 what = "it has no return"
-                self.problems.append(TraceProblem(kind="unfinished", span=self._spans[place].id, what=what))
+                self.problems.append(
+                    TraceProblem(kind="unfinished", span=self._spans[position].id, what=what)
+                )
         return self._spans
 
-    def add(self, place: int, message: dict[str, Any]) -> None:
+    def add(self, position: int, message: dict[str, Any]) -> None:
         parts = dicts(message.get("parts"))
-        written = moment(message.get("timestamp"))
+        time = moment(message.get("timestamp"))
         if message.get("kind") == "response":
-            self._response(place, message, parts, written)
+            self._response(position, message, parts, time)
             return
         for part in parts:
             kind = text(part, "part_kind")
             if kind == "user-prompt" and self.prompt is None:
                 self.prompt = part.get("content")
             elif kind in _RETURNS or (kind == "retry-prompt" and part.get("tool_name")):
-                self._return(place, part)
-        self._request_time = written
-        if written is None:
+                self._return(position, part)
+        self._request_time = time
+        if time is None:
             times = [moment(part.get("timestamp")) for part in parts]
             self._request_time = max((time for time in times if time is not None), default=None)
 
     def _response(
-        self, place: int, message: dict[str, Any], parts: list[dict[str, Any]], written: float | None
+        self, position: int, message: dict[str, Any], parts: list[dict[str, Any]], time: float | None
     ) -> None:
-        said = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
-        self.answer = "\n".join(map(str, said)) if said else self.answer
+        texts = [part["content"] for part in parts if part.get("part_kind") == "text" and "content" in part]
+        self.answer = "\n".join(map(str, texts)) if texts else self.answer
         self._spans.append(
             Span(
-                id=f"llm-{place}",
+                id=f"llm-{position}",
                 kind="llm",
                 name=text(message, "model_name") or "",
                 parent=_RUN,
-                start=written if self._request_time is None else self._request_time,
-                end=written,
+                start=time if self._request_time is None else self._request_time,
+                end=time,
                 output=parts,
                 usage=_usage(dict_(message.get("usage"))),
             )
         )
         for number, part in enumerate(parts):
             if text(part, "part_kind") in _CALLS:
-                self._call(f"tool-{place}-{number}", part, written)
+                self._call(f"tool-{position}-{number}", part, time)
             elif text(part, "part_kind") in _RETURNS:  # a tool of the provider's own returns within
-                self._return(place, part)
+                self._return(position, part)
 
-    def _call(self, span_id: str, part: dict[str, Any], written: float | None) -> None:
+    def _call(self, span_id: str, part: dict[str, Any], time: float | None) -> None:
         self._open.append((text(part, "tool_call_id") or "", len(self._spans)))
         self._spans.append(
             Span(
@@ -157,17 +159,17 @@ class _Builder:
                 kind="tool",
                 name=text(part, "tool_name") or "",
                 parent=_RUN,
-                start=written,
+                start=time,
                 input=decoded(part.get("args")),
             )
         )
 
-    def _return(self, place: int, part: dict[str, Any]) -> None:
+    def _return(self, position: int, part: dict[str, Any]) -> None:
         call_id = text(part, "tool_call_id") or ""
         same = [index for index, (call, _) in enumerate(self._open) if call == call_id]
         if not same:
             name = text(part, "tool_name")
-            what = f"message {place} has a return of {name} without a call; it was left out"
+            what = f"message {position} has a return of {name} without a call; it was left out"
             self.problems.append(TraceProblem(kind="orphan_result", what=what))
             return
         _, at = self._open.pop(same[-1])
@@ -182,11 +184,11 @@ class _Builder:
 
 
 def _usage(usage: dict[str, Any]) -> SpanUsage | None:
-    tokens_in = count(usage.get("input_tokens", usage.get("request_tokens")))
-    tokens_out = count(usage.get("output_tokens", usage.get("response_tokens")))
+    input_tokens = count(usage.get("input_tokens", usage.get("request_tokens")))
+    output_tokens = count(usage.get("output_tokens", usage.get("response_tokens")))
     cost = usage.get("cost")
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         cost = None
-    if tokens_in is None and tokens_out is None and cost is None:
+    if input_tokens is None and output_tokens is None and cost is None:
         return None
-    return SpanUsage(input_tokens=tokens_in, output_tokens=tokens_out, cost_usd=cost)
+    return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)

@@ -28,7 +28,7 @@ class _RecordedLine(msgspec.Struct, frozen=True):
     as_text: tuple[str, ...] = ()
 
 
-class Contents:
+class TraceContents:
     """The lines of one trace.
 
     Lines belong to the same span if id, name and start are equal; among them the one with an end counts.
@@ -55,7 +55,7 @@ class Contents:
         if line.message is not None:
             self._messages.append(line)
 
-    def include(self, other: "Contents") -> None:
+    def include(self, other: "TraceContents") -> None:
         """Add everything that another one holds."""
         for line in other.lines:
             self.add(line)
@@ -115,19 +115,19 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     Raises:
         TraceError: If a line is none of these.
     """
-    found: dict[str, Contents] = {}
-    _add(found, documents, source)
-    return [each.trace(trace_id) for trace_id, each in found.items()]
+    by_trace: dict[str, TraceContents] = {}
+    _add(by_trace, documents, source)
+    return [each.trace(trace_id) for trace_id, each in by_trace.items()]
 
 
-def _add(found: dict[str, Contents], documents: Sequence[Any], source: str) -> None:
+def _add(by_trace: dict[str, TraceContents], documents: Sequence[Any], source: str) -> None:
     """Add lines to their traces."""
     for number, document in enumerate(documents, start=1):
         try:
             line = msgspec.convert(document, _RecordedLine)
         except msgspec.ValidationError as error:
             raise TraceError(source, Problem(f"line {number}", str(error).replace("`", '"'))) from None
-        found.setdefault(line.trace_id, Contents()).add(line)
+        by_trace.setdefault(line.trace_id, TraceContents()).add(line)
 
 
 def read_file(path: Path) -> list[Trace]:
@@ -153,15 +153,15 @@ def read_folder(span_files: Sequence[Path], otel_files: Sequence[Path]) -> list[
         span_files: Files of spans of ``trivium.trace``.
         otel_files: Files of spans of OpenTelemetry.
     """
-    found, problems = _contents(span_files, otel_files)
-    return with_problems([each.trace(trace_id) for trace_id, each in found.items()], problems)
+    by_trace, problems = _contents(span_files, otel_files)
+    return with_problems([each.trace(trace_id) for trace_id, each in by_trace.items()], problems)
 
 
-def contents_of_folder(folder: Path) -> Contents:
+def contents_of_folder(folder: Path) -> TraceContents:
     """Read a folder that holds one trace."""
-    found, problems = _contents(sorted(folder.glob("*.spans.jsonl")), sorted(folder.glob("*.otlp.jsonl")))
-    together = Contents()
-    for each in found.values():
+    by_trace, problems = _contents(sorted(folder.glob("*.spans.jsonl")), sorted(folder.glob("*.otlp.jsonl")))
+    together = TraceContents()
+    for each in by_trace.values():
         together.include(each)
     together.problems = problems
     return together
@@ -169,18 +169,18 @@ def contents_of_folder(folder: Path) -> Contents:
 
 def _contents(
     span_files: Sequence[Path], otel_files: Sequence[Path]
-) -> tuple[dict[str, Contents], list[TraceProblem]]:
-    found: dict[str, Contents] = {}
+) -> tuple[dict[str, TraceContents], list[TraceProblem]]:
+    by_trace: dict[str, TraceContents] = {}
     problems: list[TraceProblem] = []
     for path in span_files:
         source = str(path)
         parse = partial(parse_documents, source=source)
-        _add(found, read_complete_lines(content_of(path), parse, problems, source=source), source)
+        _add(by_trace, read_complete_lines(content_of(path), parse, problems, source=source), source)
     spans: list[RecordedSpan] = []
     for path in otel_files:
         source = str(path)
         parse_spans = partial(spans_of_json, source=source)
         spans += read_complete_lines(content_of(path), parse_spans, problems, source=source)
     for trace_id, span in zip(trace_ids(spans), spans, strict=True):
-        found.setdefault(trace_id, Contents()).otel_spans.append(span)
-    return found, problems
+        by_trace.setdefault(trace_id, TraceContents()).otel_spans.append(span)
+    return by_trace, problems

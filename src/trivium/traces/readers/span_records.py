@@ -16,7 +16,7 @@ def unwrapped(documents: Iterable[Any], *keys: str) -> Iterator[Any]:
     stack = [iter(documents)]
     while stack:
         for value in stack[-1]:
-            inner = value if isinstance(value, list) else _held(value, keys)
+            inner = value if isinstance(value, list) else _inner_records(value, keys)
             if inner is not None:
                 stack.append(iter(inner))
                 break
@@ -25,11 +25,11 @@ def unwrapped(documents: Iterable[Any], *keys: str) -> Iterator[Any]:
             stack.pop()
 
 
-def _held(value: Any, keys: tuple[str, ...]) -> list[Any] | None:
+def _inner_records(value: Any, keys: tuple[str, ...]) -> list[Any] | None:
     if not isinstance(value, dict):
         return None
     lists = [value[key] for key in keys if isinstance(value.get(key), list)]
-    return [item for held in lists for item in held] if lists else None
+    return [item for records in lists for item in records] if lists else None
 
 
 def first_record(document: Any, *keys: str) -> Record | None:
@@ -47,9 +47,9 @@ class SkippedRecords:
         self._expected = expected
         self._places: list[int] = []
 
-    def add(self, place: int) -> None:
+    def add(self, position: int) -> None:
         """Count the record at a place in the file, counted from 1."""
-        self._places.append(place)
+        self._places.append(position)
 
     def problems(self) -> list[TraceProblem]:
         """At most one, which names the first place."""
@@ -62,7 +62,7 @@ class SkippedRecords:
 
 
 def merge_span_records(
-    records: Sequence[Record], *, ended: str, id_key: str = "id"
+    records: Sequence[Record], *, end_key: str, id_key: str = "id"
 ) -> tuple[list[Record], list[TraceProblem]]:
     """Merge records that describe the same span: an update of an open span, or an exact repeat.
 
@@ -70,35 +70,35 @@ def merge_span_records(
 
     Args:
         records: The records of one trace, keys in snake case.
-        ended: The key of the end, absent or null before it is known.
+        end_key: The key of the end, absent or null before it is known.
         id_key: The key of the id.
 
     Returns:
         The records in order of first appearance, and a problem for each exact repeat.
     """
     result: list[Record] = []
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     merged: set[int] = set()  # places of records that are copies by now
     problems = []
     for record in records:
         name = text(record, id_key)
-        place = places.get(name) if name is not None else None
-        if place is None:
+        position = positions.get(name) if name is not None else None
+        if position is None:
             if name is not None:
-                places[name] = len(result)
+                positions[name] = len(result)
             result.append(record)
             continue
-        first = result[place]
+        first = result[position]
         if record == first:
             what = f'the span "{name}" was told twice in the same words; it counts once'
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
-        elif first.get(ended) and record.get(ended):
+        elif first.get(end_key) and record.get(end_key):
             result.append(record)
         else:
-            if place not in merged:
-                first = result[place] = dict(first)
-                merged.add(place)
-            _join(first, record, over=not first.get(ended))
+            if position not in merged:
+                first = result[position] = dict(first)
+                merged.add(position)
+            _join(first, record, over=not first.get(end_key))
     return result, problems
 
 
@@ -114,7 +114,7 @@ def merge_record(records: dict[str, Record], name: str, record: Record) -> None:
     _join(records.setdefault(name, {}), record, over=True)
 
 
-def counted_once(trace: Trace) -> Trace:
+def count_usage_once(trace: Trace) -> Trace:
     """Count tokens once: drop the usage of a model request that encloses another one with usage."""
     above: dict[str | None, str | None] = {None: None}  # the nearest llm span with usage, at or above
     repeated = set()
@@ -133,5 +133,5 @@ def counted_once(trace: Trace) -> Trace:
 
 
 def _without_usage(span: Span) -> Span:
-    kept = span.attributes | {"usage": msgspec.to_builtins(span.usage)}
-    return msgspec.structs.replace(span, usage=None, attributes=kept)
+    attributes = span.attributes | {"usage": msgspec.to_builtins(span.usage)}
+    return msgspec.structs.replace(span, usage=None, attributes=attributes)

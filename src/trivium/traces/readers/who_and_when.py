@@ -36,7 +36,7 @@ class Turn(NamedTuple):
     step: int
     speaker: str
     to: str | None
-    audible: bool
+    public: bool
     person: bool
     content: Any
 
@@ -92,21 +92,21 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
             what = f"message {step} has no speaker; it was left out"
             problems.append(TraceProblem(kind="bad_message", what=what))
             continue
-        to, audible = None, True
-        found = None if "name" in message else _ADDRESSED.match(speaker)
-        if found:
-            aside = found[2].strip()
-            speaker = found[1]
-            to = aside.removeprefix(_ARROW).strip() or None if aside.startswith(_ARROW) else None
-            audible = to is not None
+        to, public = None, True
+        match = None if "name" in message else _ADDRESSED.match(speaker)
+        if match:
+            note = match[2].strip()
+            speaker = match[1]
+            to = note.removeprefix(_ARROW).strip() or None if note.startswith(_ARROW) else None
+            public = to is not None
         person = "name" not in message and speaker.lower() in PEOPLE
-        turns.append(Turn(step, speaker, to, audible, person, message.get("content")))
+        turns.append(Turn(step, speaker, to, public, person, message.get("content")))
     return turns
 
 
 def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
     """The label: agent, step (from 0) and reason, as far as the file has them."""
-    agent, reason, said = (
+    agent, reason, step_text = (
         text(item, "mistake_agent"),
         text(item, "mistake_reason"),
         text(item, "mistake_step"),
@@ -114,12 +114,12 @@ def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProble
     label: dict[str, Any] = {}
     if agent is not None:
         label["agent"] = agent
-    if said is not None:
-        found = _AGENT_STEP.fullmatch(said)
-        if found and 0 <= int(found[1]) < len(item["history"]):
-            label["step"] = int(found[1])
+    if step_text is not None:
+        match = _AGENT_STEP.fullmatch(step_text)
+        if match and 0 <= int(match[1]) < len(item["history"]):
+            label["step"] = int(match[1])
         else:
-            what = f"the labelled step {said[:40]!r} is none of the {len(item['history']):,} messages"
+            what = f"the labelled step {step_text[:40]!r} is none of the {len(item['history']):,} messages"
             problems.append(TraceProblem(kind="bad_label", what=what))
     if reason is not None:
         label["reason"] = reason
@@ -133,7 +133,7 @@ def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProble
 def _spans(turns: list[Turn]) -> list[Span]:
     """A run for each agent, with one span for each message: a model answer, or code that was run."""
     runs: dict[str, Span] = {}
-    said: list[Span] = []
+    message_spans: list[Span] = []
     asker: str | None = None
     for turn in turns:
         if turn.person:
@@ -142,22 +142,22 @@ def _spans(turns: list[Turn]) -> list[Span]:
         owner = (asker or turn.speaker) if code else turn.speaker
         if owner not in runs:
             runs[owner] = Span(id=f"agent-{len(runs)}", kind="agent", name=owner, agent=owner)
-        said.append(_message_span(turn, runs[owner], code=code))
+        message_spans.append(_message_span(turn, runs[owner], code=code))
         if not code:
             asker = turn.speaker
-    return [*runs.values(), *said]
+    return [*runs.values(), *message_spans]
 
 
 def _message_span(turn: Turn, run: Span, *, code: bool) -> Span:
-    found = _EXIT.match(turn.content) if code and isinstance(turn.content, str) else None
-    ran = code and found is not None
+    match = _EXIT.match(turn.content) if code and isinstance(turn.content, str) else None
+    ran = code and match is not None
     return Span(
         id=f"step-{turn.step}",
         kind="tool" if ran else "llm" if not code else "other",
         name=turn.speaker,
         agent=run.name,
         parent=run.id,
-        ok=int(found[1]) == 0 if found else True,
+        ok=int(match[1]) == 0 if match else True,
         output=turn.content,
     )
 
@@ -171,11 +171,11 @@ def _messages(turns: list[Turn]) -> list[Message]:
 
     A thought, and the last message of a group chat, has no receiver.
     """
-    audible = [turn for turn in turns if turn.audible]
+    public = [turn for turn in turns if turn.public]
     callers: dict[str, str] = {}
     addressed = any(turn.to for turn in turns)
     messages = []
-    for turn, after in zip_longest(audible, audible[1:]):
+    for turn, after in zip_longest(public, public[1:]):
         kind = "data_transfer"
         if turn.to is not None:
             receiver: str | None = turn.to

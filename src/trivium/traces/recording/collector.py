@@ -177,10 +177,10 @@ def recorded() -> Iterator[Collector]:
     # If the program uses OpenTelemetry, agents may be instrumented: their spans belong here too.
     if "opentelemetry.sdk.trace" in sys.modules:
         OtelHooks.listen()
-    made = Collector()
-    token = _COLLECTOR.set(made)
+    new_collector = Collector()
+    token = _COLLECTOR.set(new_collector)
     try:
-        yield made
+        yield new_collector
     finally:
         _COLLECTOR.reset(token)
 
@@ -188,7 +188,7 @@ def recorded() -> Iterator[Collector]:
 CURRENT: ContextVar[ParentSpan | None] = ContextVar("trivium_span", default=None)
 
 
-class _Files:
+class _ProcessSink:
     """The file sink of this process, and the settings it was made for."""
 
     recording: Recording | None = None
@@ -215,9 +215,9 @@ def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
     settings = recording()
     if settings.folder is None:
         return None
-    if _Files.recording is not settings or _Files.sink is None:
-        _Files.sink, _Files.recording = FileSink(settings), settings
-    return TraceRecorder(_Files.sink, None if above is None else above.trace_id)
+    if _ProcessSink.recording is not settings or _ProcessSink.sink is None:
+        _ProcessSink.sink, _ProcessSink.recording = FileSink(settings), settings
+    return TraceRecorder(_ProcessSink.sink, None if above is None else above.trace_id)
 
 
 def start_span(kind: SpanKind, name: str, agent: str | None) -> LiveSpan | None:
@@ -267,16 +267,20 @@ def message(
     if recorder is None:
         return
     span = above if _within(above, recorder) else None
-    known = _acting_agent(span) if sender is None else plain_text(sender)
-    if not known:
+    known_sender = _acting_agent(span) if sender is None else plain_text(sender)
+    if not known_sender:
         raise InputError("sender", "is missing, and no agent is at work that could be it")
-    made = recorder.sink.content
+    masking = recorder.sink.content
     as_text: list[str] = []
-    told = None if made is None else made.value(content, as_text)
+    recorded_content = None if masking is None else masking.value(content, as_text)
     recorder.sink.message_sent(
         recorder.trace_id,
         Message(
-            sender=known, receiver=plain_text(receiver), type=plain_text(type), time=time(), content=told
+            sender=known_sender,
+            receiver=plain_text(receiver),
+            type=plain_text(type),
+            time=time(),
+            content=recorded_content,
         ),
         span,
         as_text,

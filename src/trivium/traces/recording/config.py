@@ -33,7 +33,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     rotate_bytes: int = ROTATE_BYTES
 
 
-def _of_environment() -> Recording:
+def _from_environment() -> Recording:
     folder = os.environ.get(VARIABLE) or FOLDER
     content = os.environ.get(CONTENT_VARIABLE, "on")
     return Recording(
@@ -41,15 +41,15 @@ def _of_environment() -> Recording:
     )
 
 
-class _Now:
+class _Current:
     """Holds the current settings."""
 
-    recording = _of_environment()
+    recording = _from_environment()
 
 
 def recording() -> Recording:
     """The current settings."""
-    return _Now.recording
+    return _Current.recording
 
 
 def configure(
@@ -72,10 +72,10 @@ def configure(
     Raises:
         InputError: If a pattern is no regular expression, or the size is not above 0.
     """
-    before = _Now.recording
+    before = _Current.recording
     if rotate_bytes is not UNSET and rotate_bytes <= 0:
         raise InputError("rotate_bytes", f"is {rotate_bytes}; expected a number of bytes above 0")
-    _Now.recording = Recording(
+    _Current.recording = Recording(
         folder=before.folder if folder is UNSET else None if folder is None else Path(folder),
         content=before.content if content is UNSET else content,
         patterns=before.patterns if mask is UNSET else _compiled(mask),

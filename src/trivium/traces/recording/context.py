@@ -37,11 +37,11 @@ class RemoteSpan:
     is_written = True
     number = 0
 
-    def __init__(self, place: RemoteParent) -> None:
-        self.id = place.span_id
-        self.trace_id = place.trace_id
-        self.agent = place.agent
-        self.recorder = TraceRecorder(_sink(place.settings), place.trace_id)
+    def __init__(self, parent: RemoteParent) -> None:
+        self.id = parent.span_id
+        self.trace_id = parent.trace_id
+        self.agent = parent.agent
+        self.recorder = TraceRecorder(_sink(parent.settings), parent.trace_id)
 
     def write(self) -> None:
         """Do nothing: its own process writes it."""
@@ -94,12 +94,12 @@ def _remote_parent() -> RemoteParent | None:
     return RemoteParent(settings, recorder.trace_id, above.id, above.agent)
 
 
-def _in_another_process(function: Callable[P, R], place: RemoteParent | None) -> Callable[P, R]:
-    if place is None:
+def _in_another_process(function: Callable[P, R], parent: RemoteParent | None) -> Callable[P, R]:
+    if parent is None:
         return function
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = CURRENT.set(RemoteSpan(place))
+        token = CURRENT.set(RemoteSpan(parent))
         try:
             return function(*args, **kwargs)
         finally:

@@ -22,8 +22,8 @@ R = TypeVar("R")
 
 def current() -> NoSpan:
     """The current span; a span that records nothing when there is none."""
-    found = CURRENT.get()
-    return found if isinstance(found, LiveSpan) else NoSpan()
+    span_open = CURRENT.get()
+    return span_open if isinstance(span_open, LiveSpan) else NoSpan()
 
 
 class SpanDecorator:
@@ -75,12 +75,10 @@ class SpanDecorator:
         self.__exit__(kind, error, trace)
 
 
-def _span_decorator(
-    kind: SpanKind, named: Any, name: str | None, agent: str | None, arguments_of: Any
-) -> Any:
+def _span_decorator(kind: SpanKind, named: Any, name: str | None, agent: str | None, input_value: Any) -> Any:
     if callable(named):
         return SpanDecorator(kind, name, agent, None)(named)
-    return SpanDecorator(kind, name if named is None else named, agent, arguments_of)
+    return SpanDecorator(kind, name if named is None else named, agent, input_value)
 
 
 @overload
@@ -230,12 +228,12 @@ def _arguments(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[
     count = len(names)
 
     def arguments_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        found = dict(zip(names[skip:], args[skip:], strict=False))
+        named = dict(zip(names[skip:], args[skip:], strict=False))
         if len(args) > count:
-            found[rest] = args[count:]
+            named[rest] = args[count:]
         if kwargs:
-            found.update(kwargs)
-        return found
+            named.update(kwargs)
+        return named
 
     return arguments_of
 

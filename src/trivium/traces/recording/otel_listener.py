@@ -73,8 +73,8 @@ class OtelSpan:
     @property
     def agent(self) -> str | None:
         """The agent that its attributes name, or None."""
-        found = recognised(self.span.attributes or {})
-        name = found.get(semconv.AGENT) or found.get(semconv.LEGACY_AGENT)
+        attributes = recognised(self.span.attributes or {})
+        name = attributes.get(semconv.AGENT) or attributes.get(semconv.LEGACY_AGENT)
         return None if name is None else plain_text(name)
 
     def settings(self) -> Recording:
@@ -207,11 +207,11 @@ def listen(provider: "TracerProvider | None" = None) -> None:
     except ImportError:
         raise MissingExtra("otel", "recording OpenTelemetry's spans") from None
     if provider is None:
-        found = trace.get_tracer_provider()
-        if not isinstance(found, TracerProvider):
-            found = TracerProvider()
-            trace.set_tracer_provider(found)
-        provider = found
+        current = trace.get_tracer_provider()
+        if not isinstance(current, TracerProvider):
+            current = TracerProvider()
+            trace.set_tracer_provider(current)
+        provider = current
     listener_of(provider).writes = True
 
 

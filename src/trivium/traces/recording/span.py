@@ -64,18 +64,18 @@ class Content:
             return self.text(encoded)
         if not self._patterns and not self._masker.may_hold_a_secret(encoded):
             return msgspec.Raw(encoded.encode())
-        return _walked(msgspec.json.decode(encoded), self.text, self._masker)
+        return _masked(msgspec.json.decode(encoded), self.text, self._masker)
 
 
-def _walked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
+def _masked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
     """Mask every text in a decoded value; the decoder has bounded its depth."""
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):
-        return [_walked(each, text, masker) for each in value]
+        return [_masked(each, text, masker) for each in value]
     if isinstance(value, dict):
         return {
-            text(key): MASK if masker.names_a_secret(key) else _walked(each, text, masker)
+            text(key): MASK if masker.names_a_secret(key) else _masked(each, text, masker)
             for key, each in value.items()
         }
     return value
@@ -127,13 +127,13 @@ class ParentSpan(Protocol):
 
 def write_open_parents(above: ParentSpan | None) -> None:
     """Write a span and its parents that are still open, the outermost first, before a child is written."""
-    waiting: list[ParentSpan] = []
+    open_spans: list[ParentSpan] = []
     while above is not None and not above.is_written:
         above.is_written = True
-        waiting.append(above)
+        open_spans.append(above)
         above = above.parent
-    for each in reversed(waiting):
-        each.write()
+    for span in reversed(open_spans):
+        span.write()
 
 
 class Sink(Protocol):
@@ -329,7 +329,7 @@ class LiveSpan(NoSpan):
         if self._error is not None:
             attributes = {**(attributes or {}), "error": _error_text(self._error, content)}
         if attributes and content is None:
-            attributes = {key: value for key, value in attributes.items() if key in _KEPT_WITHOUT_CONTENT}
+            attributes = {key: value for key, value in attributes.items() if key in _RECORDED_WITHOUT_CONTENT}
         values = content or _UNMASKED
         output = None
         if self.output is not _UNSET and content is not None:
@@ -352,7 +352,7 @@ class LiveSpan(NoSpan):
         )
 
 
-_KEPT_WITHOUT_CONTENT = frozenset({"error", "context", "handoff"})
+_RECORDED_WITHOUT_CONTENT = frozenset({"error", "context", "handoff"})
 """Attributes that are recorded even without content."""
 
 
@@ -390,12 +390,12 @@ def _tokens_of(result: Any) -> SpanUsage | None:
     if usage is None:
         return None
     if isinstance(usage, Mapping):
-        found = [usage.get("input_tokens", usage.get("prompt_tokens"))]
-        found.append(usage.get("output_tokens", usage.get("completion_tokens")))
+        values = [usage.get("input_tokens", usage.get("prompt_tokens"))]
+        values.append(usage.get("output_tokens", usage.get("completion_tokens")))
     else:
-        found = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
-        found.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
-    counts = [_count(each) for each in found]
+        values = [getattr(usage, "input_tokens", getattr(usage, "prompt_tokens", None))]
+        values.append(getattr(usage, "output_tokens", getattr(usage, "completion_tokens", None)))
+    counts = [_count(each) for each in values]
     return None if counts == [None, None] else SpanUsage(input_tokens=counts[0], output_tokens=counts[1])
 
 

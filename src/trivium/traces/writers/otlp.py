@@ -79,12 +79,12 @@ def _moment(text: object) -> int | None:
     if not isinstance(text, str):
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment_with_zone = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if found.tzinfo is None:
+    if moment_with_zone.tzinfo is None:
         return None
-    moment = (found - _EPOCH) // timedelta(microseconds=1) * 1000
+    moment = (moment_with_zone - _EPOCH) // timedelta(microseconds=1) * 1000
     return moment if 0 < moment < _LATEST else None
 
 
@@ -153,12 +153,12 @@ def resource_spans(exports: Iterable[TraceToExport]) -> Iterator[ResourceSpans]:
     derived from its key. A trace without spans becomes one span that stands for the attempt. A span without
     times has none in the export either.
     """
-    taken: set[str] = set()
+    used_ids: set[str] = set()
     for each in exports:
         trace_id = each.trace.trace_id.lower()
-        if not _TRACE_ID.fullmatch(trace_id) or not trace_id.strip("0") or trace_id in taken:
+        if not _TRACE_ID.fullmatch(trace_id) or not trace_id.strip("0") or trace_id in used_ids:
             trace_id = sha256(each.key.encode()).hexdigest()[:32]
-        taken.add(trace_id)
+        used_ids.add(trace_id)
         yield {
             "resource": {"attributes": _attributes(each.resource)},
             "scopeSpans": [{"scope": {"name": "trivium"}, "spans": _spans(each, trace_id)}],
@@ -201,8 +201,8 @@ def _spans(export: TraceToExport, trace_id: str) -> list[dict[str, Any]]:
 
 
 def _first_root(trace: Trace) -> int:
-    roots = [place for place, span in enumerate(trace.spans) if span.parent is None]
-    return min(roots, key=lambda place: _or_last(trace.spans[place].start))
+    roots = [position for position, span in enumerate(trace.spans) if span.parent is None]
+    return min(roots, key=lambda position: _or_last(trace.spans[position].start))
 
 
 def _or_last(start: float | None) -> float:

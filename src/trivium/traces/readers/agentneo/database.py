@@ -40,7 +40,7 @@ _COLUMNS = {
 }
 """The columns that are read, where they are there."""
 
-_NEEDED = ("agent_call", "tool_call", "llm_call")
+_REQUIRED_TABLES = ("agent_call", "tool_call", "llm_call")
 
 
 def opens(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the head says it all
@@ -70,10 +70,10 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
     except (sqlite3.Error, OverflowError, UnicodeError) as error:  # its own messages may be no UTF-8
         what = "takes too long to read" if "interrupted" in str(error) else f"cannot be read: {error}"
         raise TraceError(str(path), f"the SQLite database {what}") from error
-    return with_problems(_traces(tables), _left_beside(path))
+    return with_problems(_traces(tables), _unread_changes(path))
 
 
-def _left_beside(path: Path) -> list[TraceProblem]:
+def _unread_changes(path: Path) -> list[TraceProblem]:
     """A problem for each file of changes beside the database, which SQLite would apply; it is not read."""
     beside = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
     return [
@@ -103,7 +103,7 @@ def _opened(path: Path, most_steps: int) -> Iterator[sqlite3.Connection]:
         connection.text_factory = lambda content: content.decode("utf-8", "replace")
         for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.set_authorizer(_only_reading)
+        connection.set_authorizer(_authorize_reads_only)
         left = [most_steps // _STEPS_AT_ONCE]
 
         def tick() -> bool:
@@ -114,7 +114,7 @@ def _opened(path: Path, most_steps: int) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _only_reading(action: int, *_: str | None) -> int:
+def _authorize_reads_only(action: int, *_: str | None) -> int:
     allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
     return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
@@ -131,7 +131,7 @@ class _Reader:
             for name, sql in rows.fetchmany(self._most_rows)
             if not str(sql).upper().startswith("CREATE VIRTUAL")
         }
-        missing = [name for name in _NEEDED if name not in real]
+        missing = [name for name in _REQUIRED_TABLES if name not in real]
         if missing:
             what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
             raise TraceError(self._source, what)
@@ -139,8 +139,8 @@ class _Reader:
 
     def _rows(self, table: str) -> list[Record]:
         # Generated columns, whose expressions a file may choose, are not listed here, and so not read.
-        there = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
-        columns = [column for column in _COLUMNS[table].split() if column in there]
+        existing = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
+        columns = [column for column in _COLUMNS[table].split() if column in existing]
         if not columns:
             return []
         listed = ", ".join(columns)
@@ -179,4 +179,4 @@ def _traces(tables: dict[str, list[Record]]) -> list[Trace]:
         for row in tables[table]:
             name = text(row, "trace_id") or ""
             getattr(grouped.setdefault(name, Tables(trace={})), table).append(row)
-    return [agentneo_trace(name, found) for name, found in grouped.items()]
+    return [agentneo_trace(name, rows) for name, rows in grouped.items()]

@@ -43,13 +43,13 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in order."""
     skipped = SkippedRecords("log of AgentNeo")
     traces = []
-    for place, document in enumerate(unwrapped(documents), start=1):
+    for position, document in enumerate(unwrapped(documents), start=1):
         if isinstance(document, dict) and _is_log(document):
             traces.append(_log(document))
         elif isinstance(document, dict) and is_tree(document):
             traces.append(tree_trace(document))
         else:
-            skipped.add(place)
+            skipped.add(position)
     if not traces:
         raise TraceError(source, 'holds no log of AgentNeo (an object with "agent_calls" and "tool_calls")')
     import msgspec
@@ -69,11 +69,11 @@ def _log(document: Record) -> Trace:
     for key, table in _TABLES.items():
         getattr(tables, table).extend(dicts(document.get(key)))
     for agent in dicts(document.get("agent_calls")):
-        _take_in(agent, tables)
+        _add_nested_rows(agent, tables)
     return agentneo_trace(text(document, "id", "trace_id") or "", tables)
 
 
-def _take_in(agent: Record, tables: Tables) -> None:
+def _add_nested_rows(agent: Record, tables: Tables) -> None:
     """The calls and errors that an agent of the dashboard holds, with its id."""
     for key, table in _TABLES.items():
         for row in dicts(agent.get(key)):

@@ -38,32 +38,32 @@ class Failure(NamedTuple):
     call: str | None
 
 
-class Raised:
+class AgentFailures:
     """The agents that raised, to be found by their rows: by id, else by name where the row has no end."""
 
     def __init__(self, failures: list[Failure]) -> None:
-        self._left = dict(enumerate(failure for failure in failures if failure.kind == "agent"))
+        self._unmatched = dict(enumerate(failure for failure in failures if failure.kind == "agent"))
         self._by_id: dict[str, list[int]] = defaultdict(list)
         self._by_name: dict[str, list[int]] = defaultdict(list)
-        for place, failure in reversed(self._left.items()):
+        for position, failure in reversed(self._unmatched.items()):
             if failure.agent is not None:
-                self._by_id[failure.agent].append(place)
+                self._by_id[failure.agent].append(position)
             else:
-                self._by_name[failure.name].append(place)
+                self._by_name[failure.name].append(position)
 
     def take(self, id_: str | None, name: str | None, start: float | None, *, ended: bool) -> Failure | None:
         """The failure of an agent's row, which no other row is then given."""
-        places = self._by_id.get(id_ or "")
-        if not places and not ended:
-            places = self._by_name.get(name or "")
-            time = self._left[places[-1]].time if places else None
+        positions = self._by_id.get(id_ or "")
+        if not positions and not ended:
+            positions = self._by_name.get(name or "")
+            time = self._unmatched[positions[-1]].time if positions else None
             if time is not None and start is not None and time < start:
                 return None
-        return self._left.pop(places.pop()) if places else None
+        return self._unmatched.pop(positions.pop()) if positions else None
 
-    def left(self) -> list[Failure]:
+    def unmatched(self) -> list[Failure]:
         """Those that no row was found for."""
-        return list(self._left.values())
+        return list(self._unmatched.values())
 
 
 def failures_of(errors: list[Record], printed: list[Record], names: set[str]) -> list[Failure]:
@@ -91,7 +91,7 @@ def _name_and_message(row: Record, names: set[str]) -> tuple[str, str]:
     name = text(row, "name")
     if name is not None:
         return name, message
-    before = [message[:place] for place in _colons(message)]
+    before = [message[:position] for position in _colons(message)]
     known = [part for part in before if part in names]
     name = known[-1] if known else before[0] if before else "unknown"
     return name, message[len(name) + 2 :] if before else message
@@ -99,12 +99,12 @@ def _name_and_message(row: Record, names: set[str]) -> tuple[str, str]:
 
 def _colons(message: str) -> list[int]:
     """Places of the first few ": " in a message."""
-    places: list[int] = []
-    place = message.find(": ")
-    while place >= 0 and len(places) < 8:
-        places.append(place)
-        place = message.find(": ", place + 1)
-    return places
+    positions: list[int] = []
+    position = message.find(": ")
+    while position >= 0 and len(positions) < 8:
+        positions.append(position)
+        position = message.find(": ", position + 1)
+    return positions
 
 
 _Printed = dict[tuple[str, str, str], list[tuple[float, str]]]
@@ -129,8 +129,8 @@ def _nearest(lines: list[tuple[float, str]], time: float | None) -> str | None:
     """The agent of the first line printed at or after a time, or of the last one."""
     if not lines:
         return None
-    place = bisect_left(lines, (time or 0.0, ""))
-    return lines[min(place, len(lines) - 1)][1]
+    position = bisect_left(lines, (time or 0.0, ""))
+    return lines[min(position, len(lines) - 1)][1]
 
 
 _RAISED = "error-"
@@ -160,21 +160,21 @@ def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...]
         problems: What was left out before.
     """
     failures = failures_of(tables.errors, tables.user_interactions, _tool_names(tables))
-    listed = _listed(tables)
+    listed = _agents_by_listed_call(tables)
     failed = {(failure.kind, failure.call) for failure in failures}
-    calls = [_call("tool", place, row, listed, failed) for place, row in enumerate(tables.tool_call)]
-    calls += [_call("llm", place, row, listed, failed) for place, row in enumerate(tables.llm_call)]
+    calls = [_call("tool", position, row, listed, failed) for position, row in enumerate(tables.tool_call)]
+    calls += [_call("llm", position, row, listed, failed) for position, row in enumerate(tables.llm_call)]
     raised = [failure for failure in failures if failure.kind in {"tool", "llm"} and failure.call is None]
-    calls += [_raised(place, failure) for place, failure in enumerate(raised)]
+    calls += [_failed_call(position, failure) for position, failure in enumerate(raised)]
     still_open = "start_time" in tables.trace and not tables.trace.get("end_time")
     agents, calls = _nested(_agents(tables, failures), calls, still_open=still_open)
-    kept = {"project": tables.project, "start_time": tables.trace.get("start_time"), "clock": CLOCK}
+    stored = {"project": tables.project, "start_time": tables.trace.get("start_time"), "clock": CLOCK}
     scores = [{key: value for key, value in row.items() if key != "trace_id"} for row in tables.metrics]
     return normalise(
-        [*sorted(agents, key=_place), *sorted(calls, key=_place)],
+        [*sorted(agents, key=_sort_time), *sorted(calls, key=_sort_time)],
         trace_id=name,
         problems=problems,
-        metadata={key: value for key, value in (kept | {"metrics": scores}).items() if value},
+        metadata={key: value for key, value in (stored | {"metrics": scores}).items() if value},
     )
 
 
@@ -182,21 +182,23 @@ def _tool_names(tables: Tables) -> set[str]:
     return {name for row in (*tables.tool_call, *tables.llm_call) if (name := text(row, "name")) is not None}
 
 
-def _place(span: Span) -> float:
+def _sort_time(span: Span) -> float:
     """Where a span stands in time: by its start, else its end (calls that raised have no start)."""
     time = span.start if span.start is not None else span.end
     return float("inf") if time is None else time
 
 
 def _agents(tables: Tables, failures: list[Failure]) -> list[Span]:
-    raised = Raised(failures)
+    raised = AgentFailures(failures)
     spans = []
     for row in tables.agent_call:
         start, end = moment(row.get("start_time")), moment(row.get("end_time"))
         own = raised.take(text(row, "id"), text(row, "name"), start, ended=end is not None)
         spans.append(_agent(text(row, "id"), text(row, "name") or "agent", start, end, own))
     # The log leaves out agents that raised.
-    return spans + [_agent(left.agent, left.name, None, None, left) for left in raised.left()]
+    return spans + [
+        _agent(unmatched.agent, unmatched.name, None, None, unmatched) for unmatched in raised.unmatched()
+    ]
 
 
 def _agent(
@@ -222,29 +224,33 @@ def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple
     """
     spans = [*agents, *calls]
     ends = [float("inf") if span.end is None and still_open else span.end for span in agents]
-    whole = [place for place, span in enumerate(agents) if span.start is not None and ends[place] is not None]
-    times = [_ordered(agents[place].start, ends[place]) for place in whole]
-    points = [place for place, span in enumerate(agents) if span.start is None and span.end is not None]
-    points += [place for place, span in enumerate(spans) if _lost(span)]
-    ended = [spans[place].end or 0.0 for place in points]
-    for place, around in zip([*whole, *points], shortest_enclosing(times, ended), strict=True):
+    whole = [
+        position
+        for position, span in enumerate(agents)
+        if span.start is not None and ends[position] is not None
+    ]
+    times = [_interval(agents[position].start, ends[position]) for position in whole]
+    points = [position for position, span in enumerate(agents) if span.start is None and span.end is not None]
+    points += [position for position, span in enumerate(spans) if _is_unowned_failure(span)]
+    ended = [spans[position].end or 0.0 for position in points]
+    for position, around in zip([*whole, *points], shortest_enclosing(times, ended), strict=True):
         if around is not None:
-            spans[place] = msgspec.structs.replace(spans[place], parent=agents[whole[around]].id)
+            spans[position] = msgspec.structs.replace(spans[position], parent=agents[whole[around]].id)
     return spans[: len(agents)], spans[len(agents) :]
 
 
-def _ordered(start: float | None, end: float | None) -> tuple[float, float]:
+def _interval(start: float | None, end: float | None) -> tuple[float, float]:
     """An interval, as its start alone where local time went back meanwhile."""
     start = start or 0.0
     return start, max(start, end or 0.0)
 
 
-def _lost(span: Span) -> bool:
+def _is_unowned_failure(span: Span) -> bool:
     """Whether a span is a call that raised and does not say whose it is."""
     return span.id.startswith(_RAISED) and span.parent is None and span.end is not None
 
 
-def _listed(tables: Tables) -> dict[tuple[SpanKind, str], str]:
+def _agents_by_listed_call(tables: Tables) -> dict[tuple[SpanKind, str], str]:
     """The agent that lists a call among its own, for forms in which calls do not say theirs.
 
     Where some calls say it, one that does not was made outside of any agent.
@@ -265,7 +271,7 @@ def _listed(tables: Tables) -> dict[tuple[SpanKind, str], str]:
 
 def _call(
     kind: SpanKind,
-    place: int,
+    position: int,
     row: Record,
     listed: dict[tuple[SpanKind, str], str],
     failed: set[tuple[str, str | None]],
@@ -281,7 +287,7 @@ def _call(
         if value:
             attributes[key] = value
     return Span(
-        id=f"{kind}-{number or f'at-{place}'}",
+        id=f"{kind}-{number or f'at-{position}'}",
         kind=kind,
         name=(text(row, "model") if kind == "llm" else None) or text(row, "name") or kind,
         parent=None if agent is None else f"agent-{agent}",
@@ -317,10 +323,10 @@ def _usage(row: Record) -> SpanUsage | None:
     return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=total)
 
 
-def _raised(place: int, failure: Failure) -> Span:
+def _failed_call(position: int, failure: Failure) -> Span:
     """A call that raised: it left its name, its agent and the time when it failed."""
     return Span(
-        id=f"{_RAISED}{place}",
+        id=f"{_RAISED}{position}",
         kind="llm" if failure.kind == "llm" else "tool",
         name=failure.name,
         parent=None if failure.agent is None else f"agent-{failure.agent}",
@@ -343,24 +349,24 @@ def shortest_enclosing(intervals: Sequence[Interval], points: Sequence[float] = 
         intervals: Start and end of each, ``start <= end``; an end may be infinite.
         points: Further times, which enclose nothing.
     """
-    asked = [*intervals, *((point, point) for point in points)]
-    ends = sorted({end for _, end in asked}, reverse=True)
+    queries = [*intervals, *((point, point) for point in points)]
+    ends = sorted({end for _, end in queries}, reverse=True)
     rank = {end: index + 1 for index, end in enumerate(ends)}  # 1: the latest end
     none = (float("inf"), float("inf"), 1)
     tree = [none] * (len(ends) + 1)  # of Fenwick's, by minimum over the ranks up to one
-    result: list[int | None] = [None] * len(asked)
-    for index in sorted(range(len(asked)), key=lambda at: (asked[at][0], -asked[at][1], at)):
-        start, end = asked[index]
-        best, place = none, rank[end]
-        while place:
-            best = min(best, tree[place])
-            place &= place - 1
+    result: list[int | None] = [None] * len(queries)
+    for index in sorted(range(len(queries)), key=lambda at: (queries[at][0], -queries[at][1], at)):
+        start, end = queries[index]
+        best, position = none, rank[end]
+        while position:
+            best = min(best, tree[position])
+            position &= position - 1
         result[index] = None if best is none else -best[2]
         if index >= len(intervals):
             continue
         entry = (end - start, -start, -index)
-        place = rank[end]
-        while place < len(tree):
-            tree[place] = min(tree[place], entry)
-            place += place & -place
+        position = rank[end]
+        while position < len(tree):
+            tree[position] = min(tree[position], entry)
+            position += position & -position
     return result

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trivium.traces.readers.claude_code.events import (
-    Result,
-    Use,
+    ToolResult,
+    ToolUse,
     as_value,
     decoded,
     plain_text,
-    results,
-    uses,
+    tool_results,
+    tool_uses,
 )
 from trivium.traces.readers.json_input import dict_, text
 from trivium.traces.trace import Message, Span
@@ -41,7 +41,7 @@ class Run:
     start: float | None = None
     end: float | None = None
     attributes: dict[str, Any] | None = None
-    seen: bool = False
+    has_started: bool = False
     """Whether any event shows that it started."""
 
     def span(self) -> Span:
@@ -61,7 +61,7 @@ class Run:
         )
 
 
-class Agents:
+class SessionAgents:
     """The agents of a session; assigns each event to a run.
 
     An event names the call that started its agent (``parent_tool_use_id``); in a transcript it names the
@@ -77,38 +77,38 @@ class Agents:
         self._own = next(iter(chains)) if alone else None
         self._alone = alone
         name = next((text(event, "agentName", "agentType") for event in turns), None) if alone else None
-        self.lead = Run(id=LEAD, name=name or (f"agent-{self._own}" if self._own else LEAD), seen=True)
+        self.lead = Run(id=LEAD, name=name or (f"agent-{self._own}" if self._own else LEAD), has_started=True)
         self.runs: dict[str, Run] = {LEAD: self.lead}
         self._by_agent: dict[str, str] = {}
         self._prompts: dict[str, deque[str]] = {}
         self._by_uuid: dict[str, str] = {}
-        self._begun: set[str] = set()
+        self._active_calls: set[str] = set()
         for event in events:
-            self._look(event)
-        for call in self._begun & self.runs.keys():
-            self.runs[call].seen = True
+            self._index_event(event)
+        for call in self._active_calls & self.runs.keys():
+            self.runs[call].has_started = True
 
-    def _look(self, event: dict[str, Any]) -> None:
+    def _index_event(self, event: dict[str, Any]) -> None:
         call = text(event, "parent_tool_use_id")
         if call is not None:
-            self._begun.add(call)
+            self._active_calls.add(call)
         if event.get("type") == "assistant":
-            for use in uses(event):
+            for use in tool_uses(event):
                 if use.name in STARTS_AGENTS:
                     self._start(use)
         elif event.get("type") == "user":
-            for result in results(event):
+            for result in tool_results(event):
                 agent = text(result.details, "agentId", "agent_id")
                 if agent is not None and result.id in self.runs:
                     self._by_agent.setdefault(agent, result.id)
-                    self._begun.add(result.id)
+                    self._active_calls.add(result.id)
         elif text(event, "subtype") == "task_started":
             task, call = text(event, "task_id", "agent_id"), text(event, "tool_use_id")
             if task is not None and call is not None:
                 self._by_agent.setdefault(task, call)
-                self._begun.add(call)
+                self._active_calls.add(call)
 
-    def _start(self, use: Use) -> None:
+    def _start(self, use: ToolUse) -> None:
         given = dict_(use.input)
         name = text(given, "name", "subagent_type", "agent_type") or "agent"
         prompt = given.get("prompt")
@@ -116,7 +116,7 @@ class Agents:
         if isinstance(prompt, str):
             self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
 
-    def of(self, event: dict[str, Any]) -> Run:
+    def run_of(self, event: dict[str, Any]) -> Run:
         """The run of an event; a run that no call started is created, with a missing parent."""
         key = self._key(event)
         uuid = text(event, "uuid")
@@ -125,16 +125,16 @@ class Agents:
         run = self.runs.get(key)
         if run is None:
             run = self.runs[key] = Run(id=f"agent:{key}", name=f"agent-{key}", call=key)
-        run.seen = True
+        run.has_started = True
         return run
 
-    def named(self, agent: str) -> Run | None:
+    def run_named(self, agent: str) -> Run | None:
         """The run with the given agent id or call id, or None."""
         return self.runs.get(self._by_agent.get(agent, agent))
 
-    def others(self) -> Iterable[Run]:
+    def sub_agents(self) -> Iterable[Run]:
         """The runs that calls started, without those that never began."""
-        return [run for run in self.runs.values() if run is not self.lead and run.seen]
+        return [run for run in self.runs.values() if run is not self.lead and run.has_started]
 
     def _key(self, event: dict[str, Any]) -> str:
         call = text(event, "parent_tool_use_id")
@@ -149,10 +149,10 @@ class Agents:
         if before is not None and before in self._by_uuid and self._by_uuid[before] != LEAD:
             return self._by_uuid[before]
         waiting = self._prompts.get(plain_text(event).strip()) if event.get("type") == "user" else None
-        found = waiting.popleft() if waiting else (agent or "sidechain")
+        key = waiting.popleft() if waiting else (agent or "sidechain")
         if agent is not None:
-            self._by_agent[agent] = found
-        return found
+            self._by_agent[agent] = key
+        return key
 
 
 _TYPES = {"message": "data_transfer", "broadcast": "status_update"}
@@ -167,7 +167,7 @@ _TEAMMATE_MESSAGE = re.compile(
 class Messages:
     """The messages of a session, in the order of its events."""
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: SessionAgents) -> None:
         self._agents = agents
         self._all: list[Message] = []
         self._callers: dict[str, Run] = {}
@@ -176,7 +176,7 @@ class Messages:
         """Every message."""
         return self._all
 
-    def called(self, use: Use, run: Run, result: Result | None, time: float | None) -> None:
+    def called(self, use: ToolUse, run: Run, result: ToolResult | None, time: float | None) -> None:
         """Add the messages of a call that starts an agent or sends a message."""
         if use.name in STARTS_AGENTS:
             self._started(self._agents.runs[use.id], run, result, time)
@@ -185,9 +185,9 @@ class Messages:
             if not failed:
                 self._sent(dict_(use.input), run, time)
 
-    def _started(self, started: Run, run: Run, result: Result | None, time: float | None) -> None:
+    def _started(self, started: Run, run: Run, result: ToolResult | None, time: float | None) -> None:
         failed = result is not None and result.ok is False
-        if failed and not started.seen:
+        if failed and not started.has_started:
             return
         self._callers[started.id] = run
         self._add(run.name, started.name, "task_request", time, started.input)
@@ -199,7 +199,7 @@ class Messages:
         kind = text(given, "type") or text(dict_(content), "type") or "message"
         receiver = text(given, "recipient", "to")
         everyone = receiver in _EVERYONE or (receiver is None and kind == "broadcast")
-        names = [each.name for each in self._agents.others()] if everyone else [receiver]
+        names = [each.name for each in self._agents.sub_agents()] if everyone else [receiver]
         if everyone and kind == "message":
             kind = "broadcast"
         for name in dict.fromkeys(names):

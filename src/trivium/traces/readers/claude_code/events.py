@@ -17,7 +17,7 @@ _OF_TRANSCRIPTS = {"summary": "leafUuid", "file-history-snapshot": "snapshot", "
 _INTERRUPTED = "[Request interrupted by user"
 
 
-class Use(NamedTuple):
+class ToolUse(NamedTuple):
     """A block that calls a tool."""
 
     id: str
@@ -25,7 +25,7 @@ class Use(NamedTuple):
     input: Any
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     """A block that answers a call; ``ok`` is None where the tool was stopped on its way."""
 
     id: str
@@ -64,10 +64,10 @@ def parse_lines(content: bytes, *, source: str) -> tuple[list[Any], list[TracePr
     try:
         return ([] if not content.strip() else parse_documents(content, source=source)), []
     except TraceError:
-        kept, _, last = content.rstrip().rpartition(b"\n")
-        if not kept.strip() or not last.lstrip().startswith(b"{"):
+        complete, _, last = content.rstrip().rpartition(b"\n")
+        if not complete.strip() or not last.lstrip().startswith(b"{"):
             raise
-    documents = parse_documents(kept, source=source)
+    documents = parse_documents(complete, source=source)
     if not is_event(documents[-1]):
         raise TraceError(source, "its last line is no JSON that can be read")
     what = f"line {content.rstrip().count(bytes([10])) + 1} was cut short and is left out"
@@ -80,28 +80,28 @@ def sessions_of(documents: Sequence[Any]) -> list[Session]:
     An event without a session belongs to the one before it. Events that were written twice (same
     ``uuid``) count once.
     """
-    found: dict[str, Session] = {}
-    seen: set[tuple[str, str]] = set()
+    sessions: dict[str, Session] = {}
+    known_events: set[tuple[str, str]] = set()
     current = ""
     for event in _flat(documents):
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-            session = found.setdefault(current, Session(current, [], []))
+            session = sessions.setdefault(current, Session(current, [], []))
             session.problems.append(TraceProblem(kind="bad_event", what="what is no event was left out"))
             continue
         current = text(event, "session_id", "sessionId") or current
-        session = found.setdefault(current, Session(current, [], []))
+        session = sessions.setdefault(current, Session(current, [], []))
         uuid = text(event, "uuid")
         if uuid is not None:
-            if (current, uuid) in seen:
+            if (current, uuid) in known_events:
                 continue
-            seen.add((current, uuid))
+            known_events.add((current, uuid))
         session.events.append(event)
-    if len(found) > 1 and "" in found:  # lines before the first that names its session
-        head = found.pop("")
-        first = next(iter(found.values()))
+    if len(sessions) > 1 and "" in sessions:  # lines before the first that names its session
+        head = sessions.pop("")
+        first = next(iter(sessions.values()))
         first.events[:0] = head.events
         first.problems[:0] = head.problems
-    return list(found.values())
+    return list(sessions.values())
 
 
 def _flat(documents: Sequence[Any]) -> Iterator[Any]:
@@ -118,14 +118,14 @@ def blocks(event: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
 
 
-def uses(event: dict[str, Any]) -> Iterator[Use]:
+def tool_uses(event: dict[str, Any]) -> Iterator[ToolUse]:
     """The calls in an event: of tools, of servers' tools and of MCP."""
     for block in blocks(event):
         if _type(block).endswith("tool_use"):
-            yield Use(text(block, "id") or "", text(block, "name") or "", block.get("input"))
+            yield ToolUse(text(block, "id") or "", text(block, "name") or "", block.get("input"))
 
 
-def results(event: dict[str, Any]) -> Iterator[Result]:
+def tool_results(event: dict[str, Any]) -> Iterator[ToolResult]:
     """The answers in an event."""
     details = event.get("tool_use_result", event.get("toolUseResult"))
     for block in blocks(event):
@@ -135,7 +135,7 @@ def results(event: dict[str, Any]) -> Iterator[Result]:
         wrong = block.get("is_error") is True or _type(content).endswith("_error")
         stopped = isinstance(details, dict) and details.get("interrupted") is True
         ok = None if stopped else not wrong
-        yield Result(text(block, "tool_use_id") or "", ok, content, dict_(details), time_of(event))
+        yield ToolResult(text(block, "tool_use_id") or "", ok, content, dict_(details), time_of(event))
 
 
 def plain_text(event: dict[str, Any]) -> str:

@@ -18,23 +18,23 @@ from trivium.traces.readers.claude_code.agents import (
     IN_BACKGROUND,
     LEAD,
     STARTS_AGENTS,
-    Agents,
     Messages,
     Run,
+    SessionAgents,
 )
 from trivium.traces.readers.claude_code.events import (
-    Result,
     Session,
-    Use,
+    ToolResult,
+    ToolUse,
     as_value,
     is_event,
     parse_lines,
     plain_text,
-    results,
     sessions_of,
     time_of,
     tokens,
-    uses,
+    tool_results,
+    tool_uses,
     was_interrupted,
 )
 from trivium.traces.readers.json_input import content_of, dict_, number, text
@@ -106,9 +106,9 @@ class _Turn:
                 self.output = outputs
         self.end = time_of(event) or self.end
         self.failed = self.failed or event.get("isApiErrorMessage") is True
-        said = plain_text(event)
-        if said:
-            self.texts.append(said)
+        event_text = plain_text(event)
+        if event_text:
+            self.texts.append(event_text)
 
     def span(self) -> Span:
         known = self.input is not None or self.output is not None
@@ -134,13 +134,13 @@ class _Builder:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._problems = list(session.problems)
-        self._agents = Agents(session.events)
+        self._agents = SessionAgents(session.events)
         self._messages = Messages(self._agents)
-        self._answers: dict[str, deque[Result]] = {}
+        self._results: dict[str, deque[ToolResult]] = {}
         for event in session.events:
             if event.get("type") in {"user", "assistant"}:
-                for result in results(event):
-                    self._answers.setdefault(result.id, deque()).append(result)
+                for result in tool_results(event):
+                    self._results.setdefault(result.id, deque()).append(result)
         self._rows: list[_Turn | Span] = []
         self._turns: dict[tuple[str, str], _Turn] = {}
         self._streaming: dict[str, str] = {}
@@ -151,20 +151,20 @@ class _Builder:
         for event in self._session.events:
             kind = event.get("type")
             if kind in {"assistant", "user"}:
-                run = self._agents.of(event)
+                run = self._agents.run_of(event)
                 (self._assistant if kind == "assistant" else self._user)(event, run)
                 self._clock(event, run)
             elif kind == "stream_event":
                 self._delta(event)
             elif text(event, "subtype") in {"task_notification", "task_updated"}:
                 self._notified(event)
-        orphans = [result for waiting in self._answers.values() for result in waiting]
+        orphans = [result for waiting in self._results.values() for result in waiting]
         for result in orphans[:1]:
             what = f"{len(orphans):,} results have no call, the first is of {result.id!r}; they are left out"
             self._problems.append(TraceProblem(kind="orphan_result", what=what))
         metadata = totals_of(self._session.events, self._agents.lead, unanswered=self._open)
         spans = [self._lead_span(metadata)] if self._session.events else []
-        spans += [run.span() for run in self._agents.others()]
+        spans += [run.span() for run in self._agents.sub_agents()]
         spans += [row.span() if isinstance(row, _Turn) else row for row in self._rows]
         return normalise(
             spans,
@@ -198,11 +198,11 @@ class _Builder:
                 turn = self._turns[run.id, id_] = _Turn(id_, model, run, start)
                 self._rows.append(turn)
             turn.add(event)
-        for use in uses(event):
+        for use in tool_uses(event):
             self._call(use, run, time_of(event))
 
-    def _call(self, use: Use, run: Run, time: float | None) -> None:
-        waiting = self._answers.get(use.id)
+    def _call(self, use: ToolUse, run: Run, time: float | None) -> None:
+        waiting = self._results.get(use.id)
         result = waiting.popleft() if waiting else None
         span = Span(
             id=use.id or f"call-{len(self._rows)}",
@@ -225,14 +225,14 @@ class _Builder:
             self._started(self._agents.runs[use.id], result, time)
         self._messages.called(use, run, result, time)
 
-    def _started(self, run: Run, result: Result | None, time: float | None) -> None:
+    def _started(self, run: Run, result: ToolResult | None, time: float | None) -> None:
         run.start = time if run.start is None else run.start
         if result is None:
             return
         if text(result.details, "status") in IN_BACKGROUND:
-            run.seen = True
+            run.has_started = True
             return
-        run.seen = run.seen or result.ok is True
+        run.has_started = run.has_started or result.ok is True
         run.ok, run.end, run.output = result.ok, result.time, as_value(result.content)
         counted = {
             key: result.details[key] for key in ("totalTokens", "totalDurationMs") if key in result.details
@@ -242,11 +242,11 @@ class _Builder:
     def _user(self, event: dict[str, Any], run: Run) -> None:
         if was_interrupted(event):
             self._problems.append(TraceProblem(kind="interrupted", span=run.id, what="a person stopped it"))
-        said = plain_text(event)
-        plain = said and not event.get("isMeta") and not event.get("isCompactSummary")
+        event_text = plain_text(event)
+        plain = event_text and not event.get("isMeta") and not event.get("isCompactSummary")
         if plain and run.input is None:
-            run.input = said
-        self._messages.received(said, run, time_of(event))
+            run.input = event_text
+        self._messages.received(event_text, run, time_of(event))
 
     def _delta(self, event: dict[str, Any]) -> None:
         """Read the count at the end of a turn, which only streams with partial messages have."""
@@ -262,10 +262,14 @@ class _Builder:
                 turn.output = outputs
 
     def _notified(self, event: dict[str, Any]) -> None:
-        run = self._agents.named(text(event, "tool_use_id") or text(event, "task_id", "agent_id") or "")
+        run = self._agents.run_named(text(event, "tool_use_id") or text(event, "task_id", "agent_id") or "")
         status = text(event, "status")
         if run is not None and run is not self._agents.lead and status in {"completed", "failed", "stopped"}:
-            run.seen, run.ok, run.end = True, {"completed": True, "failed": False}.get(status), time_of(event)
+            run.has_started, run.ok, run.end = (
+                True,
+                {"completed": True, "failed": False}.get(status),
+                time_of(event),
+            )
             self._messages.ended(run, text(event, "summary"))
 
 
@@ -322,7 +326,7 @@ def _failed(event: dict[str, Any]) -> bool:
 
 
 def _first_text(events: Sequence[dict[str, Any]], key: str) -> str | None:
-    return next((found for event in events if (found := text(event, key)) is not None), None)
+    return next((value for event in events if (value := text(event, key)) is not None), None)
 
 
 def _sum(values: list[float | None]) -> float | None:
@@ -331,8 +335,8 @@ def _sum(values: list[float | None]) -> float | None:
 
 
 def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
-    found = [tokens(event.get("usage")) for event in ends]
-    inputs, outputs = _sum([each for each, _ in found]), _sum([each for _, each in found])
+    counts = [tokens(event.get("usage")) for event in ends]
+    inputs, outputs = _sum([each for each, _ in counts]), _sum([each for _, each in counts])
     if inputs is None and outputs is None:
         return None
     return SpanUsage(
@@ -344,7 +348,9 @@ def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
 def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Tokens and cost of the whole session, sub-agents and teammates included."""
     usage: dict[str, Any] = {}
-    models = next((found for event in reversed(ends) if (found := dict_(event.get("modelUsage")))), {})
+    models = next(
+        (usage_by_model for event in reversed(ends) if (usage_by_model := dict_(event.get("modelUsage")))), {}
+    )
     for name, keys in (
         ("input_tokens", ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")),
         ("output_tokens", ("outputTokens",)),

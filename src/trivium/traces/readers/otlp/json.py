@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from trivium.errors import TraceError
-from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add_attribute, recognised
+from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute, recognised
 from trivium.traces.readers.json_input import check_values, dict_, dicts, parse_documents
 
 _FAILED = 2
@@ -130,7 +130,7 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
     ):
         raise _NotStandard
     attributes: dict[str, Any] = {}
-    name_of = MEANINGS.get
+    name_of = INTERNAL_NAMES.get
     for attribute in span.attributes:
         name = name_of(attribute.key)
         if name is not None:
@@ -152,12 +152,14 @@ def _recorded(span: _Span, scope: str) -> RecordedSpan:
         attributes=attributes,
         failed=status is not None and status.code == _FAILED,
         error=status.message if status is not None and status.code == _FAILED else "",
-        events=[(event.name, _all(event.attributes)) for event in span.events] if span.events else None,
+        events=[(event.name, _values_by_key(event.attributes)) for event in span.events]
+        if span.events
+        else None,
         scope=scope,
     )
 
 
-def _all(attributes: list[_Attribute]) -> dict[str, Any]:
+def _values_by_key(attributes: list[_Attribute]) -> dict[str, Any]:
     return {attribute.key: _value(attribute.value) for attribute in attributes}
 
 
@@ -202,10 +204,10 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
         if not isinstance(request, dict) or not any(key in request for key in _SIGNALS):
             where = f"document {number}: " if len(requests) > 1 else ""
             raise TraceError(source, f'{where}expected an export request with "resourceSpans"')
-    found = [span for request in requests for span in _spans(request)]
-    read = [span for span in itertools.starmap(_recorded_lenient, found) if span is not None]
+    spans = [span for request in requests for span in _spans(request)]
+    read = [span for span in itertools.starmap(_recorded_lenient, spans) if span is not None]
     if not read:
-        what = f"none of its {len(found):,} spans has a spanId" if found else "it holds no span"
+        what = f"none of its {len(spans):,} spans has a spanId" if spans else "it holds no span"
         raise TraceError(source, what)
     return read
 
@@ -302,10 +304,10 @@ def attributes_of(attributes: Any) -> dict[str, Any]:
 
 def any_value(value: Any) -> Any:
     """Decode a tagged value; None if it is empty. Does not recurse."""
-    found: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any]] = [(found, 0, value)]
-    while waiting:
-        target, key, tagged = waiting.pop()
+    result: list[Any] = [None]
+    pending: list[tuple[Any, Any, Any]] = [(result, 0, value)]
+    while pending:
+        target, key, tagged = pending.pop()
         if not isinstance(tagged, dict):
             continue
         for tag, inner in tagged.items():
@@ -313,16 +315,16 @@ def any_value(value: Any) -> Any:
                 items = inner.get("values") if isinstance(inner, dict) else None
                 items = items if isinstance(items, list) else []
                 target[key] = made = [None] * len(items)
-                waiting += [(made, index, item) for index, item in enumerate(items)]
+                pending += [(made, index, item) for index, item in enumerate(items)]
             elif tag in {"kvlistValue", "kvlist_value"}:
                 pairs = dicts(inner.get("values") if isinstance(inner, dict) else None)
                 table: dict[str, Any] = {}
                 target[key] = table
-                waiting += [(table, pair["key"], pair.get("value")) for pair in pairs if _is_key(pair)]
+                pending += [(table, pair["key"], pair.get("value")) for pair in pairs if _is_key(pair)]
             else:
                 target[key] = _plain(tag, inner)
             break
-    return found[0]
+    return result[0]
 
 
 def _is_key(pair: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trivium.errors import MissingExtra, Problem, TraceError
-from trivium.traces.opentelemetry.semconv import MEANINGS, RecordedSpan, add_attribute
+from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, add_attribute
 from trivium.traces.readers.otlp.json import LATEST
 
 _RESOURCE_SPANS = 0x0A
@@ -142,7 +142,7 @@ def _recorded(span: Any, scope: str) -> RecordedSpan:
         name=span.name,
         start=_moment(span.start_time_unix_nano),
         end=_moment(span.end_time_unix_nano),
-        attributes=_meant(span.attributes),
+        attributes=_recognised(span.attributes),
         failed=failed,
         error=span.status.message if failed else "",
         events=[
@@ -152,12 +152,12 @@ def _recorded(span: Any, scope: str) -> RecordedSpan:
     )
 
 
-def _meant(pairs: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _recognised(pairs: Any) -> dict[str, Any]:
+    recognised: dict[str, Any] = {}
     for pair in pairs:
-        if pair.key in MEANINGS:
-            add_attribute(found, MEANINGS[pair.key], _value(pair.value))
-    return found
+        if pair.key in INTERNAL_NAMES:
+            add_attribute(recognised, INTERNAL_NAMES[pair.key], _value(pair.value))
+    return recognised
 
 
 def _moment(nanoseconds: int) -> int | None:
