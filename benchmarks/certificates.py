@@ -77,7 +77,7 @@ def calibrated(world: World, n: int) -> dict[str, Outcome]:
     further = fit_calibrator("logistic", other, 1 - other_wrong, features=NAMES, groups=range(n))
     ways = {
         "own labels": (fitted.apply(x), fitted.apply),
-        "out of fold": (fitted.apply_unseen(x, range(n))[0], fitted.apply),
+        "out of fold": (fitted.apply_out_of_fold(x, range(n))[0], fitted.apply),
         "other labels": (further.apply(x), further.apply),
     }
     found = {}

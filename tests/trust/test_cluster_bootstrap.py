@@ -107,7 +107,7 @@ def test_bca_of_a_figure_beyond_every_resample_says_that_it_has_none():
     found = bootstrap(lambda w: (w > 0) @ worth, range(20), resamples=200, method="bca")
     assert found.point == worth.sum() > found.replicates.max()
     assert found.interval is None
-    assert found.why_none == "beyond every resample, so its bias cannot be told"
+    assert found.why_none == "beyond every resample, so its bias cannot be estimated"
     assert bootstrap(lambda w: (w > 0) @ worth, range(20), resamples=200, method="percentile").interval
 
 
@@ -158,8 +158,8 @@ def test_options_that_mean_nothing_are_refused(options, message):
 @pytest.mark.parametrize(
     ("statistic", "message"),
     [
-        (lambda weights: weights, r"one figure a resample, shape \(50,\); found \(50, 25\)"),
-        (lambda weights: 0.5, r"one figure a resample, shape \(50,\); found \(\)"),
+        (lambda weights: weights, r"one value per resample, shape \(50,\); found \(50, 25\)"),
+        (lambda weights: 0.5, r"one value per resample, shape \(50,\); found \(\)"),
         (lambda weights: np.full(len(weights), np.inf), "infinite in a resample"),
     ],
 )

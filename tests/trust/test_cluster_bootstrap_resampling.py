@@ -3,38 +3,38 @@
 import numpy as np
 import pytest
 
-from trivium.trust.cluster_bootstrap import chunks, counts, drawing, over_resamples
+from trivium.trust.cluster_bootstrap import resample_chunks, draw_counts, resampler, over_resamples
 
 
 @pytest.mark.parametrize("groups", [1, 5, 256, 1000])
 def test_the_legacy_generator_is_randomstate_called_once_a_resample(groups):
     plain = np.random.RandomState(9)
     expected = [plain.randint(0, groups, size=groups).tolist() for _ in range(7)]
-    draw = drawing(groups, seed=9, rng="legacy")
+    draw = resampler(groups, seed=9, rng="legacy")
     assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
 
 
 @pytest.mark.parametrize("groups", [1, 5, 256, 1000])
 def test_the_generator_is_numpys_called_once_for_all_resamples(groups):
     expected = np.random.default_rng(9).integers(groups, size=(7, groups), dtype=np.int32).tolist()
-    draw = drawing(groups, seed=9, rng="pcg64")
+    draw = resampler(groups, seed=9, rng="pcg64")
     assert [row for size in (3, 3, 1) for row in draw(size).tolist()] == expected
 
 
 @pytest.mark.parametrize("rng", ["legacy", "pcg64"])
 @pytest.mark.parametrize("groups", [11, 200_000])
 def test_chunks_do_not_change_what_is_drawn(rng, groups):
-    one = drawing(groups, seed=4, rng=rng)(7)
-    many = list(chunks(groups, resamples=7, seed=4, rng=rng, at_once=3))
+    one = resampler(groups, seed=4, rng=rng)(7)
+    many = list(resample_chunks(groups, resamples=7, seed=4, rng=rng, at_once=3))
     assert [len(chunk) for chunk in many] == [3, 3, 1]
-    assert (counts(one) == np.concatenate(many)).all()
-    assert (one != drawing(groups, seed=5, rng=rng)(7)).any()
+    assert (draw_counts(one) == np.concatenate(many)).all()
+    assert (one != resampler(groups, seed=5, rng=rng)(7)).any()
 
 
 @pytest.mark.parametrize("groups", [3, 300, 70_000])
 def test_counts_are_how_often_each_group_was_drawn(groups):
-    drawn = drawing(groups, seed=1, rng="pcg64")(4)
-    counted = counts(drawn)
+    drawn = resampler(groups, seed=1, rng="pcg64")(4)
+    counted = draw_counts(drawn)
     assert counted.shape == (4, groups)
     for resample, row in enumerate(drawn):
         expected = np.zeros(groups, int)
@@ -43,13 +43,13 @@ def test_counts_are_how_often_each_group_was_drawn(groups):
 
 
 def test_one_group_drawn_again_and_again_is_counted_rightly():
-    assert counts(np.zeros((2, 1), np.int32)).tolist() == [[1], [1]]
-    assert counts(np.full((1, 255), 7, np.int32))[0, 7] == 255
+    assert draw_counts(np.zeros((2, 1), np.int32)).tolist() == [[1], [1]]
+    assert draw_counts(np.full((1, 255), 7, np.int32))[0, 7] == 255
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_resamples_come_back_in_the_order_they_were_drawn(threads):
-    drawn = drawing(5, seed=0, rng="pcg64")(50)
+    drawn = resampler(5, seed=0, rng="pcg64")(50)
     found = over_resamples(
         lambda weights: weights[:2].astype(float),
         5,

@@ -1,6 +1,6 @@
-"""How sure a number is: pure statistics on arrays, which know nothing of suites, runs or files.
+"""Statistics of evaluations on plain arrays; nothing here depends on suites, runs or files.
 
-The names load when they are first used.
+Each name is imported when it is first used.
 """
 
 from importlib import import_module

@@ -1,6 +1,6 @@
-"""Estimates the mean that people would give from a judge's scores and a few labels (spec: metrics, H.2).
+"""Estimates people's mean score from a judge's scores and a few labels (spec: metrics, H.2).
 
-The estimate is that of prediction-powered inference: the judge's mean, corrected by its bias on the labels.
+Prediction-powered inference: the judge's mean, corrected by its bias on the labelled items.
 """
 
 from collections.abc import Hashable, Sequence
@@ -21,24 +21,26 @@ Ints = npt.NDArray[np.int64]
 Clusters = Groups | Sequence[Hashable]
 
 SAME = 1e-12
-"""Spread of score arithmetic below which scores are all the same."""
+"""Spread below which scores are equal up to rounding."""
 
 
 class Corrected(msgspec.Struct, frozen=True, kw_only=True):
     """A judge's mean, corrected by people's labels.
 
     Attributes:
-        value: The corrected mean; None where there is none.
-        interval: It accounts for both samples; None where there is none.
-        judge: The judge's own mean over everything it scored.
-        people: People's mean over what they labelled.
-        labelled: Items that both scored.
-        unlabelled: Items that only the judge scored.
-        weight: How much the judge's scores count, 0 to 1 (PPI++), else None.
-        sensitivity: Share of what people call right that the judge calls right (Rogan–Gladen), else None.
-        specificity: Share of what people call wrong that the judge calls wrong (Rogan–Gladen), else None.
+        value: The corrected mean; None if there is none.
+        interval: Its interval, which accounts for both samples; None if there is none.
+        judge: The judge's mean over all items that it scored.
+        people: People's mean over the items that they labelled.
+        labelled: Number of items that both scored.
+        unlabelled: Number of items that only the judge scored.
+        weight: Weight of the judge's scores, 0 to 1 (PPI++), else None.
+        sensitivity: Share of the items people call right that the judge calls right (Rogan–Gladen), else
+            None.
+        specificity: Share of the items people call wrong that the judge calls wrong (Rogan–Gladen), else
+            None.
         reason: Why there is no value or no interval, or None.
-        warnings: What a reader must know.
+        warnings: Caveats for the reader.
     """
 
     value: float | None
@@ -65,18 +67,18 @@ def corrected_mean(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Corrected:
-    """The mean that people would give, by prediction-powered inference (PPI++, Angelopoulos et al. 2023).
+    """Estimate people's mean score by prediction-powered inference (PPI++, Angelopoulos et al. 2023).
 
-    weight · mean(judge_only) + mean(people - weight · judge), with the weight of least variance: 0 ignores
-    a judge whose scores do not predict people's labels. Right whatever the judge is like, as long as the
-    labelled items are a random part of all. The standard error goes by groups and over both samples; the
-    quantile is Student's t with one degree of freedom less than there are labelled groups.
+    The estimate is weight · mean(judge_only) + mean(people - weight · judge), with the weight that minimises
+    its variance; 0 ignores a judge whose scores do not predict people's labels. It is unbiased for any judge
+    as long as the labelled items are a random part of all. The standard error is cluster-robust and covers
+    both samples; the quantile is Student's t with one degree of freedom less than there are labelled groups.
 
-    Few labels show few disagreements, or none, and say too little of how many there are. Where all scores lie
-    at the ends of the range (right or wrong), the interval is computed with one disagreement of either kind
-    added (as Bonett and Price 2012 do for paired rates): in simulations with 30 labels and a good judge it
-    then covered 97 to 100 %, without them down to 77 %. For other scores, where people and judge differ by
-    the same amount on every labelled item, it adds what as many equal groups leave open (rule of three).
+    A few labels show few or no disagreements and say little about their rate. If all scores lie at the ends
+    of the range (right or wrong), the interval is computed with one disagreement of either kind added (as
+    Bonett and Price 2012 do for paired rates). In simulations with 30 labels and a good judge it then covers
+    97 to 100 %, without them as little as 77 %. For other scores, if people and judge differ by the same
+    amount on every labelled item, the rule of three for that many equal groups is added.
 
     Args:
         people: People's score of each labelled item, shape (n,), in [low, high].
@@ -89,32 +91,36 @@ def corrected_mean(
         high: Highest possible score.
 
     Raises:
-        TrustError: If the data or an option are not like that.
+        TrustError: If the data or an option are invalid.
     """
     y, f, rest = _checked(people, judge, judge_only, level=level, low=low, high=high)
     codes, codes_only, total = _codes(groups, groups_only, y.size, rest.size)
-    facts = _facts(y, f, rest)
+    summary = _sample_summary(y, f, rest)
     if not y.size:
-        return Corrected(value=None, interval=None, reason="no item has a label of people", **facts)
+        return Corrected(value=None, interval=None, reason="no item has a label of people", **summary)
     weight = _weight(y, f, rest)
     value = float((y - weight * f).mean() + (weight * rest.mean() if rest.size else 0.0))
     clusters = np.unique(codes).size
     if clusters < 2:
         return Corrected(
-            value=value, interval=None, weight=weight, reason="one labelled group gives no interval", **facts
+            value=value,
+            interval=None,
+            weight=weight,
+            reason="one labelled group gives no interval",
+            **summary,
         )
-    residuals, centre, method, spare = y - weight * f, value, "PPI++ by groups, t", 0.0
+    residuals, centre, method, slack = y - weight * f, value, "PPI++ by groups, t", 0.0
     if np.isin([*y, *f], (low, high)).all():
         residuals = np.append(residuals, [high - weight * low, low - weight * high])
         codes, total = np.append(codes, [total, total + 1]), total + 2
         centre = float(value + residuals.mean() - (y - weight * f).mean())
         method += ", one disagreement of either kind added"
     elif np.ptp(y - f) < SAME or np.ptp(residuals) < SAME:
-        spare = (1 - (1 - level) ** (1 / clusters)) * (high - low)
+        slack = (1 - (1 - level) ** (1 / clusters)) * (high - low)
         method += ", rule of three"
-    pulls = _pulls(residuals, codes, total) + weight * _pulls(rest, codes_only, total)
-    error = float(np.linalg.norm(pulls))
-    reach = float(stdtrit(np.unique(codes).size - 1, (1 + level) / 2)) * error + spare
+    influences = _influences(residuals, codes, total) + weight * _influences(rest, codes_only, total)
+    error = float(np.linalg.norm(influences))
+    reach = float(stdtrit(np.unique(codes).size - 1, (1 + level) / 2)) * error + slack
     interval = Interval(
         low=max(low, min(value, centre - reach)),
         high=min(high, max(value, centre + reach)),
@@ -124,7 +130,7 @@ def corrected_mean(
         groups=clusters,
         std_error=error,
     )
-    return Corrected(value=min(high, max(low, value)), interval=interval, weight=weight, **facts)
+    return Corrected(value=min(high, max(low, value)), interval=interval, weight=weight, **summary)
 
 
 def corrected_rate(
@@ -136,12 +142,13 @@ def corrected_rate(
     groups_only: Clusters,
     level: float = 0.95,
 ) -> Corrected:
-    """The rate that people would give, by the judge's sensitivity and specificity (Rogan and Gladen 1978).
+    """Estimate people's rate from the judge's sensitivity and specificity (Rogan and Gladen 1978).
 
-    (p + specificity - 1) / (sensitivity + specificity - 1), where p is the judge's rate on what people did
-    not label; the interval is that of Lee et al. 2025, on effective sample sizes (n / design effect). The
-    labels need not be drawn at random, but among what people call right the judge must err as often on the
-    labelled items as on the others, and so among what they call wrong. The samples are taken as independent.
+    The estimate is (p + specificity - 1) / (sensitivity + specificity - 1), where p is the judge's rate on
+    the unlabelled items. The interval is that of Lee et al. 2025, on effective sample sizes (n / design
+    effect). The labels need not be a random sample, but among the items people call right the judge must err
+    as often on labelled as on unlabelled ones, and likewise among those they call wrong. The two samples are
+    assumed independent.
 
     Args:
         people: People's verdict on each labelled item, 0 or 1, shape (n,).
@@ -152,11 +159,11 @@ def corrected_rate(
         level: Nominal coverage, in (0, 1).
 
     Raises:
-        TrustError: If the data or an option are not like that.
+        TrustError: If the data or an option are invalid.
     """
     y, f, rest = _checked(people, judge, judge_only, level=level, low=0, high=1, binary=True)
     codes, codes_only, _ = _codes(groups, groups_only, y.size, rest.size)
-    facts = _facts(y, f, rest)
+    summary = _sample_summary(y, f, rest)
     right, wrong = y == 1, y == 0
     for missing, what in (
         (not right.any(), "people call no labelled item right, so the judge's sensitivity is unknown"),
@@ -164,12 +171,12 @@ def corrected_rate(
         (not rest.size, "the judge scored nothing but the labelled items"),
     ):
         if missing:
-            return Corrected(value=None, interval=None, reason=what, **facts)
+            return Corrected(value=None, interval=None, reason=what, **summary)
     sensitivity, specificity = float(f[right].mean()), float(1 - f[wrong].mean())
-    facts |= {"sensitivity": sensitivity, "specificity": specificity}
+    summary |= {"sensitivity": sensitivity, "specificity": specificity}
     if sensitivity + specificity <= 1:
         what = "the judge is no better than chance: what it calls right is no more often right"
-        return Corrected(value=None, interval=None, reason=what, **facts)
+        return Corrected(value=None, interval=None, reason=what, **summary)
     rate = float(rest.mean())
     value = min(1.0, max(0.0, (rate + specificity - 1) / (sensitivity + specificity - 1)))
     sizes = [
@@ -185,7 +192,7 @@ def corrected_rate(
     ends = _lee_interval(rate, specificity, sensitivity, *sizes, level=level)
     if ends is None or min(np.unique(codes).size, np.unique(codes_only).size) < 2:
         what = "one group gives no interval" if ends else "too few labels to tell the judge from chance"
-        return Corrected(value=value, interval=None, reason=what, warnings=warnings, **facts)
+        return Corrected(value=value, interval=None, reason=what, warnings=warnings, **summary)
     interval = Interval(
         low=min(ends[0], value),
         high=max(ends[1], value),
@@ -195,16 +202,16 @@ def corrected_rate(
         groups=np.union1d(codes, codes_only).size,
         std_error=ends[2],
     )
-    return Corrected(value=value, interval=interval, warnings=warnings, **facts)
+    return Corrected(value=value, interval=interval, warnings=warnings, **summary)
 
 
 def _lee_interval(
     rate: float, specificity: float, sensitivity: float, n: float, m0: float, m1: float, *, level: float
 ) -> tuple[float, float, float] | None:
-    """Ends within [0, 1] and standard error; n, m0 and m1 are the sizes behind the three rates.
+    """Ends within [0, 1] and standard error; n, m0 and m1 are the sample sizes of the three rates.
 
-    Each rate is first drawn a little to the middle, so that none is 0 or 1; None where the judge is then no
-    better than chance.
+    Each rate is first shrunk a little towards the middle, so that none is 0 or 1. None if the judge is then
+    no better than chance.
     """
     z = float(ndtri((1 + level) / 2))
     p, q0, q1 = (
@@ -225,7 +232,7 @@ def _lee_interval(
 
 
 def _weight(y: Floats, f: Floats, rest: Floats) -> float:
-    """The weight of the judge's scores that gives the corrected mean the least variance, within [0, 1]."""
+    """The weight of the judge's scores that minimises the variance of the corrected mean, within [0, 1]."""
     spread = float(np.var(np.concatenate([f, rest]), ddof=1)) if f.size + rest.size > 1 else 0.0
     if not rest.size or spread == 0:
         return 0.0
@@ -233,28 +240,28 @@ def _weight(y: Floats, f: Floats, rest: Floats) -> float:
     return min(1.0, max(0.0, together / ((1 + y.size / rest.size) * spread)))
 
 
-def _pulls(values: Floats, codes: Ints, total: int) -> Floats:
-    """How far each group pulls the mean of ``values`` its way, shape (total,), made up for few groups."""
+def _influences(values: Floats, codes: Ints, total: int) -> Floats:
+    """Influence of each group on the mean of ``values``, shape (total,), corrected for few groups."""
     if not values.size:
         return np.zeros(total)
     clusters = np.unique(codes).size
-    pulls = np.bincount(codes, weights=values - values.mean(), minlength=total) / values.size
-    return np.asarray(pulls * sqrt(clusters / max(1, clusters - 1)), dtype=np.float64)
+    influences = np.bincount(codes, weights=values - values.mean(), minlength=total) / values.size
+    return np.asarray(influences * sqrt(clusters / max(1, clusters - 1)), dtype=np.float64)
 
 
 def _effective_size(values: Floats, codes: Ints) -> float:
     """Effective number of independent verdicts: their number over the design effect.
 
-    Where all are equal the design effect is unknown, and each group counts as one.
+    If all are equal the design effect is unknown, and each group counts as one.
     """
     clusters, share = np.unique(codes).size, float(values.mean())
     if share in {0.0, 1.0} or clusters < 2:
         return float(clusters)
-    clustered = float(np.square(_pulls(values, codes, int(codes.max()) + 1)).sum())
+    clustered = float(np.square(_influences(values, codes, int(codes.max()) + 1)).sum())
     return values.size / max(1.0, clustered * (values.size - 1) / (share * (1 - share)))
 
 
-def _facts(y: Floats, f: Floats, rest: Floats) -> dict[str, Any]:
+def _sample_summary(y: Floats, f: Floats, rest: Floats) -> dict[str, Any]:
     scored = np.concatenate([f, rest])
     return {
         "judge": float(scored.mean()) if scored.size else None,
@@ -265,7 +272,7 @@ def _facts(y: Floats, f: Floats, rest: Floats) -> dict[str, Any]:
 
 
 def _codes(groups: Clusters, groups_only: Clusters, n: int, m: int) -> tuple[Ints, Ints, int]:
-    """Codes of the groups of both samples, the same for the same id, and how many there are."""
+    """Group codes of both samples, equal for equal ids, and the number of groups."""
     ids = [_ids(groups), _ids(groups_only)]
     if [len(some) for some in ids] != [n, m]:
         raise TrustError(
@@ -289,7 +296,7 @@ def _checked(
     high: float,
     binary: bool = False,
 ) -> tuple[Floats, Floats, Floats]:
-    """The three lists of scores as flat arrays, or what is wrong with them."""
+    """Convert the three lists of scores to flat arrays, or raise TrustError."""
     if not 0 < level < 1:
         raise TrustError(f"level must lie between 0 and 1; found {level}")
     y, f, rest = (np.asarray(values, dtype=np.float64) for values in (people, judge, judge_only))
@@ -299,9 +306,9 @@ def _checked(
             f"found shapes {y.shape}, {f.shape} and {rest.shape}"
         )
     for name, values in (("people", y), ("judge", f), ("judge_only", rest)):
-        fine = np.isin(values, (0.0, 1.0)) if binary else (values >= low) & (values <= high)
-        if not fine.all():
-            at = int(np.argmin(fine))
+        valid = np.isin(values, (0.0, 1.0)) if binary else (values >= low) & (values <= high)
+        if not valid.all():
+            at = int(np.argmin(valid))
             expected = "0 or 1" if binary else f"between {low:g} and {high:g}"
             raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
     return y, f, rest

@@ -1,4 +1,4 @@
-"""Finds the confidence from which judgements may be accepted with a guaranteed error rate."""
+"""Certifies the lowest confidence at which judgements may be accepted with a guaranteed error rate."""
 
 from collections.abc import Callable, Hashable, Sequence
 from math import ceil, floor, log, log1p
@@ -19,11 +19,12 @@ Ints = npt.NDArray[np.int64]
 
 
 STAKES = np.linspace(0.05, 1.0, 20)
-"""Shares of the largest bet that cannot ruin a bettor more than once; the capital is the mean over them."""
+"""Stakes, as shares of the largest bet that cannot lose more than everything; the capital is the mean over
+them."""
 
 
-class Evidence(Protocol):
-    """Gathers accepted verdicts and tests whether the error among verdicts like them is above a limit."""
+class RiskTest(Protocol):
+    """Tests the hypothesis that the error rate of verdicts like the accepted ones exceeds a limit."""
 
     method: str
 
@@ -34,7 +35,7 @@ class Evidence(Protocol):
         """Log of the p-value of "the error is above the limit", at most 0.
 
         Args:
-            copies: Had there been so many times the verdicts, with errors at the same rate; at least 1.
+            copies: Multiply the number of verdicts by this factor, at the same error rate; at least 1.
         """
 
     def bound(self, delta: float) -> float:
@@ -42,60 +43,60 @@ class Evidence(Protocol):
 
 
 class ExactBinomial:
-    """One verdict a group: the chance of so few errors, were each verdict wrong with the limit's chance."""
+    """One verdict per group: probability of at most this many errors if the error rate equals the limit."""
 
     method = "exact binomial"
 
     def __init__(self, epsilon: float) -> None:
-        self._epsilon, self._taken, self._lost = epsilon, 0, 0
+        self._epsilon, self._accepted, self._errors = epsilon, 0, 0
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``Evidence``."""
-        self._taken += codes.size
-        self._lost += int(wrong.sum())
+        """See ``RiskTest``."""
+        self._accepted += codes.size
+        self._errors += int(wrong.sum())
 
     def log_p(self, copies: float = 1) -> float:
-        """See ``Evidence``."""
-        lost, taken = ceil(self._lost * copies), floor(self._taken * copies)
-        if lost == 0:
-            return taken * log1p(-self._epsilon)
-        tail = float(bdtr(lost, taken, self._epsilon))
+        """See ``RiskTest``."""
+        wrong, accepted = ceil(self._errors * copies), floor(self._accepted * copies)
+        if wrong == 0:
+            return accepted * log1p(-self._epsilon)
+        tail = float(bdtr(wrong, accepted, self._epsilon))
         return log(tail) if tail else -np.inf
 
     def bound(self, delta: float) -> float:
-        """See ``Evidence``."""
-        if self._lost == self._taken:
+        """See ``RiskTest``."""
+        if self._errors == self._accepted:
             return 1.0
-        return float(betaincinv(self._lost + 1, self._taken - self._lost, 1 - delta))
+        return float(betaincinv(self._errors + 1, self._accepted - self._errors, 1 - delta))
 
 
 class Clustered:
-    """Several verdicts a group: groups are independent, verdicts of one group need not be.
+    """Several verdicts per group: groups are independent, verdicts of one group may be correlated.
 
-    With at most ``size`` verdicts a group, (errors + limit · (size - accepted)) / size lies in [0, 1], and
-    its mean over groups is at most the limit exactly where the error among accepted verdicts is.
+    With at most ``size`` verdicts per group, (errors + limit · (size - accepted)) / size lies in [0, 1], and
+    its mean over groups is at most the limit exactly if the error rate of accepted verdicts is.
     """
 
     def __init__(self, epsilon: float, *, groups: int, size: int) -> None:
         self._epsilon, self._size = epsilon, size
-        self._taken, self._lost = np.zeros(groups), np.zeros(groups)
+        self._accepted, self._errors = np.zeros(groups), np.zeros(groups)
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``Evidence``."""
-        np.add.at(self._taken, codes, 1)
-        np.add.at(self._lost, codes, wrong)
+        """See ``RiskTest``."""
+        np.add.at(self._accepted, codes, 1)
+        np.add.at(self._errors, codes, wrong)
 
     def bound(self, delta: float) -> float:
-        """See ``Evidence``."""
+        """See ``RiskTest``."""
 
-        def excess(limit: float) -> float:  # falls as the limit rises
+        def excess(limit: float) -> float:  # decreases with the limit
             return self._log_p_of(limit) - log(delta)
 
         lowest, highest = 1e-12, 1 - 1e-9
         return 1.0 if excess(highest) > 0 else float(brentq(excess, lowest, highest, xtol=1e-9))
 
     def log_p(self, copies: float = 1) -> float:
-        """See ``Evidence``."""
+        """See ``RiskTest``."""
         return self._log_p_of(self._epsilon, copies)
 
     def _log_p_of(self, limit: float, copies: float = 1) -> float:
@@ -108,16 +109,16 @@ class Hoeffding(Clustered):
     method = "hoeffding"
 
     def _log_p_of(self, limit: float, copies: float = 1) -> float:
-        gain = float((limit * self._taken - self._lost).mean()) / self._size
-        return -2 * copies * self._taken.size * gain**2 if gain > 0 else 0.0
+        gain = float((limit * self._accepted - self._errors).mean()) / self._size
+        return -2 * copies * self._accepted.size * gain**2 if gain > 0 else 0.0
 
 
 class Betting(Clustered):
-    """Bets against the error being above the limit (Waudby-Smith and Ramdas 2024).
+    """Bets against an error rate above the limit (Waudby-Smith and Ramdas 2024).
 
-    Starting with 1, a bettor stakes a fixed share on each group's mean lying below the limit. Were the error
-    above the limit, the expected capital would be at most 1, so it reaches 1 / p with a chance of at most p
-    (Markov), whatever the order of the groups. The capital is the mean over a grid of stakes.
+    Starting with a capital of 1, a bettor stakes a fixed share on each group's mean lying below the limit. If
+    the error rate is above the limit, the expected capital is at most 1, so it reaches 1 / p with probability
+    at most p (Markov), in any order of the groups. The capital is the mean over a grid of stakes.
     """
 
     method = "betting"
@@ -128,7 +129,7 @@ class Betting(Clustered):
         self._sums = np.zeros(STAKES.size)
 
     def accept(self, codes: Ints, wrong: Floats) -> None:
-        """See ``Evidence``."""
+        """See ``RiskTest``."""
         super().accept(codes, wrong)
         touched = np.unique(codes)
         fresh = self._log_growth(self._epsilon, touched)
@@ -136,18 +137,18 @@ class Betting(Clustered):
         self._terms[touched] = fresh
 
     def log_p(self, copies: float = 1) -> float:
-        """See ``Evidence``."""
+        """See ``RiskTest``."""
         return _log_p_of_capital(copies * self._sums)
 
     def _log_p_of(self, limit: float, copies: float = 1) -> float:
-        growth = self._log_growth(limit, np.arange(self._taken.size)).sum(axis=0)
+        growth = self._log_growth(limit, np.arange(self._accepted.size)).sum(axis=0)
         return _log_p_of_capital(copies * growth)
 
     def _log_growth(self, limit: float, at: Ints) -> Floats:
         """Log of the factor by which each group changes the capital at each stake."""
-        gain = (limit * self._taken[at] - self._lost[at]) / (self._size * (1 - limit))
-        gain = np.maximum(gain, -1)  # where by rounding more than everything would be lost
-        with np.errstate(divide="ignore"):  # a group that is all wrong ruins whoever staked all
+        gain = (limit * self._accepted[at] - self._errors[at]) / (self._size * (1 - limit))
+        gain = np.maximum(gain, -1)  # rounding may exceed a total loss
+        with np.errstate(divide="ignore"):  # the full stake loses everything
             return np.asarray(np.log1p(gain[:, None] * STAKES), dtype=np.float64)
 
 
@@ -158,37 +159,36 @@ def _log_p_of_capital(log_capitals: Floats) -> float:
 FIRST_SHARE = 1 / 3
 """Share of delta for the first threshold tested; the rest is for those that accept 2, 4, 8, … times as many.
 
-With more, an error among the most confident leaves less to continue with; with less, it takes
-more verdicts to start.
-"""
+A larger share leaves less to continue with after an error among the most confident verdicts; a smaller one
+needs more verdicts for the first test."""
 
 MOST_COPIES = 50
-"""Multiple of the present labels beyond which more of them are not suggested."""
+"""Largest multiple of the present labels that is suggested."""
 
 GROWTH = 1.2
-"""Factor from one number of labels that is tried to the next."""
+"""Factor between successive numbers of labels that are tried."""
 
 
 class Certificate(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """What may stand without a person, and what that promise rests on.
+    """The confidence from which verdicts are accepted without a person, with its guarantee.
 
     Attributes:
-        threshold: Verdicts at least this sure are accepted; None where nothing can be certified.
-        n_accepted: Labelled verdicts that are this sure.
+        threshold: Verdicts with at least this confidence are accepted; None if nothing can be certified.
+        n_accepted: Labelled verdicts with at least this confidence.
         errors: Wrong ones among them.
         coverage: Accepted share of all items; the others go to people.
-        error_bound: The error among accepted verdicts is at most this with confidence 1 - delta, as far as
-            this one threshold goes; never above epsilon, which is what the whole search promises.
-        epsilon: Error among accepted verdicts that is tolerated.
-        delta: Chance that the promise is broken.
+        error_bound: Upper confidence bound (level 1 - delta) of the error rate among accepted verdicts, for
+            this one threshold. At most epsilon, which is the guarantee of the whole search.
+        epsilon: Largest accepted error rate.
+        delta: Probability that the guarantee fails.
         method: The test at each threshold: exact binomial, betting or hoeffding.
         n: Labelled verdicts.
         groups: Clusters among them.
-        tested: Thresholds that were tested.
+        tested: Number of thresholds tested.
         reason: Why nothing is certified, or None.
-        shortfall: ``too few labels`` where more labels of the same quality would do, or where there are too
-            few to tell; ``too wrong`` where more would not do; None where something is certified.
-        labels_needed: With too few labels, about how many would do if their errors are as these are.
+        shortfall: ``too few labels`` if more labels of the same quality would certify something, or if there
+            are too few to know; ``too wrong`` if more would not help; None if something is certified.
+        labels_needed: With too few labels, about how many are needed at the same error rate.
     """
 
     threshold: float | None
@@ -218,49 +218,53 @@ def certify(
     group_size: int | None = None,
     bound: Literal["betting", "hoeffding"] = "betting",
 ) -> Certificate:
-    """The lowest confidence from which on verdicts are certified to be wrong at most ``epsilon`` of the time.
+    """Find the lowest confidence from which verdicts are wrong at most ``epsilon`` of the time.
 
-    With probability at least 1 - ``delta`` over the labelled verdicts, the error among further verdicts like
-    them that are at least that sure is at most ``epsilon`` (Learn then Test, Angelopoulos et al. 2021). The
-    thresholds are the distinct confidences, so that errors have no say in them, tested from the highest down.
-    The first is the one where a sample without errors would pass, and the next is tested while each passes.
-    One error among the most confident would end that, so it starts again where 2, 4, 8, … times as many are
-    accepted, each start with its own share of ``delta``, to which it adds what the starts before it still
-    hold (the fallback procedure, Wiens and Dmitrienko 2005). With too few verdicts for a second start the
-    first has all of it. The test is the exact binomial tail where no group has several verdicts, else a bound
-    on group means.
+    With probability at least 1 - ``delta`` over the labelled verdicts, the error rate of further verdicts
+    like them with at least that confidence is at most ``epsilon`` (Learn then Test, Angelopoulos et al.
+    2021).
+
+    The candidate thresholds are the distinct confidences, so they do not depend on the errors. They are
+    tested from the highest down, beginning with the first at which a sample without errors would pass, and
+    testing goes on while each passes. A single error among the most confident would end that, so the search
+    restarts where 2, 4, 8, … times as many verdicts are accepted. Each start has its own share of ``delta``
+    and adds what earlier starts have left (the fallback procedure, Wiens and Dmitrienko 2005). With too few
+    verdicts for a second start the first has all of it. The test is the exact binomial tail if no group has
+    several verdicts, otherwise a bound on group means.
 
     Args:
         wrong: Whether each labelled verdict was wrong, 0 or 1, shape (n,).
-        confidence: How sure each was, shape (n,), finite; higher is surer.
-        groups: The cluster of each.
-        epsilon: In (0, 1).
-        delta: In (0, 1).
-        n_items: All items, those without a verdict too, for the coverage; n by default.
-        group_size: The most verdicts that a group can have; by default the most that one has.
-        bound: The test where groups have several verdicts.
+        confidence: Confidence of each verdict, shape (n,), finite; higher is more confident.
+        groups: The cluster of each verdict.
+        epsilon: Largest accepted error rate, in (0, 1).
+        delta: Probability that the guarantee fails, in (0, 1).
+        n_items: Number of all items, including those without a verdict, for the coverage; n by default.
+        group_size: Largest possible number of verdicts in a group; by default the largest observed.
+        bound: The test if groups have several verdicts.
 
     Raises:
-        TrustError: If the data or an option are not like that.
+        TrustError: If the data or an option are invalid.
     """
-    lost, sure, clusters = _checked(wrong, confidence, groups)
+    wrong, confidences, clusters = _checked(wrong, confidence, groups)
     size = _group_size(clusters, group_size)
-    items = lost.size if n_items is None else n_items
-    _check_options(epsilon, delta, bound, items=items, verdicts=lost.size)
-    order = np.argsort(-sure, kind="stable")
-    lost, sure, codes = lost[order], sure[order], clusters.codes[order]
-    ends = np.flatnonzero(np.diff(sure, append=-np.inf)) + 1  # past the last verdict of each confidence
+    items = wrong.size if n_items is None else n_items
+    _check_options(epsilon, delta, bound, items=items, verdicts=wrong.size)
+    order = np.argsort(-confidences, kind="stable")
+    wrong, confidences, codes = wrong[order], confidences[order], clusters.codes[order]
+    ends = (
+        np.flatnonzero(np.diff(confidences, append=-np.inf)) + 1
+    )  # past the last verdict of each confidence
 
-    def gathering() -> Evidence:
-        return _evidence(bound, epsilon, clusters, size)
+    def new_test() -> RiskTest:
+        return _risk_test(bound, epsilon, clusters, size)
 
-    certified, tested, shares = _search(lost, ends, codes, gathering, delta)
-    needed = None if certified else _labels_needed(lost, ends, codes, gathering, delta, shares)
-    errors = int(lost[:certified].sum())
-    final = gathering()
-    final.accept(codes[:certified], lost[:certified])
+    certified, tested, shares = _search(wrong, ends, codes, new_test, delta)
+    needed = None if certified else _labels_needed(wrong, ends, codes, new_test, delta, shares)
+    errors = int(wrong[:certified].sum())
+    final = new_test()
+    final.accept(codes[:certified], wrong[:certified])
     return Certificate(
-        threshold=float(sure[certified - 1]) if certified else None,
+        threshold=float(confidences[certified - 1]) if certified else None,
         n_accepted=certified,
         errors=errors,
         coverage=certified / items if items else 0.0,
@@ -268,66 +272,68 @@ def certify(
         epsilon=epsilon,
         delta=delta,
         method=final.method,
-        n=lost.size,
+        n=wrong.size,
         groups=clusters.count,
         tested=tested,
         reason=None
         if certified
-        else _why_not(lost, ends, ends[shares > 0], needed, epsilon, delta, groups=clusters.count, size=size),
+        else _why_not(
+            wrong, ends, ends[shares > 0], needed, epsilon, delta, groups=clusters.count, size=size
+        ),
         shortfall=None if certified else "too wrong" if shares.any() and needed is None else "too few labels",
         labels_needed=needed,
     )
 
 
 def _search(
-    lost: Floats,
+    wrong: Floats,
     ends: Ints,
     codes: Ints,
-    gathering: Callable[[], Evidence],
+    new_test: Callable[[], RiskTest],
     delta: float,
     *,
     copies: float = 1,
 ) -> tuple[int, int, Floats]:
-    """How many verdicts are certified, how many thresholds were tested, and delta's shares of the starts.
+    """Count the certified verdicts and the tested thresholds, and split delta among the starts.
 
     Args:
-        lost: Whether each verdict was wrong, the most confident first.
-        ends: How many verdicts each threshold accepts, rising.
+        wrong: Whether each verdict is wrong, the most confident first.
+        ends: Number of verdicts that each threshold accepts, ascending.
         codes: Group of each verdict.
-        gathering: Makes evidence that holds nothing yet.
-        delta: Chance that the promise is broken.
-        copies: Had there been so many times the verdicts, each like one of these.
+        new_test: Makes a test without any verdicts.
+        delta: Probability that the guarantee fails.
+        copies: Multiply the number of verdicts by this factor, at the same error rate.
     """
-    shares = _shares_of_delta(ends, codes, gathering, delta, copies=copies)
-    evidence, seen, held, tested, certified = gathering(), 0, 0.0, 0, 0
+    shares = _shares_of_delta(ends, codes, new_test, delta, copies=copies)
+    test, added, level, tested, certified = new_test(), 0, 0.0, 0, 0
     for end, share in zip(map(int, ends), shares, strict=True):
-        held += share
-        if not held:
+        level += share
+        if not level:
             continue
-        evidence.accept(codes[seen:end], lost[seen:end])
-        seen, tested = end, tested + 1
-        if evidence.log_p(copies) <= log(held):
+        test.accept(codes[added:end], wrong[added:end])
+        added, tested = end, tested + 1
+        if test.log_p(copies) <= log(level):
             certified = end
         else:
-            held = 0.0
+            level = 0.0
     return certified, tested, shares
 
 
 def _shares_of_delta(
-    ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float, *, copies: float
+    ends: Ints, codes: Ints, new_test: Callable[[], RiskTest], delta: float, *, copies: float
 ) -> Floats:
-    """How much of ``delta`` each threshold starts with, shape of ``ends``; 0 but for the few where it starts.
+    """Share of ``delta`` with which each threshold starts, shape of ``ends``; 0 except at the few starts.
 
     See ``_search`` for the arguments.
     """
     shares, n = np.zeros(ends.size), codes.size
 
     def first(level: float) -> int:
-        """The first threshold where a sample without errors would pass; past the last if there is none."""
-        ideal, seen = gathering(), 0
+        """Index of the first threshold at which a sample without errors passes; ``ends.size`` if none."""
+        ideal, added = new_test(), 0
         for place, end in enumerate(map(int, ends)):
-            ideal.accept(codes[seen:end], np.zeros(end - seen))
-            seen = end
+            ideal.accept(codes[added:end], np.zeros(end - added))
+            added = end
             if ideal.log_p(copies) <= log(level):
                 return place
         return int(ends.size)
@@ -345,26 +351,27 @@ def _shares_of_delta(
 
 
 def _labels_needed(
-    lost: Floats, ends: Ints, codes: Ints, gathering: Callable[[], Evidence], delta: float, shares: Floats
+    wrong: Floats, ends: Ints, codes: Ints, new_test: Callable[[], RiskTest], delta: float, shares: Floats
 ) -> int | None:
-    """About how many labels would certify something, were they as these are; None where none would.
+    """About how many labels would certify something at the same error rate; None if no number would.
 
-    The same search over more and more copies of these labels. A certificate counts that accepts at least as
-    many of them as could have been certified, or all where none could: of fewer, no error says nothing yet.
+    Repeats the search over more and more copies of these labels. A certificate counts if it accepts at least
+    as many of them as the first start (all of them if there is none); with fewer, having no errors proves
+    little.
     """
-    if not lost.size:
+    if not wrong.size:
         return None
-    fewest = int(ends[np.argmax(shares > 0)]) if shares.any() else lost.size
+    fewest = int(ends[np.argmax(shares > 0)]) if shares.any() else wrong.size
     copies = GROWTH
     while copies <= MOST_COPIES:
-        if _search(lost, ends, codes, gathering, delta, copies=copies)[0] >= fewest:
-            return ceil(copies * lost.size)
+        if _search(wrong, ends, codes, new_test, delta, copies=copies)[0] >= fewest:
+            return ceil(copies * wrong.size)
         copies *= GROWTH
     return None
 
 
 def _why_not(
-    lost: Floats,
+    wrong: Floats,
     ends: Ints,
     starts: Ints,
     needed: int | None,
@@ -375,9 +382,9 @@ def _why_not(
     size: int,
 ) -> str:
     limit = f"{100 * epsilon:g} %"
-    if not lost.size:
+    if not wrong.size:
         return "there are no labelled verdicts"
-    errors = np.cumsum(lost)
+    errors = np.cumsum(wrong)
     if starts.size and needed is None:
         able = ends[ends >= starts[0]]
         least = int(able[np.argmin(errors[able - 1] / able)])
@@ -386,9 +393,9 @@ def _why_not(
             "quality would not change that"
         )
     if needed is None:
-        outlook = f"{_wrong_of(errors, lost.size)}, and at that rate no number of labels would do"
+        outlook = f"{_wrong_of(errors, wrong.size)}, and at that rate no number of labels would do"
     else:
-        outlook = f"about {needed:,} labels would do if they are as these {lost.size:,} are"
+        outlook = f"about {needed:,} labels would do if they are as these {wrong.size:,} are"
     if starts.size:
         most = int(starts[0])
         return (
@@ -413,20 +420,20 @@ def _wrong_of(errors: Floats, accepted: int) -> str:
     )
 
 
-def _evidence(bound: str, epsilon: float, clusters: Groups, size: int) -> Evidence:
+def _risk_test(bound: str, epsilon: float, clusters: Groups, size: int) -> RiskTest:
     if size == 1:
         return ExactBinomial(epsilon)
     return (Betting if bound == "betting" else Hoeffding)(epsilon, groups=clusters.count, size=size)
 
 
 def _group_size(clusters: Groups, stated: int | None) -> int:
-    """The most verdicts that a group can have, at least 1."""
-    seen = int(np.bincount(clusters.codes, minlength=1).max())
+    """The largest possible number of verdicts in a group, at least 1."""
+    added = int(np.bincount(clusters.codes, minlength=1).max())
     if stated is None:
-        return max(1, seen)
-    if stated < max(1, seen):
+        return max(1, added)
+    if stated < max(1, added):
         raise TrustError(
-            f"group_size is the most verdicts a group can have; found {stated}, and one has {seen}"
+            f"group_size is the most verdicts a group can have; found {stated}, and one has {added}"
         )
     return stated
 
@@ -444,19 +451,19 @@ def _check_options(epsilon: float, delta: float, bound: str, *, items: int, verd
 def _checked(
     wrong: npt.ArrayLike, confidence: npt.ArrayLike, groups: Groups | Sequence[Hashable]
 ) -> tuple[Floats, Floats, Groups]:
-    """Errors, confidences and groups of one length, or what is wrong with them."""
-    lost, sure = np.asarray(wrong, dtype=np.float64), np.asarray(confidence, dtype=np.float64)
+    """Convert errors, confidences and groups to arrays of one length, or raise TrustError."""
+    wrong, confidences = np.asarray(wrong, dtype=np.float64), np.asarray(confidence, dtype=np.float64)
     clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
-    if lost.ndim != 1 or not lost.shape == sure.shape == clusters.codes.shape:
+    if wrong.ndim != 1 or not wrong.shape == confidences.shape == clusters.codes.shape:
         raise TrustError(
             "errors, confidences and groups must be flat and of one length; "
-            f"found {lost.shape}, {sure.shape} and {clusters.codes.shape}"
+            f"found {wrong.shape}, {confidences.shape} and {clusters.codes.shape}"
         )
     for name, values, fine, expected in (
-        ("wrong", lost, np.isin(lost, (0.0, 1.0)), "0 or 1"),
-        ("confidence", sure, np.isfinite(sure), "a finite number"),
+        ("wrong", wrong, np.isin(wrong, (0.0, 1.0)), "0 or 1"),
+        ("confidence", confidences, np.isfinite(confidences), "a finite number"),
     ):
         if not fine.all():
             at = int(np.argmin(fine))
             raise TrustError(Problem(f"{name}[{at}]", f"must be {expected}; found {values[at]}"))
-    return lost, sure, clusters
+    return wrong, confidences, clusters

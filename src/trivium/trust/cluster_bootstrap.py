@@ -1,7 +1,7 @@
-"""Resamples groups with replacement and makes estimates with intervals from them (spec: metrics, B.1).
+"""Cluster bootstrap: resamples groups with replacement and computes intervals (spec: metrics, B.1).
 
-A resample draws as many groups as there are. What a seed draws depends on the number of groups alone: not on
-the chunks, the threads or the statistic.
+A resample draws as many groups as there are. The draws of a seed depend only on the number of groups, not on
+chunks, threads or the statistic.
 """
 
 import re
@@ -29,17 +29,17 @@ Draws = npt.NDArray[np.int32]
 Rng = Literal["pcg64", "legacy"]
 
 CHUNK = 1 << 22
-"""Counts in a chunk, unless another size is asked for; one byte each."""
+"""Default number of counts in a chunk; one byte each."""
 _DRAWN_AT_ONCE = 1 << 18
 _MOST_RESAMPLES = 1024
 _MOST_THREADS = 8
 
 
-def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Draws]:
-    """A function that draws the next so many resamples, shape (resamples, groups).
+def resampler(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Draws]:
+    """A function that draws the given number of further resamples, shape (resamples, groups).
 
     ``pcg64`` is NumPy's default generator; ``legacy`` is RandomState(seed).randint(0, groups, size=groups),
-    one call a resample.
+    one call per resample.
 
     Raises:
         ValueError: If ``rng`` is neither.
@@ -53,25 +53,25 @@ def drawing(groups: int, *, seed: int, rng: Rng) -> Callable[[int], Draws]:
     return lambda resamples: generator.integers(0, groups, size=(resamples, groups), dtype=np.int32)
 
 
-def counts(drawn: Draws) -> Counts:
+def draw_counts(drawn: Draws) -> Counts:
     """How often each group was drawn, shape (resamples, groups).
 
-    A byte holds it: up to 255 groups nothing can be drawn more often, and with more the chance that one of
-    10^9 counts reaches 256 is below 10^-490.
+    One byte is enough: with up to 255 groups no count can exceed it, and with more the probability that one
+    of 10^9 counts reaches 256 is below 10^-490.
     """
     resamples, groups = drawn.shape
     apart = drawn + groups * np.arange(resamples)[:, None]
     return np.bincount(apart.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.uint8)
 
 
-def chunks(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Counts]:
+def resample_chunks(groups: int, *, resamples: int, seed: int, rng: Rng, at_once: int) -> Iterator[Counts]:
     """Counts of all resamples, in chunks of shape (up to ``at_once``, groups)."""
-    draw, piece = drawing(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
+    draw, piece = resampler(groups, seed=seed, rng=rng), max(1, _DRAWN_AT_ONCE // groups)
     for start in range(0, resamples, at_once):
         chunk = np.empty((min(at_once, resamples - start), groups), np.uint8)
         for first in range(0, len(chunk), piece):
             part = chunk[first : first + piece]
-            part[:] = counts(draw(len(part)))
+            part[:] = draw_counts(draw(len(part)))
         yield chunk
 
 
@@ -85,24 +85,24 @@ def over_resamples(
     at_once: int | None = None,
     threads: int | None = None,
 ) -> Floats:
-    """``compute`` over all resamples, chunk by chunk, on several threads; memory stays flat.
+    """Apply ``compute`` to all resamples, chunk by chunk, on several threads, in bounded memory.
 
     Args:
-        compute: From counts of shape (groups, b) to figures of shape (figures, b); called from several
+        compute: Maps counts of shape (groups, b) to values of shape (metrics, b); called from several
             threads.
         groups: Number of groups, at least 1.
         resamples: Number of resamples.
-        seed: Of the generator.
+        seed: Seed of the generator.
         rng: The generator.
         at_once: Resamples in a chunk; default: :func:`chunk_size`.
-        threads: Default: one for each processor, up to eight.
+        threads: Default: one per processor, up to eight.
 
     Returns:
-        Shape (figures, resamples); (0, 0) without resamples.
+        Shape (metrics, resamples); (0, 0) without resamples.
     """
     size = at_once or chunk_size(groups)
     workers = threads or min(_MOST_THREADS, cpu_count() or 1)
-    made = chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
+    made = resample_chunks(groups, resamples=resamples, seed=seed, rng=rng, at_once=size)
 
     def figures(chunk: Counts) -> Floats:
         return compute(np.ascontiguousarray(chunk.T))
@@ -122,7 +122,7 @@ def over_resamples(
 
 
 def chunk_size(groups: int, *, counts_at_once: int = CHUNK) -> int:
-    """Resamples in a chunk of about so many counts: at least one, at most 1,024."""
+    """Resamples in a chunk of about ``counts_at_once`` counts, from 1 to 1,024."""
     return max(1, min(_MOST_RESAMPLES, counts_at_once // groups))
 
 
@@ -130,14 +130,14 @@ Method = Literal["expanded percentile", "percentile", "bca", "legacy"]
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A figure and how sure it is, by resampling groups.
+    """An estimate with its uncertainty, from resampling groups.
 
     Attributes:
-        point: The figure; None where it is undefined.
-        interval: None where there is none; ``why_none`` says why.
+        point: The estimate; None if undefined.
+        interval: None if there is none; ``why_none`` says why.
         std_error: Standard deviation (ddof 1) of the defined replicates; None with fewer than two.
-        drop_rate: Share of the resamples in which the figure was undefined.
-        replicates: The figure in each resample, shape (resamples,); NaN where undefined.
+        drop_rate: Share of the resamples in which the statistic is undefined.
+        replicates: The statistic in each resample, shape (resamples,); NaN where undefined.
         why_none: Why there is no interval.
     """
 
@@ -160,30 +160,30 @@ def estimate(
     left_out: Floats | None = None,
     sizes: npt.NDArray[np.int64] | None = None,
 ) -> Estimate:
-    """Standard error and interval of a figure from its replicates.
+    """Standard error and interval of a statistic from its replicates.
 
     Args:
-        point: The figure; None where undefined.
+        point: The statistic on the data; None if undefined.
         replicates: Shape (resamples,), NaN where undefined.
-        groups: Clusters that were resampled.
-        n: Values that entered.
+        groups: Number of clusters that were resampled.
+        n: Number of values.
         level: Nominal coverage, in (0, 1).
-        method: ``percentile``: quantiles of the replicates. ``expanded percentile`` (Hesterberg 2015): wider
-            ones, at the levels that make up for few groups. ``bca`` (Efron 1987): shifted ones, corrected for
-            bias and skewness. ``legacy``: ``percentile`` with the rules of the tool whose artifacts are
-            reproduced: an interval even from one group or with most resamples undefined, and the point itself
-            from fewer than two.
-        left_out: For ``bca``: the figure with each group left out once, shape (groups,).
-        sizes: Values of each group, shape (groups,). In ``expanded percentile`` unequal groups count as
-            fewer: as (Σ size)² / Σ size² (Kish 1965).
+        method: ``percentile``: quantiles of the replicates. ``expanded percentile`` (Hesterberg 2015):
+            quantiles at wider levels, corrected for few groups. ``bca`` (Efron 1987): quantiles at shifted
+            levels, corrected for bias and skewness. ``legacy``: ``percentile`` with the rules of the original
+            tool, to reproduce its artifacts: an interval even from one group or with most resamples
+            undefined, and the point itself as both ends with fewer than two defined replicates.
+        left_out: For ``bca``: the statistic with each group left out once, shape (groups,).
+        sizes: Values in each group, shape (groups,). In ``expanded percentile`` unequal groups count as
+            fewer, (Σ size)² / Σ size² (Kish 1965).
 
     Raises:
-        ValueError: If ``method`` or ``level`` is none, or a replicate is infinite.
+        ValueError: If ``method`` is unknown, ``level`` is not in (0, 1), or a replicate is infinite.
     """
     check_method(method, level)
     known = replicates[~np.isnan(replicates)]
     if not np.isfinite(known).all():
-        raise ValueError("the figure is infinite in a resample: say NaN where it is undefined")
+        raise ValueError("the statistic is infinite in a resample: return NaN where it is undefined")
     drop_rate = 1 - known.size / replicates.size if replicates.size else 0.0
     error = float(np.std(known, ddof=1)) if known.size > 1 else None
     why, ends = None, None
@@ -196,8 +196,8 @@ def estimate(
     else:
         why = _why_none(point, known, drop_rate, groups, method)
         if why is None:
-            worth = groups if sizes is None else _worth(sizes)
-            lower, upper = _shares(point or 0.0, known, worth, level, method, left_out)
+            effective = groups if sizes is None else _effective_groups(sizes)
+            lower, upper = _quantile_levels(point or 0.0, known, effective, level, method, left_out)
             ends = _quantiles(known, lower, upper)
     interval = None
     if ends is not None:
@@ -214,14 +214,14 @@ def estimate(
     )
 
 
-def _worth(sizes: npt.NDArray[np.int64]) -> int:
+def _effective_groups(sizes: npt.NDArray[np.int64]) -> int:
     """Effective number of groups of unequal sizes, at least 2."""
     known = sizes.astype(np.float64)
     return max(2, int(known.sum() ** 2 / (known @ known) + 1e-9))
 
 
 def check_method(method: str, level: float) -> None:
-    """Refuse what no interval can be made with.
+    """Check the method and the level of an interval.
 
     Raises:
         ValueError: If ``method`` is unknown, or ``level`` does not lie between 0 and 1.
@@ -244,7 +244,7 @@ def _why_none(
         "fewer than two resamples": known.size < 2,
         "undefined in more than half of the resamples": drop_rate > 0.5,
         "the same in every resample": known.size > 0 and known.min() == known.max(),
-        "beyond every resample, so its bias cannot be told": method == "bca"
+        "beyond every resample, so its bias cannot be estimated": method == "bca"
         and point is not None
         and known.size > 0
         and not known.min() <= point <= known.max(),
@@ -252,22 +252,22 @@ def _why_none(
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def _shares(
+def _quantile_levels(
     point: float, known: Floats, groups: int, level: float, method: Method, left_out: Floats | None
 ) -> tuple[float, float]:
-    """Shares of the replicates that lie below the two ends."""
+    """Shares of the replicates below the two ends."""
     z = float(ndtri((1 + level) / 2))
     if method == "expanded percentile":
         z = sqrt(groups / (groups - 1)) * float(stdtrit(groups - 1, (1 + level) / 2))
     if method != "bca":
         return float(ndtr(-z)), float(ndtr(z))
     if left_out is None:
-        raise ValueError("bca needs the figure with each group left out")
+        raise ValueError("bca needs the statistic with each group left out")
     below = (np.count_nonzero(known < point) + np.count_nonzero(known <= point)) / (2 * known.size)
     bias = float(ndtri(below))
-    strays = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
-    spread = float(strays @ strays) ** 1.5
-    skew = float((strays**3).sum()) / (6 * spread) if spread else 0.0
+    deviations = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
+    spread = float(deviations @ deviations) ** 1.5
+    skew = float((deviations**3).sum()) / (6 * spread) if spread else 0.0
     lower, upper = (float(ndtr(bias + (bias + at) / (1 - skew * (bias + at)))) for at in (-z, z))
     return lower, upper
 
@@ -281,11 +281,11 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Which group each row belongs to.
+    """The group of each row.
 
     Attributes:
-        ids: The groups' ids in order: by number when all are whole numbers, else by code point.
-        codes: Place in ``ids`` of the group of each row, shape (n,).
+        ids: The groups' ids in order: numeric if all are whole numbers, else by code point.
+        codes: Position in ``ids`` of the group of each row, shape (n,).
     """
 
     ids: tuple[str, ...]
@@ -293,7 +293,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def of(cls, ids: Sequence[Hashable]) -> "Groups":
-        """Order the groups that occur in ``ids``, one id a row; an id is known by its text."""
+        """Build from one id per row; ids with the same text are the same group."""
         texts = {id_: str(id_) for id_ in dict.fromkeys(ids)}
         ordered = ordered_ids(texts.values())
         place = {text: code for code, text in enumerate(ordered)}
@@ -307,7 +307,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def ordered_ids(ids: Iterable[str]) -> list[str]:
-    """The distinct ids, by number when all are whole numbers, else by code point."""
+    """The distinct ids, in numeric order if all are whole numbers, else by code point."""
     distinct = set(ids)
     if all(_WHOLE.fullmatch(id_) for id_ in distinct):
         return sorted(distinct, key=lambda id_: (int(id_), id_))
@@ -328,26 +328,25 @@ def bootstrap(
     level: float = 0.95,
     method: Method = "expanded percentile",
 ) -> Estimate:
-    """Resample groups with replacement and see how much a statistic moves.
+    """Resample groups with replacement and estimate the uncertainty of a statistic.
 
-    The same seed and number of groups give the same resamples for every statistic, so a difference of two is
-    paired. A statistic that is undefined in a resample returns NaN (or None, given items).
+    The same seed and number of groups give the same resamples for every statistic, so the difference of two
+    statistics is paired. A statistic that is undefined in a resample returns NaN (or, given items, None).
 
     Args:
-        statistic: Given ``weights``: from how often each group counts, shape (b, groups), to the figures,
-            shape (b,). Given ``items``: from the rows of one resample, each as often as it was drawn, to one
-            figure.
-        groups: The cluster of each row, or its id, shape (n,). Weights are in the order of ``Groups.ids``.
-        given: What the statistic is given.
+        statistic: Given ``weights``: maps how often each group counts, shape (b, groups), to values, shape
+            (b,). Given ``items``: maps the rows of one resample, each as often as it was drawn, to one value.
+        groups: The cluster of each row, or its id, shape (n,). Weights follow the order of ``Groups.ids``.
+        given: What the statistic receives.
         resamples: Number of resamples.
-        seed: Of the generator.
+        seed: Seed of the generator.
         rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
         level: Nominal coverage, in (0, 1).
-        method: How the interval is made; see :func:`trivium.trust.cluster_bootstrap.estimate`.
+        method: Method of the interval; see :func:`trivium.trust.cluster_bootstrap.estimate`.
 
     Raises:
-        ValueError: If an option is out of its range, or the statistic's figures are of another shape or
-            infinite.
+        ValueError: If an option is out of its range, or the statistic returns another shape or an infinite
+            value.
 
     Example:
         >>> sums, sizes = np.array([1.0, 3.0, 2.0]), np.array([2.0, 4.0, 2.0])
@@ -368,13 +367,13 @@ def bootstrap(
 
     def figures(weights: Counts) -> Floats:
         if given == "weights":
-            found = statistic(weights.T.astype(np.float64))
+            results = statistic(weights.T.astype(np.float64))
         else:
-            found = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
-        values, wanted = np.asarray(found, np.float64), weights.shape[1:]
-        if values.shape != wanted:
+            results = [statistic(np.repeat(rows, column[owner])) for column in weights.T]
+        values, expected = np.asarray(results, np.float64), weights.shape[1:]
+        if values.shape != expected:
             raise ValueError(
-                f"the statistic must give one figure a resample, shape {wanted}; found {values.shape}"
+                f"the statistic must return one value per resample, shape {expected}; found {values.shape}"
             )
         return values[None, :]
 
@@ -397,7 +396,7 @@ def bootstrap(
 
 
 def leave_one_out(compute: Callable[[Counts], Floats], groups: int, *, at_once: int | None = None) -> Floats:
-    """Figures with each group left out once, shape (figures, groups)."""
+    """The statistics with each group left out once, shape (statistics, groups)."""
     done, size = [], at_once or chunk_size(groups)
     for start in range(0, groups, size):
         stop = min(start + size, groups)

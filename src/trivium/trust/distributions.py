@@ -1,6 +1,6 @@
-"""Computes quantiles of the normal and the Student t distribution.
+"""Critical values of the normal and Student's t distribution, and the interval record.
 
-SciPy has them too, but importing its special functions takes longer than all else that a summary needs.
+SciPy provides them too, but importing ``scipy.special`` takes longer than all other work of a summary.
 """
 
 from functools import lru_cache
@@ -11,23 +11,23 @@ import msgspec
 import numpy as np
 
 MANY = 10_000
-"""Degrees of freedom from which the first terms of a series are as good as the sum."""
+"""Degrees of freedom above which the first terms of the series are exact enough."""
 
 _MOST_STEPS = 100
 
 
-def normal_reach(level: float) -> float:
-    """How far from 0 a standard normal variable stays with probability ``level``, in (0, 1)."""
+def normal_critical_value(level: float) -> float:
+    """The z for which a standard normal variable lies in [-z, z] with probability ``level``, in (0, 1)."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 @lru_cache(maxsize=64)
-def student_reach(level: float, freedom: int) -> float:
-    """How far from 0 a variable of Student's distribution stays with probability ``level``.
+def t_critical_value(level: float, freedom: int) -> float:
+    """The t for which a Student variable lies in [-t, t] with probability ``level``.
 
-    That probability is a finite sum of powers of a cosine (Abramowitz & Stegun 26.7.3 and 26.7.4), concave
-    in the reach, so that Newton's steps from the normal's reach, which is smaller, rise to the one that is
-    sought. For many degrees of freedom it is a series in their inverse (26.7.5).
+    That probability is a finite sum of powers of a cosine (Abramowitz & Stegun 26.7.3 and 26.7.4). It is
+    concave in t, so Newton's method converges from below when it starts at the normal critical value, which
+    is smaller. For many degrees of freedom a series in their inverse is used (26.7.5).
 
     Args:
         level: In (0, 1).
@@ -35,7 +35,7 @@ def student_reach(level: float, freedom: int) -> float:
     """
     if freedom == 1:
         return tan(pi * level / 2)
-    z = normal_reach(level)
+    z = normal_critical_value(level)
     if freedom > MANY:
         first = (z**3 + z) / 4
         second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
@@ -62,13 +62,13 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """A two-sided confidence interval.
 
     Attributes:
-        low: Lower end, inside the figure's range.
-        high: Upper end, inside the figure's range.
+        low: Lower end, inside the range of the estimate.
+        high: Upper end, inside the range of the estimate.
         level: Nominal coverage, in (0, 1).
-        method: How it was made, in a few words.
-        n: Values that entered.
-        groups: Clusters that entered; what is uncertain is which groups were met.
-        std_error: Standard error of the figure, in its unit; 0 where all values are equal.
+        method: Short name of the method.
+        n: Number of values.
+        groups: Number of clusters.
+        std_error: Standard error of the estimate, in its unit; 0 if all values are equal.
     """
 
     low: float

@@ -1,9 +1,8 @@
 """Computes intervals of means and rates of clustered values, and answers gates (spec: metrics, B.0, B.5).
 
-Every function takes values of shape (n,) and a group code for each. The uncertainty is about which groups
-were sampled, so the values of one group never count as independent, and one group gives no interval. Under
-ten groups that hold several values each, no interval is narrower than that of as many values as there are
-groups (spec: metrics, B.3).
+Every function takes values of shape (n,) and a group code for each. Groups are sampled independently; values
+of one group may be correlated. A single group gives no interval. With fewer than ten groups, some holding
+several values, no interval is narrower than that of as many independent values (spec: metrics, B.3).
 """
 
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ from typing import Literal
 import numpy.typing as npt
 
 from trivium.trust.clustered import ClusteredMean, score_ends
-from trivium.trust.distributions import Interval, normal_reach
-from trivium.trust.sample_size import PLANNED, needed_groups
+from trivium.trust.distributions import Interval, normal_critical_value
+from trivium.trust.sample_size import TARGET_POWER, needed_groups
 
 
 def mean_interval(
@@ -24,52 +23,55 @@ def mean_interval(
     low: float | None = 0.0,
     high: float | None = 1.0,
 ) -> Interval | None:
-    """Interval of the mean over values that weigh the same, robust to clusters.
+    """Cluster-robust interval of the mean over equally weighted values.
 
-    The standard error SE is that of the cluster-robust (linearised) mean m, the quantile Student's t with
-    the effective degrees of freedom of the group sizes (Satterthwaite 1946, rounded down; G - 1
-    where all are of one size). The interval is m ± t · SE without a range, and for independent values (one a
-    group) where it lies inside the range and m in its middle half. Else the error shrinks towards the ends of
-    the range: in [0, 1] the interval holds every q with (q - m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as
-    Wilson's does for a rate. And its end on the far side of m allows for groups that were not met: where a
-    share s of all values lies at the near end of the range, for ``UNMET`` · s groups of mean size at the far
-    end. Of what is rare a few groups have nearly all: for that end the degrees of freedom are at most what
-    the kurtosis of the groups makes of them (but 3 at least).
+    The standard error SE is that of the cluster-robust (linearised) mean m. The quantile is Student's t with
+    the effective degrees of freedom of the group sizes (Satterthwaite 1946, rounded down; G - 1 for groups of
+    equal size). The interval is m ± t · SE if the range is unbounded, or if values are independent (one per
+    group), the interval lies inside the range, and m lies in its middle half.
 
-    ``benchmarks/coverage.py`` holds this beside m ± t · SE and the bootstrap: those cover too little with
-    correlated values, unequal groups, or scores that crowd at one end of the range with a few far below.
+    Otherwise the error shrinks towards the ends of the range: in [0, 1] the interval holds every q with (q -
+    m)² <= t² · SE² · q (1 - q) / (m (1 - m)), as Wilson's does for a rate. The end far from m also allows for
+    unseen groups: if a share s of all values lies at the near end of the range, ``UNSEEN_GROUPS`` · s groups
+    of mean size are assumed at the far end. Since a few groups may hold nearly all rare values, the degrees
+    of freedom of that end are at most those that the kurtosis of the groups implies (but at least 3).
 
-    Where all values (or all groups) are equal up to rounding there is no spread to go by: with a share p of
-    unseen groups, G equal ones are met with probability (1 - p)^G, so p is at most 1 - (1 - level)^(1/G),
-    about 3/G for 95 %, and the mean can lie that share of the way to either end of the range.
+    ``benchmarks/coverage.py`` compares this with m ± t · SE and with the bootstrap. Those cover too little
+    for correlated values, unequal groups, or scores that crowd at one end of the range with a few far below.
+
+    If all values (or all groups) are equal up to rounding, the variance cannot be estimated. If a share p of
+    groups were different, G equal ones would be observed with probability (1 - p)^G, so p is at most 1 - (1 -
+    level)^(1/G), about 3/G for 95 %, and the mean can lie that share of the distance to either end of the
+    range.
 
     Args:
         values: Shape (n,), finite.
         groups: Whole-number code of the cluster of each value, shape (n,).
         level: Nominal coverage, in (0, 1).
-        low: Lower end of the range of a value; None where there is none.
-        high: Upper end of the range of a value; None where there is none.
+        low: Lower end of the range of values; None if unbounded.
+        high: Upper end of the range of values; None if unbounded.
 
     Returns:
-        The interval, inside the range; None without values, with one group, or where all are equal
-        and the range has an open end.
+        The interval, inside the range; None without values, with a single group, or if all are equal and the
+        range is unbounded.
 
     Raises:
-        ValueError: If the shapes differ, a value is not finite or out of range, or ``level`` is none.
+        ValueError: If the shapes differ, a value is not finite or out of range, or ``level`` is not in (0,
+            1).
     """
     _check_level(level)
-    found = ClusteredMean.of(values, groups, low=low, high=high)
-    return None if found is None else found.interval(level)
+    clustered = ClusteredMean.of(values, groups, low=low, high=high)
+    return None if clustered is None else clustered.interval(level)
 
 
 def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95) -> Interval | None:
     """Interval of a rate (spec: metrics, B.0).
 
-    Wilson's where each outcome is its group's only one; where groups hold several, that of
-    :func:`mean_interval`, which allows for what was not met, with a variance of at least that of independent
-    outcomes. By ``benchmarks/coverage.py``, with an intra-group correlation of 0.5 and groups of 1 to 60
-    Wilson's on n / design effect holds a rate of 0.02 in 90 %, this one in 95 %. Where all outcomes are
-    equal it is unknown how alike those of a group are, and each group counts as one outcome.
+    Wilson's interval if no group holds several outcomes. Otherwise that of :func:`mean_interval`, which
+    allows for unseen groups, with a variance of at least that of independent outcomes. In
+    ``benchmarks/coverage.py``, with an intra-group correlation of 0.5 and groups of 1 to 60, Wilson's
+    interval on n / design effect covers a rate of 0.02 in 90 % of samples, this one in 95 %. If all outcomes
+    are equal the intra-group correlation is unknown, and each group counts as one outcome.
 
     Args:
         outcomes: 0 or 1 (or bool), shape (n,).
@@ -77,35 +79,35 @@ def rate_interval(outcomes: npt.ArrayLike, groups: npt.ArrayLike, *, level: floa
         level: Nominal coverage, in (0, 1).
 
     Returns:
-        The interval, inside [0, 1]; None without outcomes or with one group.
+        The interval, inside [0, 1]; None without outcomes or with a single group.
 
     Raises:
-        ValueError: If the shapes differ, an outcome is neither 0 nor 1, or ``level`` is none.
+        ValueError: If the shapes differ, an outcome is neither 0 nor 1, or ``level`` is not in (0, 1).
     """
     _check_level(level)
-    found = ClusteredMean.of(outcomes, groups, kind="rate")
-    return None if found is None else found.interval(level)
+    clustered = ClusteredMean.of(outcomes, groups, kind="rate")
+    return None if clustered is None else clustered.interval(level)
 
 
 def difference_interval(
     differences: npt.ArrayLike, groups: npt.ArrayLike, *, level: float = 0.95
 ) -> Interval | None:
-    """Interval of the mean of paired differences, robust to clusters and to what was not met.
+    """Cluster-robust interval of the mean of paired differences, which allows for unseen changes.
 
-    Where at most half of the differences are 0 it is that of :func:`mean_interval` in [-1, 1]. Else changes
-    are rare, and may come in bunches of which none, or the small ones, were met:
+    If at most half of the differences are 0 it is that of :func:`mean_interval` in [-1, 1]. Otherwise changes
+    are rare and may come in clusters, of which the sample may hold none or only small ones:
 
-    * each end allows for ``UNMET`` · s groups of mean size all at the end of the range, where s is the share
-      of differences that are 0, and for an error that grows with rare changes of one direction as that of a
-      Poisson count does: the reach x solves x² = t² · SE² · (1 + k x / c), with c the mean absolute
-      difference and k how far changes go that way only (0 to 1);
-    * each end lies at least as far from the mean as G groups without any change leave open (rule of three),
-      so that losing a case never looks surer than losing none;
-    * the end towards 0 is m ± t · SE where as many more groups moved one way as are more than chance (an
-      exact sign test over groups), and else at least 0.
+    * each end allows for ``UNSEEN_GROUPS`` · s groups of mean size at that end of the range, where s is the
+      share of differences that are 0, and for an error that grows with rare changes in one direction as that
+      of a Poisson count does: the half-width x solves x² = t² · SE² · (1 + k x / c), where c is the mean
+      absolute difference and k (0 to 1) how far changes go in that direction only;
+    * each end lies at least as far from the mean as the rule of three allows for G groups without any change,
+      so that losing one case never gives a narrower interval than losing none;
+    * the end towards 0 is m ± t · SE if an exact sign test over groups is significant, and otherwise does not
+      exclude 0.
 
-    By ``benchmarks/coverage.py`` m ± t · SE holds a true loss of one case in twenty in 83 % (20 documents of
-    8 cases, intra-group correlation 0.5).
+    In ``benchmarks/coverage.py`` m ± t · SE covers a true loss of one case in twenty in 83 % of samples (20
+    documents of 8 cases, intra-group correlation 0.5).
 
     Args:
         differences: Shape (n,), in [-1, 1].
@@ -113,32 +115,33 @@ def difference_interval(
         level: Nominal coverage, in (0, 1).
 
     Returns:
-        The interval, inside [-1, 1]; None without differences or with one group.
+        The interval, inside [-1, 1]; None without differences or with a single group.
 
     Raises:
-        ValueError: If the shapes differ, a difference is not finite or out of range, or ``level`` is none.
+        ValueError: If the shapes differ, a difference is not finite or out of range, or ``level`` is not in
+            (0, 1).
     """
     _check_level(level)
-    found = ClusteredMean.of(differences, groups, kind="difference")
-    return None if found is None else found.interval(level)
+    clustered = ClusteredMean.of(differences, groups, kind="difference")
+    return None if clustered is None else clustered.interval(level)
 
 
 def wilson(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a rate in [0, 1] of ``n`` > 0 (perhaps effective) independent outcomes."""
-    return score_ends(rate, n, normal_reach(level))
+    return score_ends(rate, n, normal_critical_value(level))
 
 
 def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """Jeffreys' interval of a rate: equal tails of Beta(hits + 1/2, misses + 1/2).
 
-    Where all outcomes are equal the end beyond them is 0 or 1 (Brown, Cai & DasGupta 2001).
+    If all outcomes are equal, the end beyond them is 0 or 1 (Brown, Cai & DasGupta 2001).
 
     Args:
         rate: In [0, 1].
         n: Independent outcomes (perhaps an effective number), above 0.
         level: Nominal coverage, in (0, 1).
     """
-    from scipy.special import betaincinv  # takes long to import, and only this needs it
+    from scipy.special import betaincinv  # slow to import
 
     hits, misses, tail = rate * n + 0.5, (1 - rate) * n + 0.5, (1 - level) / 2
     low = 0.0 if rate == 0 else float(betaincinv(hits, misses, tail))
@@ -146,25 +149,25 @@ def jeffreys(rate: float, n: float, *, level: float = 0.95) -> tuple[float, floa
     return low, high
 
 
-def probability_of_change(found: ClusteredMean | None, thresholds: Sequence[float]) -> float | None:
-    """How likely other cases would put a mean between other thresholds (spec: metrics, C.3).
+def probability_of_change(clustered: ClusteredMean | None, thresholds: Sequence[float]) -> float | None:
+    """Probability that other cases would put a mean between other thresholds (spec: metrics, C.3).
 
-    The chance that the true mean lies beyond a threshold is half the p-value of that threshold, by the
-    method of the mean's interval: it agrees with the interval beside it, and is never 0 because a handful of
-    values happen to be equal.
+    The probability that the true mean lies beyond a threshold is half the p-value of that threshold, by the
+    method of the mean's interval. So it agrees with that interval, and is not 0 because a few observed values
+    happen to be equal.
 
     Args:
-        found: The mean (:meth:`ClusteredMean.of`); None where there is none.
-        thresholds: Where one class of means ends and the next begins; each belongs to the upper one.
+        clustered: The mean (:meth:`ClusteredMean.of`), or None.
+        thresholds: Where one class of means ends and the next begins; a threshold belongs to the upper class.
 
     Returns:
-        In [0, 1]; None without a mean, or where it has no interval.
+        In [0, 1]; None without a mean or without an interval.
     """
-    if found is None or found.p_value(found.mean) is None:
+    if clustered is None or clustered.p_value(clustered.mean) is None:
         return None
-    below = max((edge for edge in thresholds if edge <= found.mean), default=None)
-    above = min((edge for edge in thresholds if edge > found.mean), default=None)
-    chances = [found.p_value(edge) or 0.0 for edge in (below, above) if edge is not None]
+    below = max((edge for edge in thresholds if edge <= clustered.mean), default=None)
+    above = min((edge for edge in thresholds if edge > clustered.mean), default=None)
+    chances = [clustered.p_value(edge) or 0.0 for edge in (below, above) if edge is not None]
     return min(1.0, sum(chances) / 2)
 
 
@@ -175,13 +178,13 @@ def gate_answer(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> Literal["pass", "fail", "inconclusive"]:
-    """Answer a gate: pass or fail only where the whole interval lies on one side (spec: metrics, B.5).
+    """Answer a gate: pass or fail only if the whole interval is on one side (spec: metrics, B.5).
 
     Args:
-        interval: Of the figure; None where there is none, which decides nothing.
-        point: The figure; None where there is none.
-        at_least: The gate's limit, itself good; or
-        at_most: the limit from the other side, itself good. Exactly one is given.
+        interval: Interval of the metric; None gives ``inconclusive``.
+        point: The metric; None gives ``inconclusive``.
+        at_least: The gate's lower limit, inclusive; or
+        at_most: its upper limit, inclusive. Exactly one is given.
 
     Raises:
         ValueError: If not exactly one limit is given.
@@ -198,21 +201,24 @@ def gate_answer(
 
 
 def groups_to_settle(
-    found: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = PLANNED
+    clustered: ClusteredMean | None, limit: float, *, level: float = 0.95, power: float = TARGET_POWER
 ) -> int | None:
-    """Estimate how many further groups would settle a gate, as ``sample_size.needed_groups`` does.
+    """Further groups that would settle a gate; see :func:`trivium.trust.sample_size.needed_groups`.
 
     Args:
-        found: What the gate's interval rests on (:meth:`ClusteredMean.of`); None where there is none.
-        limit: Of the gate.
-        level: Of its interval.
-        power: Probability of settling it, were the truth where the estimate is.
+        clustered: The mean behind the gate's interval (:meth:`ClusteredMean.of`), or None.
+        limit: Limit of the gate.
+        level: Level of its interval.
+        power: Probability of settling the gate if the true mean equals the estimate.
 
     Returns:
-        0 where the gate is settled; None where more than ``MOST_NEEDED`` would be,
-        or it is unknown.
+        0 if the gate is settled; None if more than ``MOST_NEEDED`` are needed or the number is unknown.
     """
-    return None if found is None else needed_groups(found, above=limit, below=limit, level=level, power=power)
+    return (
+        None
+        if clustered is None
+        else needed_groups(clustered, above=limit, below=limit, level=level, power=power)
+    )
 
 
 def _check_level(level: float) -> None:

@@ -16,8 +16,8 @@ class SignCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         share_positive: Share above 0, in [0, 1].
-        p: Two-sided: twice the smaller of the shares at most 0 and at least 0, one added to each count, at
-            most 1.
+        p: Two-sided p-value: twice the smaller of the shares at most 0 and at least 0, with one added to each
+            count; at most 1.
     """
 
     share_positive: float
@@ -50,14 +50,14 @@ def win_counts(left: npt.ArrayLike, right: npt.ArrayLike) -> WinCounts:
 
 
 def sign_test(wins: int, losses: int) -> float | None:
-    """Two-sided exact sign test: how likely so uneven a count is where either side is as likely to win.
+    """Two-sided exact sign test of the hypothesis that both sides are equally likely to win.
 
     Args:
-        wins: At least 0; of independent units.
-        losses: Alike; ties do not enter.
+        wins: Number of independent units won, at least 0.
+        losses: Number lost, at least 0. Ties do not count.
 
     Returns:
-        Twice the binomial tail at ½, at most 1; None without a win or a loss.
+        Twice the binomial tail at ½, at most 1; None without wins and losses.
 
     Raises:
         ValueError: If a count is below 0.
@@ -70,16 +70,16 @@ def sign_test(wins: int, losses: int) -> float | None:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment: the least error rate over all tests at which each would be rejected.
+    """Holm's step-down adjustment: for each test the smallest family-wise error rate at which it is rejected.
 
     Args:
-        p: One p-value a test, each in [0, 1].
+        p: One p-value per test, each in [0, 1].
 
     Returns:
         Adjusted p-values in the same order, each in [0, 1].
 
     Raises:
-        ValueError: If one is not in [0, 1].
+        ValueError: If a p-value is not in [0, 1].
     """
     values = np.asarray(p, np.float64)
     wrong = values[~((values >= 0) & (values <= 1))]
@@ -96,8 +96,8 @@ def minimum_detectable_effect(std_error: float, *, level: float = 0.95, power: f
     """The least true difference found with probability ``power``: (1.96 + 0.84) · SE by default.
 
     Args:
-        std_error: Of the difference, in its unit.
-        level: Of the interval that decides, in (0, 1).
+        std_error: Standard error of the difference, in its unit.
+        level: Level of the interval that decides, in (0, 1).
         power: In (0, 1).
 
     Raises:

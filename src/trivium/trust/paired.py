@@ -19,10 +19,10 @@ Floats = npt.NDArray[np.float64]
 Answer = Literal["pass", "fail", "inconclusive"]
 
 MANY_GROUPS = 1_000
-"""Above so many clusters the resampled means are drawn from their normal limit, not one by one."""
+"""Above this many clusters the resampled means are drawn from their normal limit instead of one by one."""
 
 NOISE = 1e-12
-"""Differences of scores in [0, 1] below this are rounding, and count as none."""
+"""Differences of scores in [0, 1] below this count as rounding errors, that is as 0."""
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +30,12 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         delta: Mean difference; None without pairs.
-        interval: Of the mean difference; None without pairs or with one group.
-        p: Two-sided p-value of no difference, by the interval's own method; None where there is none.
-        share_positive: Share of the resampled differences above 0; None where there is no interval.
-        mde: The least true difference that would be found with probability 0.8; None where nothing varies.
+        interval: Interval of the mean difference; None without pairs or with a single group.
+        p: Two-sided p-value of no difference, by the method of the interval; None without an interval.
+        share_positive: Share of the resampled differences above 0; None without an interval.
+        mde: The least true difference found with 80 % power; None if the variance is 0.
         counts: Wins, losses and ties of the right side, pair by pair.
-        found: What the interval rests on; None where there is none.
+        clustered: The mean behind the interval; None without an interval.
     """
 
     delta: float | None
@@ -44,7 +44,7 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
     share_positive: float | None
     mde: float | None
     counts: WinCounts
-    found: ClusteredMean | None
+    clustered: ClusteredMean | None
 
 
 def paired_means(
@@ -56,22 +56,22 @@ def paired_means(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> list[Paired]:
-    """Compare figures whose values come in pairs, all of them over the same resamples of groups.
+    """Compare several metrics on paired values, all over the same resamples of groups.
 
-    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value the level at which it
-    touches 0; the bootstrap gives the share of resamples with a gain alone.
+    The interval is :func:`trivium.trust.intervals.difference_interval`, and the p-value is the level at which
+    it touches 0. The bootstrap gives only ``share_positive``.
 
     Args:
-        left: Values in [0, 1], shape (figures, n); NaN where there is none.
-        right: Alike. A pair counts where both sides have a value.
+        left: Values in [0, 1], shape (metrics, n); NaN if missing.
+        right: Same shape. A pair counts if both sides have a value.
         groups: Code 0 … G - 1 of the cluster of each pair, shape (n,).
-        level: Of the intervals, in (0, 1).
-        resamples: Of the bootstrap, at least 1. Above ``MANY_GROUPS`` groups they are drawn from the normal
-            distribution that the resampled mean then has.
-        seed: Of the bootstrap.
+        level: Level of the intervals, in (0, 1).
+        resamples: Number of resamples, at least 1. Above ``MANY_GROUPS`` groups they are drawn from the
+            limiting normal distribution of the resampled mean.
+        seed: Seed of the bootstrap.
 
     Returns:
-        One a figure, in order.
+        One per metric, in order.
 
     Raises:
         ValueError: If the shapes differ.
@@ -89,23 +89,23 @@ def paired_means(
 def _paired(deltas: Floats, groups: npt.NDArray[np.int64], drawn: Floats, level: float) -> Paired:
     there = ~np.isnan(deltas)
     known = deltas[there]
-    found = ClusteredMean.of(known, groups[there], kind="difference")
-    interval = None if found is None else found.interval(level)
+    clustered = ClusteredMean.of(known, groups[there], kind="difference")
+    interval = None if clustered is None else clustered.interval(level)
     error = 0.0 if interval is None else interval.std_error
     sides = None if interval is None else sign_counts(drawn)
     return Paired(
         delta=float(known.mean()) if known.size else None,
         interval=interval,
-        p=None if found is None else found.p_value(0.0),
+        p=None if clustered is None else clustered.p_value(0.0),
         share_positive=None if sides is None else sides.share_positive,
         mde=minimum_detectable_effect(error, level=level) if error else None,
         counts=win_counts(np.zeros_like(known), known),
-        found=found,
+        clustered=clustered,
     )
 
 
 def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
-    """Mean of each figure in each resample, shape (figures, resamples); NaN where no pair was drawn."""
+    """Mean of each metric in each resample, shape (metrics, resamples); NaN if a resample holds no pair."""
     if not len(deltas):
         return np.empty((0, resamples))
     count = int(groups.max(initial=0)) + 1
@@ -120,34 +120,34 @@ def _resampled_means(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples
     def means(counts: Counts) -> Floats:
         weights = counts.astype(np.float64)
         totals = sizes @ weights
-        found: Floats = np.full(totals.shape, np.nan)
-        np.divide(sums @ weights, totals, out=found, where=totals > 0)
-        found[np.abs(found) < NOISE] = 0.0
-        return found
+        clustered: Floats = np.full(totals.shape, np.nan)
+        np.divide(sums @ weights, totals, out=clustered, where=totals > 0)
+        clustered[np.abs(clustered) < NOISE] = 0.0
+        return clustered
 
     return over_resamples(means, count, resamples=resamples, seed=seed, rng="pcg64")
 
 
 def _normal_limit(deltas: Floats, groups: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
-    """What the resampled means come to with many groups, from one set of normal draws."""
+    """The limiting distribution of the resampled means for many groups, from one set of normal draws."""
     drawn = np.random.default_rng(seed).standard_normal(resamples)
     rows = []
     for own in deltas:
         known = ~np.isnan(own)
-        found = ClusteredMean.of(own[known], groups[known], kind="difference")
-        spread = np.nan if found is None else sqrt(found.variance)
+        clustered = ClusteredMean.of(own[known], groups[known], kind="difference")
+        spread = np.nan if clustered is None else sqrt(clustered.variance)
         rows.append(own[known].mean() + spread * drawn if known.any() else np.full(resamples, np.nan))
     return np.array(rows)
 
 
 def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
-    """What a difference decides: pass above −margin, fail below 0, else inconclusive (spec: metrics, B.5).
+    """Decide a difference: pass above −margin, fail below 0, otherwise inconclusive (spec: metrics, B.5).
 
-    A loss that is sure, and surely smaller than the margin, passes.
+    A loss that is certain but also certainly smaller than the margin passes.
 
     Args:
-        interval: Of the difference, higher is better; None decides nothing.
-        margin: The loss that does not matter, 0 or more.
+        interval: Interval of the difference, higher is better; None gives ``inconclusive``.
+        margin: The largest acceptable loss, 0 or more.
     """
     if interval is None:
         return "inconclusive"
@@ -156,24 +156,24 @@ def non_inferiority(interval: Interval | None, *, margin: float) -> Answer:
     return "fail" if interval.high < 0 else "inconclusive"
 
 
-def settling_groups(found: ClusteredMean | None, *, margin: float, level: float) -> int | None:
+def settling_groups(clustered: ClusteredMean | None, *, margin: float, level: float) -> int | None:
     """Further groups that would settle a difference; see :func:`trivium.trust.sample_size.needed_groups`.
 
     Args:
-        found: What the interval of the difference rests on; None where there is none.
+        clustered: The mean behind the difference's interval, or None.
         margin: See :func:`non_inferiority`.
-        level: Of the interval.
+        level: Level of the interval.
 
     Returns:
-        None where more than :data:`trivium.trust.sample_size.MOST_NEEDED` would be, or it is unknown.
+        None if more than :data:`trivium.trust.sample_size.MOST_NEEDED` are needed or the number is unknown.
     """
-    if found is None:
+    if clustered is None:
         return None
-    return needed_groups(found, above=-margin, below=0.0, level=level)
+    return needed_groups(clustered, above=-margin, below=0.0, level=level)
 
 
 def overall(answers: Sequence[Answer]) -> Answer:
-    """Of several answers: fail where any fails, pass where all pass, else inconclusive."""
+    """Combine answers: fail if any fails, pass if all pass, otherwise inconclusive."""
     if "fail" in answers:
         return "fail"
     return "pass" if answers and set(answers) == {"pass"} else "inconclusive"

@@ -1,8 +1,8 @@
 """Measures how far two raters agree: rates, Cohen's kappa, Krippendorff's alpha, rank correlations.
 
-Functions of tables take shape (…, c, c): rows for the labels of one rater, columns for those of the other,
-both in rising order. The figure has shape (…,) and is NaN where it is not defined, so that one call
-serves all resamples (spec: metrics, H.1).
+Functions of tables take shape (…, c, c): rows are the labels of one rater, columns those of the other, both
+ascending. They return shape (…,), NaN where undefined, so that one call covers all resamples (spec: metrics,
+H.1).
 """
 
 from collections.abc import Hashable, Sequence
@@ -25,10 +25,10 @@ RATES = ("exact", "within_one")
 RANKED = ("kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "kendall")
 
 MOST_LABELS = 500
-"""Distinct labels up to which two raters' answers are grades; every pair of them has a cell in a table."""
+"""Largest number of distinct labels; a table has one cell per pair of them."""
 
 DECIMALS = 9
-"""Labels equal to so many decimals are the same."""
+"""Labels that are equal after rounding to this many decimals are the same."""
 
 _CELLS_AT_ONCE = 1 << 21
 
@@ -38,7 +38,7 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         value: At most 1; None where undefined.
-        interval: By groups; None where there is none.
+        interval: Cluster-robust interval; None if there is none.
         reason: Why a value or an interval is missing, or None.
     """
 
@@ -48,12 +48,12 @@ class AgreementFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreement(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """How far two raters agree.
+    """Agreement of two raters.
 
     Attributes:
         n: Items that both labelled.
         groups: Clusters of items.
-        labels: The distinct labels that either gave, rising.
+        labels: The distinct labels that either rater gave, ascending.
         figures: By name: ``exact`` (the same label) and ``within_one`` (at most one step apart) as shares,
             Cohen's ``kappa`` and ``kappa_quadratic``, Krippendorff's ``alpha_ordinal``, ``spearman`` ρ and
             ``kendall`` τ-b.
@@ -75,27 +75,28 @@ def agreement(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> Agreement:
-    """All measures of agreement, each with an interval that goes by groups.
+    """Compute all measures of agreement, each with a cluster-robust interval.
 
-    The two shares have Wilson's interval on the effective number of items, which keeps its promise where all
-    agree; the others the expanded percentile cluster bootstrap, all from the same resamples.
+    The two rates have the interval of :func:`~trivium.trust.intervals.rate_interval`, which covers also when
+    all labels agree. The others have the expanded percentile cluster bootstrap, all from the same resamples.
 
     Args:
-        judge: The judge's label of each attempt, shape (n,), finite: attempts, never averages of repeats.
-        people: People's label of the same, shape (n,), on the same scale.
-        groups: The cluster of each.
+        judge: The judge's label of each attempt, shape (n,), finite: single attempts, not averages over
+            repeats.
+        people: People's labels of the same attempts, shape (n,), on the same scale.
+        groups: The cluster of each attempt.
         step: Distance between neighbouring labels of the scale, for ``within_one``.
         level: Nominal coverage, in (0, 1).
-        resamples: Of the groups.
-        seed: Of the resamples.
+        resamples: Number of resamples of the groups.
+        seed: Seed of the resamples.
 
     Raises:
-        TrustError: If labels are not finite, not of one length, or more than 500 different ones.
+        TrustError: If labels are not finite, differ in length, or have more than 500 distinct values.
     """
     first, second, clusters = _checked(judge, people, groups, step=step, level=level)
     if not first.size:
-        nothing = AgreementFigure(value=None, interval=None, reason="no item has both labels")
-        return Agreement(n=0, groups=0, labels=(), figures=dict.fromkeys((*RATES, *RANKED), nothing))
+        undefined = AgreementFigure(value=None, interval=None, reason="no item has both labels")
+        return Agreement(n=0, groups=0, labels=(), figures=dict.fromkeys((*RATES, *RANKED), undefined))
     labels, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     if labels.size > MOST_LABELS:
         raise TrustError(
@@ -135,7 +136,7 @@ def agreement(
 
 
 def measures(tables: Floats, labels: Floats) -> Floats:
-    """The measures named in ``RANKED``, shape (5, b), of tables (b, c, c) over labels (c,)."""
+    """The measures named in ``RANKED``, shape (5, b), of tables (b, c, c) with labels (c,)."""
     return np.stack(
         [
             cohen_kappa(tables, labels, quadratic=False),
@@ -148,7 +149,7 @@ def measures(tables: Floats, labels: Floats) -> Floats:
 
 
 def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
-    """Krippendorff's α for ordered labels among any number of raters, some of whom may have passed.
+    """Krippendorff's α for ordered labels of any number of raters; labels may be missing.
 
     Args:
         ratings: Shape (items, raters), NaN where a rater gave no label.
@@ -157,7 +158,7 @@ def krippendorff_alpha(ratings: npt.ArrayLike) -> float | None:
         At most 1; None where no item has two labels, or all labels are the same.
 
     Raises:
-        TrustError: If the shape is not like that, or a label is infinite.
+        TrustError: If the shape is another one, or a label is infinite.
     """
     given = np.asarray(ratings, dtype=np.float64)
     if given.ndim != 2 or np.isinf(given).any():
@@ -186,7 +187,7 @@ def _checked(
     step: float,
     level: float,
 ) -> tuple[Floats, Floats, Groups]:
-    """Labels and groups of one length, or what is wrong with them."""
+    """Convert labels and groups to arrays of one length, or raise TrustError."""
     if not 0 < level < 1:
         raise TrustError(f"level must lie between 0 and 1; found {level}")
     if not 0 < step < np.inf:
@@ -206,10 +207,10 @@ def _checked(
 
 
 def cohen_kappa(tables: Floats, labels: Floats, *, quadratic: bool) -> Floats:
-    """Cohen's κ (1960), or with the squared difference of the labels as the weight of a disagreement (1968).
+    """Cohen's κ (1960), or κ weighted by the squared difference of the labels (1968).
 
-    The weights go by the labels' values, so a label that nobody gave changes nothing; not defined where both
-    raters gave one and the same label throughout.
+    The weights depend on the labels' values, so a label that nobody gave changes nothing. Undefined if both
+    raters gave the same single label throughout.
     """
     apart = np.square(labels[:, None] - labels) if quadratic else 1.0 - np.eye(labels.size)
     total = tables.sum(axis=(-2, -1))
@@ -220,7 +221,7 @@ def cohen_kappa(tables: Floats, labels: Floats, *, quadratic: bool) -> Floats:
 
 
 def spearman_rho(tables: Floats) -> Floats:
-    """Spearman's ρ with mean ranks for ties; not defined where a rater gave one label throughout."""
+    """Spearman's ρ with mean ranks for ties; undefined if a rater gave one label throughout."""
     total = tables.sum(axis=(-2, -1))
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     first, second = _centred_ranks(rows, total), _centred_ranks(columns, total)
@@ -229,7 +230,7 @@ def spearman_rho(tables: Floats) -> Floats:
 
 
 def kendall_tau_b(tables: Floats) -> Floats:
-    """Kendall's τ-b; not defined where a rater gave one label throughout."""
+    """Kendall's τ-b; undefined if a rater gave one label throughout."""
     total = tables.sum(axis=(-2, -1))
     sums = np.zeros((*tables.shape[:-2], tables.shape[-2] + 1, tables.shape[-1] + 1))
     sums[..., 1:, 1:] = tables.cumsum(axis=-2).cumsum(axis=-1)
@@ -245,8 +246,8 @@ def kendall_tau_b(tables: Floats) -> Floats:
 def ordinal_alpha(coincidences: Floats) -> Floats:
     """Krippendorff's α for ordered labels, from symmetric coincidence matrices.
 
-    For two raters and nothing missing, the coincidences are a table plus its transpose. Not defined where
-    only one label was given.
+    For two raters and no missing labels, the coincidences are a table plus its transpose. Undefined if only
+    one label was given.
     """
     margin = coincidences.sum(axis=-1)
     middle = margin.cumsum(axis=-1) - margin / 2
@@ -257,11 +258,11 @@ def ordinal_alpha(coincidences: Floats) -> Floats:
 
 
 def _centred_ranks(margin: Floats, total: Floats) -> Floats:
-    """Mean rank of each label, less the mean of all ranks."""
+    """Mean rank of each label minus the mean of all ranks."""
     return np.asarray(margin.cumsum(axis=-1) - margin / 2 - total[..., None] / 2, dtype=np.float64)
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
-    """``above`` / ``below``, NaN where ``below`` is 0."""
-    fine = below > 0
-    return np.where(fine, above / np.where(fine, below, 1), np.nan)
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """``numerator`` / ``denominator``, NaN where the denominator is 0."""
+    defined = denominator > 0
+    return np.where(defined, numerator / np.where(defined, denominator, 1), np.nan)

@@ -9,45 +9,45 @@ import msgspec
 from trivium.trust.clustered import ClusteredMean
 
 MOST_NEEDED = 10_000
-"""Further groups (cases, where each is its own group) beyond which no number is reported."""
+"""Further groups (cases, if each is its own group) above which no number is reported."""
 
 POWER = 0.8
-"""How often the announced number settles it."""
+"""Probability with which the reported number settles the question."""
 
-PLANNED = 0.85
-"""The power that numbers are computed for: the spread is estimated too, and normal approximations err. By
-``benchmarks/needed_cases.py`` that settles 85 to 90 % where the truth is where the estimate is, and 71 to
-80 % where further cases come from the truth that the estimate misses by its own error."""
+TARGET_POWER = 0.85
+"""The power that numbers are computed for. It exceeds ``POWER`` because the spread is estimated too, and
+normal approximations err. In ``benchmarks/needed_cases.py`` it settles 85 to 90 % if the true mean equals the
+estimate, and 71 to 80 % if the estimate misses the true mean by its own error."""
 
 _STEPS = 40
 _FAR = 9.0
-"""Standard errors from the estimate beyond which no mean is met."""
+"""Standard errors from the estimate beyond which a mean is considered impossible."""
 
 
 def needed_groups(
-    found: ClusteredMean, *, above: float, below: float, level: float = 0.95, power: float = PLANNED
+    clustered: ClusteredMean, *, above: float, below: float, level: float = 0.95, power: float = TARGET_POWER
 ) -> int | None:
-    """Further groups with which the interval lies above one limit or below the other, at a given power.
+    """Number of further groups with which the interval clears one of two limits, at a given power.
 
-    Were the truth where the estimate is, the mean of G groups met and m like them still to come is normal
-    around the estimate, with the standard deviation √(G m) / (G + m) · SE. The number is the least m for
-    which that mean, with the very interval that decides over all G + m groups, settles it with probability
-    ``power``. The estimate itself is uncertain: where it lies nearer to the limit than the truth does, the
-    number is too large, and too small where it lies farther; see docs/compare-runs.md.
+    If the true mean equals the estimate, the mean of G observed and m further groups is normal around it with
+    the standard deviation √(G m) / (G + m) · SE. The result is the least m for which the interval around that
+    mean, by the same method over all G + m groups, settles the question with probability ``power``. The
+    estimate itself is uncertain: if it lies nearer to the limit than the true mean, the number is too large,
+    and if farther, too small; see docs/compare-runs.md.
 
     Args:
-        found: What was met.
-        above: It is settled where the low end is at least this, or
-        below: where the high end is below this. A gate's limit is both.
-        level: Of the interval.
-        power: Probability of settling it, in (0, 1).
+        clustered: The observed mean.
+        above: The question is settled if the low end is at least this, or
+        below: if the high end is below this. For a gate both are its limit.
+        level: Level of the interval.
+        power: Probability of settling the question, in (0, 1).
 
     Returns:
-        0 where it is settled; None where more than ``MOST_NEEDED`` would be.
+        0 if it is settled; None if more than ``MOST_NEEDED`` are needed.
     """
 
     def chance(further: int) -> float:
-        return _chance_to_settle(found, further, above=above, below=below, level=level)
+        return _chance_to_settle(clustered, further, above=above, below=below, level=level)
 
     if chance(0) >= power:
         return 0
@@ -63,31 +63,31 @@ def needed_groups(
 
 
 def _chance_to_settle(
-    found: ClusteredMean, further: int, *, above: float, below: float, level: float
+    clustered: ClusteredMean, further: int, *, above: float, below: float, level: float
 ) -> float:
-    """Probability that so many further groups settle it, were the truth where the estimate is."""
-    total = found.groups + further
-    spread = 0.0 if found.equal else sqrt(found.variance * found.groups * further) / total
+    """Probability that this many further groups settle the question, if the true mean equals the estimate."""
+    total = clustered.groups + further
+    spread = 0.0 if clustered.equal else sqrt(clustered.variance * clustered.groups * further) / total
     if not spread:
-        ends = grown(found, total, found.mean).ends(level)
+        ends = extrapolated(clustered, total, clustered.mean).ends(level)
         return float(ends is not None and (ends[0] >= above or ends[1] < below))
-    least, most = found.mean - _FAR * spread, found.mean + _FAR * spread
+    least, most = clustered.mean - _FAR * spread, clustered.mean + _FAR * spread
 
     def low_enough(mean: float) -> bool:
-        ends = grown(found, total, mean).ends(level)
+        ends = extrapolated(clustered, total, mean).ends(level)
         return ends is not None and ends[0] < above
 
     def high_too_low(mean: float) -> bool:
-        ends = grown(found, total, mean).ends(level)
+        ends = extrapolated(clustered, total, mean).ends(level)
         return ends is not None and ends[1] < below
 
-    normal = NormalDist(found.mean, spread)
+    normal = NormalDist(clustered.mean, spread)
     passes = 1 - normal.cdf(_last(low_enough, least, most))
     return passes + normal.cdf(_last(high_too_low, least, most))
 
 
 def _last(holds: Callable[[float], bool], least: float, most: float) -> float:
-    """The largest number up to which something holds."""
+    """The largest number in [least, most] up to which a condition holds, by bisection."""
     if not holds(least):
         return least
     if holds(most):
@@ -98,38 +98,39 @@ def _last(holds: Callable[[float], bool], least: float, most: float) -> float:
     return most
 
 
-def grown(found: ClusteredMean, groups: float, mean: float) -> ClusteredMean:
-    """What so many groups like those that were met would sum up to, had they another mean.
+def extrapolated(clustered: ClusteredMean, groups: float, mean: float) -> ClusteredMean:
+    """The summary expected of this many groups like the observed ones, with another mean.
 
-    In a closed range the variance goes with the distance from its ends, as that of a rate does.
+    In a closed range the variance scales with the distances from its ends, as that of a rate does.
     """
-    share, width = groups / found.groups, found.high - found.low
+    share, width = groups / clustered.groups, clustered.high - clustered.low
     scale = 1.0
-    if isfinite(width) and not found.equal:
-        mean = min(found.high - 1e-9 * width, max(found.low + 1e-9 * width, mean))
-        if found.kind != "difference":
-            scale = (mean - found.low) * (found.high - mean)
-            scale /= (found.mean - found.low) * (found.high - found.mean)
-    outcomes = found.kind == "rate" and not found.equal
-    # A mean that lies so many standard errors from the one met comes with groups moved one way likewise.
-    changed, net = (found.wins + found.losses) * share, (found.wins - found.losses) * share
-    if found.variance:
-        tilt = (found.wins + found.losses) / found.groups - ((found.wins - found.losses) / found.groups) ** 2
-        net += (mean - found.mean) * groups * sqrt(tilt / (found.variance * found.groups))
+    if isfinite(width) and not clustered.equal:
+        mean = min(clustered.high - 1e-9 * width, max(clustered.low + 1e-9 * width, mean))
+        if clustered.kind != "difference":
+            scale = (mean - clustered.low) * (clustered.high - mean)
+            scale /= (clustered.mean - clustered.low) * (clustered.high - clustered.mean)
+    outcomes = clustered.kind == "rate" and not clustered.equal
+    # Another mean also shifts how many groups win and how many lose.
+    decided, lead = clustered.wins + clustered.losses, clustered.wins - clustered.losses
+    changed, net = decided * share, lead * share
+    if clustered.variance:
+        tilt = decided / clustered.groups - (lead / clustered.groups) ** 2
+        net += (mean - clustered.mean) * groups * sqrt(tilt / (clustered.variance * clustered.groups))
     net = min(changed, max(-changed, net))
     return msgspec.structs.replace(
-        found,
+        clustered,
         mean=mean,
-        n=found.n * share,
+        n=clustered.n * share,
         groups=groups,
-        spread=found.spread * scale,
-        squares=found.squares * share * scale,
-        cross=found.cross * share * sqrt(scale),
-        sizes=found.sizes * share,
-        freedom=(found.freedom + 1) * share - 1,
-        tail_freedom=found.tail_freedom * share,
-        at_low=1 - mean if outcomes else found.at_low,
-        at_high=mean if outcomes else found.at_high,
+        spread=clustered.spread * scale,
+        squares=clustered.squares * share * scale,
+        cross=clustered.cross * share * sqrt(scale),
+        sizes=clustered.sizes * share,
+        freedom=(clustered.freedom + 1) * share - 1,
+        tail_freedom=clustered.tail_freedom * share,
+        at_low=1 - mean if outcomes else clustered.at_low,
+        at_high=mean if outcomes else clustered.at_high,
         wins=(changed + net) / 2,
         losses=(changed - net) / 2,
     )

@@ -125,8 +125,8 @@ def test_every_method_survives_json(method):
     again = calibrator_from_json(found.to_json())
     assert again == found
     assert again.apply(x).tolist() == found.apply(x[:, 0]).tolist()
-    assert again.unlike({"judges": ["m"], "prompts": "p"}) == []
-    assert "other judges" in again.unlike({"judges": ["n"]})[0]
+    assert again.provenance_warnings({"judges": ["m"], "prompts": "p"}) == []
+    assert "other judges" in again.provenance_warnings({"judges": ["n"]})[0]
 
 
 def test_a_group_alone_has_no_cross_fitted_figures():
@@ -230,5 +230,8 @@ def test_what_is_no_artifact_is_refused():
 def test_an_artifact_of_other_keys_still_loads():
     made = calibrator_from_json(GOOD | {"novelty": 1, "training_metadata": {"mode": "zero_shot"}})
     assert made.training_metadata == {"mode": "zero_shot"}
-    assert made.doubts("b") == ['the calibrator was fitted on "a" and is applied to "b"']
-    assert Calibrator(method="platt", model=made.model, features=("token_msp",)).doubts("token_msp") == []
+    assert made.mismatch_warnings("b") == ['the calibrator was fitted on "a" and is applied to "b"']
+    assert (
+        Calibrator(method="platt", model=made.model, features=("token_msp",)).mismatch_warnings("token_msp")
+        == []
+    )

@@ -29,7 +29,7 @@ def test_ten_features_that_say_nothing_certify_no_more_than_is_promised(n, error
     for seed in range(worlds):
         x, wrong = noise(seed, n, error)
         made = fitted(x, wrong, range(n))
-        ours += certify(wrong, made.apply_unseen(x, range(n))[0], range(n)).threshold is not None
+        ours += certify(wrong, made.apply_out_of_fold(x, range(n))[0], range(n)).threshold is not None
         naive += certify(wrong, made.apply(x), range(n)).threshold is not None
     # No threshold is fit to certify, so each certificate is a broken promise; at most 10 % are allowed.
     assert ours <= 0.1 * worlds
@@ -40,7 +40,7 @@ def test_each_group_gets_the_model_that_was_fitted_without_it():
     x, wrong = noise(1, 60, 0.4)
     groups = [f"g{row // 3}" for row in range(60)]
     made = fitted(x, wrong, groups)
-    found, met = made.apply_unseen(x, groups)
+    found, met = made.apply_out_of_fold(x, groups)
     assert met == 60
     fold = np.array([made.fitted_groups[group_digest(group)] for group in groups])
     for number in range(5):
@@ -55,10 +55,10 @@ def test_other_groups_get_the_whole_model_and_both_may_be_met():
     x, wrong = noise(2, 40, 0.4)
     made = fitted(x, wrong, range(40))
     others = [f"new {row}" for row in range(40)]
-    found, met = made.apply_unseen(x, others)
+    found, met = made.apply_out_of_fold(x, others)
     assert met == 0
     np.testing.assert_array_equal(found, made.apply(x))
-    mixed, met = made.apply_unseen(x, [*range(20), *others[20:]])
+    mixed, met = made.apply_out_of_fold(x, [*range(20), *others[20:]])
     assert met == 20
     np.testing.assert_array_equal(mixed[20:], made.apply(x)[20:])
     assert not np.array_equal(mixed[:20], made.apply(x)[:20])
@@ -71,7 +71,7 @@ def test_the_artifact_keeps_groups_and_models_and_no_id_can_be_read_in_it():
     text = json.dumps(made.to_json())
     assert "patient" not in text
     again = calibrator_from_json(json.loads(text))
-    np.testing.assert_allclose(again.apply_unseen(x, groups)[0], made.apply_unseen(x, groups)[0])
+    np.testing.assert_allclose(again.apply_out_of_fold(x, groups)[0], made.apply_out_of_fold(x, groups)[0])
     assert again.training_metadata["judges"] == ["m"]
 
 
@@ -79,15 +79,15 @@ def test_without_a_cross_fit_its_own_groups_are_refused():
     x, wrong = noise(4, 30, 0.4)
     made = fitted(x, wrong, ["one"] * 30)
     with pytest.raises(TrustError, match="fitted on the groups of 30 of these 30 items.*one group only"):
-        made.apply_unseen(x, ["one"] * 30)
-    np.testing.assert_array_equal(made.apply_unseen(x, ["other"] * 30)[0], made.apply(x))
+        made.apply_out_of_fold(x, ["one"] * 30)
+    np.testing.assert_array_equal(made.apply_out_of_fold(x, ["other"] * 30)[0], made.apply(x))
 
 
 def test_a_temperature_is_applied_whole_since_it_keeps_the_order():
     rng = np.random.default_rng(5)
     p = rng.random(50)
     made = fit_calibrator("temperature", p, rng.random(50) < p, features=("p",), groups=range(50))
-    found, met = made.apply_unseen(p, range(50))
+    found, met = made.apply_out_of_fold(p, range(50))
     np.testing.assert_array_equal(found, made.apply(p))
     assert met == 50
 

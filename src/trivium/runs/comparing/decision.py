@@ -216,7 +216,7 @@ def _delta(
     answer = non_inferiority(interval, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
-        further = settling_groups(found.found, margin=options.margin, level=options.level)
+        further = settling_groups(found.clustered, margin=options.margin, level=options.level)
     if settled is not None:
         # If the present values settle the figure, only the missing ones keep it open.
         answer, further = settled, 0 if settled != "inconclusive" else further

@@ -135,7 +135,7 @@ def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None
         plain = confidences(table, STATED)
         stated = np.where(table.predicted, plain.values, np.nan)
         values, use = calibrated(calibrator, stated, table.group_names)
-        notes = (*_of_calibrator(calibrator, use, table), *calibrator.doubts(STATED))
+        notes = (*_of_calibrator(calibrator, use, table), *calibrator.mismatch_warnings(STATED))
         return Confidence(variant=variant, values=values, warnings=notes, calibrator=use)
     if table.predicted.any() and not table.signals.names:
         if not table.states_confidence:
@@ -164,7 +164,7 @@ def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None
 
 def _of_calibrator(calibrator: Calibrator, use: CalibratorUse, table: ItemTable) -> list[str]:
     """What a reader must know of the calibrator that a variant asked for."""
-    notes = [*calibrator.warnings, *calibrator.unlike(table.provenance)]
+    notes = [*calibrator.warnings, *calibrator.provenance_warnings(table.provenance)]
     if calibrator.keeps_ranking:
         notes.append("a temperature keeps the order of the items, so no area changes by it")
         if use.own_groups:

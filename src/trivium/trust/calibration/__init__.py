@@ -1,1 +1,1 @@
-"""From a confidence to a probability, and how good that probability is (spec: metrics, S.10, S.11)."""
+"""Calibration: maps confidences to probabilities and measures their quality (spec: metrics, S.10, S.11)."""

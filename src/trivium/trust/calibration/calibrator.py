@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from trivium.display import HtmlRepr
 from trivium.errors import Problem, TrustError, suggest
-from trivium.trust.calibration.methods import Floats, Isotonic, LinearModel, Temperature, known_target
+from trivium.trust.calibration.methods import Floats, Isotonic, LinearModel, Temperature, check_target
 
 SCHEMA_VERSION = "1"
 
@@ -27,7 +27,7 @@ MODELS: dict[str, type[Temperature | LinearModel | Isotonic]] = {
 A linear calibrator is ``logistic`` with the link ``identity``, as the original tool has it.
 """
 
-SAME_THING = {
+SIGNAL_OF_CONFIDENCE = {
     "llm": "llm_evidence_count",
     "total_evidence": "llm_evidence_count",
     "retrieval_similarity_mean": "retrieval_similarity_mean",
@@ -37,12 +37,12 @@ SAME_THING = {
 }
 """Confidences that are a signal as it is, and that signal."""
 
-WHOLE = -1
+NOT_FITTED = -1
 """In place of the number of a fold: a group that the calibrator was not fitted on."""
 
 _Fold = Annotated[int, msgspec.Meta(ge=0)]
 
-SPEAKS_OF = ("judges", "prompts")
+PROVENANCE_KEYS = ("judges", "prompts")
 """Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
 
 
@@ -94,7 +94,7 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         """Calibrated values, shape (n,), in [0, 1], of features (n, d), or of one feature (n,)."""
         return _applied(self.model, self._matrix(x))
 
-    def apply_unseen(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:
+    def apply_out_of_fold(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:
         """Calibrated values in which no group has had a say in its own (spec: metrics, H.4).
 
         Rows of groups that the calibrator was fitted on get the value of the model that was fitted without
@@ -112,44 +112,44 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             TrustError: If such a group is met and there was no cross-fit.
         """
-        given = self._matrix(x)
-        there = ~np.isnan(given).any(axis=1)
+        matrix = self._matrix(x)
+        complete = ~np.isnan(matrix).any(axis=1)
         known = self.fitted_groups or {}
-        folds = {group: known.get(group_digest(group), WHOLE) for group in dict.fromkeys(groups)}
+        folds = {group: known.get(group_digest(group), NOT_FITTED) for group in dict.fromkeys(groups)}
         fold = np.array([folds[group] for group in groups], dtype=np.int64)
-        met = there & (fold != WHOLE)
-        if met.any() and not self.keeps_ranking and not self.fold_models:
+        fitted = complete & (fold != NOT_FITTED)
+        if fitted.any() and not self.keeps_ranking and not self.fold_models:
             reason = self.metrics.get("cross_fitted_reason")
             raise TrustError(
-                f"the calibrator was fitted on the groups of {np.count_nonzero(met):,} of these "
-                f"{np.count_nonzero(there):,} items, and has no cross-fitted models to use for them"
+                f"the calibrator was fitted on the groups of {np.count_nonzero(fitted):,} of these "
+                f"{np.count_nonzero(complete):,} items, and has no cross-fitted models to use for them"
                 f"{f' ({reason})' if reason else ''}: calibrate on other groups"
             )
-        values = np.full(there.shape, np.nan)
-        for number in np.unique(fold[there]):
-            rows = there & (fold == number)
-            whole = number == WHOLE or self.keeps_ranking
-            values[rows] = _applied(self.model if whole else self.fold_models[number], given[rows])
-        return values, int(met.sum())
+        values = np.full(complete.shape, np.nan)
+        for number in np.unique(fold[complete]):
+            rows = complete & (fold == number)
+            whole = number == NOT_FITTED or self.keeps_ranking
+            values[rows] = _applied(self.model if whole else self.fold_models[number], matrix[rows])
+        return values, int(fitted.sum())
 
     def _matrix(self, x: npt.ArrayLike) -> Floats:
         """Features as rows, shape (n, d)."""
-        given = np.asarray(x, dtype=np.float64)
-        if given.ndim == 1:
-            given = given[:, None]
+        matrix = np.asarray(x, dtype=np.float64)
+        if matrix.ndim == 1:
+            matrix = matrix[:, None]
         width = max(1, len(self.features))
-        if given.ndim != 2 or given.shape[1] != width:
-            raise TrustError(f"the calibrator looks at {width} features; found shape {given.shape}")
-        return given
+        if matrix.ndim != 2 or matrix.shape[1] != width:
+            raise TrustError(f"the calibrator looks at {width} features; found shape {matrix.shape}")
+        return matrix
 
-    def doubts(self, confidence: str) -> list[str]:
+    def mismatch_warnings(self, confidence: str) -> list[str]:
         """Why it may not fit a confidence that it is to be applied to; nothing where it was made for it."""
         made_for = self.confidence or (self.features[0] if len(self.features) == 1 else None)
-        if made_for is None or made_for in {confidence, SAME_THING.get(confidence)}:
+        if made_for is None or made_for in {confidence, SIGNAL_OF_CONFIDENCE.get(confidence)}:
             return []
         return [f'the calibrator was fitted on "{made_for}" and is applied to "{confidence}"']
 
-    def unlike(self, provenance: Mapping[str, Any]) -> list[str]:
+    def provenance_warnings(self, provenance: Mapping[str, Any]) -> list[str]:
         """How the judges or prompts it was fitted on differ from those it is used on.
 
         Args:
@@ -158,7 +158,7 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         Returns:
             One line for each difference; what one side does not know is passed over.
         """
-        known = [key for key in SPEAKS_OF if key in self.training_metadata and key in provenance]
+        known = [key for key in PROVENANCE_KEYS if key in self.training_metadata and key in provenance]
         return [
             f"the calibrator was fitted on other {key}: {before!r}, not {provenance[key]!r}"
             for key in known
@@ -197,18 +197,18 @@ def calibrator_from_json(artifact: object) -> Calibrator:
         raise TrustError(f"a calibrator is a JSON object; found {type(artifact).__name__}")
     version = artifact.get("schema_version", SCHEMA_VERSION)
     if version != SCHEMA_VERSION:
-        raise _wrong("schema_version", f'must be "{SCHEMA_VERSION}"; found {version!r}')
+        raise _error("schema_version", f'must be "{SCHEMA_VERSION}"; found {version!r}')
     method = artifact.get("method")
     if not isinstance(method, str) or method not in MODELS:
         hint = suggest(method, MODELS) if isinstance(method, str) else ""
-        raise _wrong("method", f"must be one of {', '.join(MODELS)}; found {method!r}.{hint}")
+        raise _error("method", f"must be one of {', '.join(MODELS)}; found {method!r}.{hint}")
     body = artifact.get("model")
     if body is None and method == TEMPERATURE:
         body = {"temperature": artifact.get("temperature")}
     try:
         model = msgspec.convert(body, type=MODELS[method])
     except msgspec.ValidationError as error:
-        raise _wrong("model", str(error)) from error
+        raise _error("model", str(error)) from error
     calibrator = Calibrator(
         method=method,
         model=model,
@@ -221,7 +221,7 @@ def calibrator_from_json(artifact: object) -> Calibrator:
         or _read(artifact, "validation_metrics", dict[str, Any], {}),
         warnings=_read(artifact, "warnings", tuple[str, ...], ()),
         fitted_groups=_read(artifact, "fitted_groups", dict[str, _Fold] | None, None),
-        fold_models=_read(artifact, "fold_models", _many(MODELS[method]), ()),
+        fold_models=_read(artifact, "fold_models", _tuple_of(MODELS[method]), ()),
     )
     _check(calibrator)
     return calibrator
@@ -232,13 +232,13 @@ def group_digest(group: object) -> str:
     return blake2b(str(group).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _many(kind: type[Any]) -> Any:
+def _tuple_of(kind: type[Any]) -> Any:
     """The type of any number of models of a kind."""
     return tuple[kind, ...]  # type: ignore[valid-type]
 
 
-def _applied(model: Temperature | LinearModel | Isotonic, given: Floats) -> Floats:
-    return model.apply(given if isinstance(model, LinearModel) else given[:, 0])
+def _applied(model: Temperature | LinearModel | Isotonic, matrix: Floats) -> Floats:
+    return model.apply(matrix if isinstance(model, LinearModel) else matrix[:, 0])
 
 
 def _check(calibrator: Calibrator) -> None:
@@ -246,24 +246,24 @@ def _check(calibrator: Calibrator) -> None:
     folds = (calibrator.fitted_groups or {}).values()
     if calibrator.fold_models and max(folds, default=0) >= len(calibrator.fold_models):
         found = f"{max(folds)} with {len(calibrator.fold_models)} fold_models"
-        raise _wrong("fitted_groups", f"must name folds from 0 on, one a model; found fold {found}")
+        raise _error("fitted_groups", f"must name folds from 0 on, one a model; found fold {found}")
     if calibrator.target is not None:
-        known_target(calibrator.target)
+        check_target(calibrator.target)
     elif calibrator.method != TEMPERATURE:
-        raise _wrong("target", f"is needed by method {calibrator.method!r}")
+        raise _error("target", f"is needed by method {calibrator.method!r}")
     if isinstance(calibrator.model, LinearModel):
         wanted = len(calibrator.model.coefficients)
         if len(features) != wanted:
-            raise _wrong("features", f"must be {wanted}, one a coefficient; found {len(features)}")
+            raise _error("features", f"must be {wanted}, one a coefficient; found {len(features)}")
         if any(
             isinstance(model, LinearModel) and len(model.coefficients) != wanted
             for model in calibrator.fold_models
         ):
-            raise _wrong("fold_models", f"must have {wanted} coefficients each, as the model has")
+            raise _error("fold_models", f"must have {wanted} coefficients each, as the model has")
         if calibrator.method == "platt" and wanted != 1:
-            raise _wrong("features", f'method "platt" has exactly one; found {wanted}')
+            raise _error("features", f'method "platt" has exactly one; found {wanted}')
     elif len(features) != 1 and (features or calibrator.method == "isotonic"):
-        raise _wrong("features", f'method "{calibrator.method}" has exactly one; found {len(features)}')
+        raise _error("features", f'method "{calibrator.method}" has exactly one; found {len(features)}')
 
 
 def _read(artifact: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any:
@@ -273,8 +273,8 @@ def _read(artifact: Mapping[str, Any], key: str, kind: Any, default: Any) -> Any
     try:
         return msgspec.convert(value, type=kind)
     except msgspec.ValidationError as error:
-        raise _wrong(key, str(error)) from error
+        raise _error(key, str(error)) from error
 
 
-def _wrong(key: str, what: str) -> TrustError:
+def _error(key: str, what: str) -> TrustError:
     return TrustError(Problem(f"calibrator.{key}", what))

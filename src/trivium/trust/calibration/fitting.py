@@ -9,13 +9,13 @@ import numpy.typing as npt
 from trivium.errors import TrustError, suggest
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator, group_digest
 from trivium.trust.calibration.methods import (
-    HOTTEST,
+    MAX_TEMPERATURE,
     Temperature,
+    check_target,
     fit_isotonic,
     fit_linear,
     fit_logistic,
     fit_temperature,
-    known_target,
 )
 from trivium.trust.calibration.quality import probability_quality
 from trivium.trust.cluster_bootstrap import Groups
@@ -65,47 +65,47 @@ def fit_calibrator(
     Raises:
         TrustError: If method, target and data do not go together.
     """
-    _check_plan(method, features, target)
-    given, wanted, clusters = _checked(x, y, groups, features=features, target=target)
-    if method == "temperature" and (given.min() < 0 or given.max() > 1):
+    _check_combination(method, features, target)
+    matrix, targets, clusters = _checked(x, y, groups, features=features, target=target)
+    if method == "temperature" and (matrix.min() < 0 or matrix.max() > 1):
         raise TrustError(
             f'method "temperature" needs probabilities; "{features[0]}" runs '
-            f"from {given.min():g} to {given.max():g}"
+            f"from {matrix.min():g} to {matrix.max():g}"
         )
     continuous = target == "loss"
-    model = _fit(method, given, wanted, continuous=continuous)
-    named = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
-    fitted = Calibrator(method=named, model=model, features=tuple(features))
+    model = _fit(method, matrix, targets, continuous=continuous)
+    artifact_method = TEMPERATURE if method == "temperature" else "logistic" if method == "linear" else method
+    fitted = Calibrator(method=artifact_method, model=model, features=tuple(features))
     fold = assign_folds(clusters, folds=folds, seed=seed)
-    unseen, fold_models, reason = _cross_fitted(
-        method, given, wanted, fold, fitted.features, continuous=continuous
+    out_of_fold, fold_models, reason = _cross_fitted(
+        method, matrix, targets, fold, fitted.features, continuous=continuous
     )
     measure = _regression_quality if continuous else probability_quality
     metrics: dict[str, Any] = {
-        "cross_fitted": None if unseen is None else measure(unseen, wanted),
+        "cross_fitted": None if out_of_fold is None else measure(out_of_fold, targets),
         "cross_fitted_reason": reason,
-        "folds": None if unseen is None else len(fold_models),
-        "in_sample": measure(fitted.apply(given), wanted),
+        "folds": None if out_of_fold is None else len(fold_models),
+        "in_sample": measure(fitted.apply(matrix), targets),
     }
-    if given.shape[1] == 1 and given.min() >= 0 and given.max() <= 1:
-        metrics["uncalibrated"] = measure(given[:, 0], wanted)
+    if matrix.shape[1] == 1 and matrix.min() >= 0 and matrix.max() <= 1:
+        metrics["uncalibrated"] = measure(matrix[:, 0], targets)
     if method == "temperature":
         for when, figures in (("before", metrics["uncalibrated"]), ("after", metrics["in_sample"])):
             metrics |= {f"ece_{when}": figures["ece"], f"nll_{when}": figures["nll"]}
     return Calibrator(
-        method=named,
+        method=artifact_method,
         model=model,
         features=tuple(features),
         target=target,
         confidence=confidence,
         training_metadata={
             **(training or {}),
-            "n_samples": wanted.size,
+            "n_samples": targets.size,
             "n_groups": clusters.count,
-            "positive_rate": None if continuous else float(wanted.mean()),
+            "positive_rate": None if continuous else float(targets.mean()),
         },
         metrics=metrics,
-        warnings=(*warnings, *_warnings(model, given, features)),
+        warnings=(*warnings, *_warnings(model, matrix, features)),
         fitted_groups={
             group_digest(clusters.ids[code]): number
             for code, number in zip(clusters.codes.tolist(), fold.tolist(), strict=True)
@@ -131,7 +131,7 @@ def _cross_fitted(
     """
     if not fold.any():
         return None, (), "one group only: nothing is left to fit on when it is held out"
-    unseen, models = np.empty_like(y), []
+    out_of_fold, models = np.empty_like(y), []
     for number in range(int(fold.max()) + 1):
         out = fold == number
         try:
@@ -139,8 +139,8 @@ def _cross_fitted(
         except TrustError as error:
             return None, (), f"without fold {number + 1}: {error}"
         models.append(model)
-        unseen[out] = Calibrator(method=method, model=model, features=features).apply(x[out])
-    return unseen, tuple(models), None
+        out_of_fold[out] = Calibrator(method=method, model=model, features=features).apply(x[out])
+    return out_of_fold, tuple(models), None
 
 
 def _regression_quality(predicted: Floats, target: Floats) -> dict[str, float | None]:
@@ -158,20 +158,20 @@ def _warnings(model: Any, x: Floats, features: Sequence[str]) -> list[str]:
         found += model.warnings()
         if (x == 0.5).all():
             found.append("every probability is 0.5: the temperature cannot be told and stays 1")
-        if model.temperature == HOTTEST and np.isin(x, (0.0, 1.0)).any():
+        if model.temperature == MAX_TEMPERATURE and np.isin(x, (0.0, 1.0)).any():
             found.append(
                 "probabilities of exactly 0 or 1 are among the data; a few wrong ones outweigh all else"
             )
     return found
 
 
-def _check_plan(method: str, features: Sequence[str], target: str) -> None:
+def _check_combination(method: str, features: Sequence[str], target: str) -> None:
     """Refuse methods, features and targets that do not go together."""
     if method not in METHODS:
         raise TrustError(
             f'no calibrator is called "{method}".{suggest(method, METHODS)}\n  known: {", ".join(METHODS)}'
         )
-    known_target(target)
+    check_target(target)
     if method == "temperature" and target == "loss":
         raise TrustError('method "temperature" needs right or wrong as its target, not "loss"')
     if method == "linear" and target != "loss":
@@ -191,31 +191,31 @@ def _checked(
     target: str,
 ) -> tuple[Floats, Floats, Groups]:
     """Features (n, d), targets (n,) and their groups, or what is wrong with them."""
-    given, wanted = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    given = given[:, None] if given.ndim == 1 else given
+    matrix, targets = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
     if (
-        wanted.ndim != 1
-        or given.shape != (wanted.size, len(features))
-        or clusters.codes.shape != wanted.shape
+        targets.ndim != 1
+        or matrix.shape != (targets.size, len(features))
+        or clusters.codes.shape != targets.shape
     ):
         raise TrustError(
             f"n targets need features of shape (n, {len(features)}) and n groups; "
-            f"found {given.shape}, {wanted.shape} and {clusters.codes.shape}"
+            f"found {matrix.shape}, {targets.shape} and {clusters.codes.shape}"
         )
-    if not wanted.size:
+    if not targets.size:
         raise TrustError("no items to fit on: a calibrator needs predictions with their truths")
-    if not np.isfinite(given).all():
-        at, column = np.argwhere(~np.isfinite(given))[0]
+    if not np.isfinite(matrix).all():
+        at, column = np.argwhere(~np.isfinite(matrix))[0]
         raise TrustError(
-            f'feature "{features[column]}" of items[{at}] must be finite; found {given[at, column]}'
+            f'feature "{features[column]}" of items[{at}] must be finite; found {matrix[at, column]}'
         )
-    fine = ((wanted >= 0) & (wanted <= 1)) if target == "loss" else np.isin(wanted, (0.0, 1.0))
+    fine = ((targets >= 0) & (targets <= 1)) if target == "loss" else np.isin(targets, (0.0, 1.0))
     if not fine.all():
         place = int(np.argmin(fine))
         kind = "between 0 and 1" if target == "loss" else "0 or 1"
-        raise TrustError(f"the target of items[{place}] must be {kind}; found {wanted[place]}")
-    return given, wanted, clusters
+        raise TrustError(f"the target of items[{place}] must be {kind}; found {targets[place]}")
+    return matrix, targets, clusters
 
 
 def assign_folds(groups: Groups, *, folds: int, seed: int) -> npt.NDArray[np.int64]:
@@ -268,7 +268,7 @@ def feature_matrix(
     groups: Sequence[object] | None = None,
     items: Sequence[object] | None = None,
     used: npt.ArrayLike | None = None,
-    wanted_by: str = "the calibrator",
+    requested_by: str = "the calibrator",
 ) -> tuple[Floats, list[str]]:
     """The features of every item.
 
@@ -290,11 +290,11 @@ def feature_matrix(
     Raises:
         TrustError: If a feature is unknown, or a value is no finite number.
     """
-    signals = Signals(rows, wanted_by=wanted_by, groups=groups, items=items, used=used)
+    signals = Signals(rows, requested_by=requested_by, groups=groups, items=items, used=used)
     unknown = [name for name in features if name not in KNOWN and not any(name in row for row in rows)]
     if unknown:
         raise TrustError(
-            f'{wanted_by}: no item has a signal "{unknown[0]}".{suggest(unknown[0], KNOWN)}\n'
+            f'{requested_by}: no item has a signal "{unknown[0]}".{suggest(unknown[0], KNOWN)}\n'
             f"  known: {', '.join(KNOWN)}"
         )
     columns = [signals.number(name, null=_default(name), absent=_default(name)) for name in features]
@@ -305,7 +305,7 @@ def feature_matrix(
 def filled_in(signals: Signals) -> list[str]:
     """One line for each signal that a default stood in for."""
     return [
-        f'signal "{name}" is null or missing in {count:,} of {signals.counted:,} items; its default was used'
+        f'signal "{name}" is null or missing in {count:,} of {signals.used_count:,} items; its default was used'
         for name, count in signals.filled.items()
     ]
 

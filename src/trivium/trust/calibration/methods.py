@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from trivium.errors import TrustError, suggest
-from trivium.trust.calibration.quality import SMALLEST, checked
+from trivium.trust.calibration.quality import PROBABILITY_CLIP, checked
 
 Floats = npt.NDArray[np.float64]
 
@@ -195,7 +195,7 @@ def fit_logistic(x: Floats, y: npt.ArrayLike) -> LinearModel:
     return LinearModel(coefficients=tuple(coefficients), intercept=intercept, scaler=scaler, link="sigmoid")
 
 
-COLDEST, HOTTEST = 0.05, 10.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 10.0
 
 
 class Temperature(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,14 +216,14 @@ class Temperature(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply(self, p: npt.ArrayLike) -> Floats:
         """Calibrated probabilities, shape (n,), of probabilities (n,)."""
-        inside = np.clip(np.asarray(p, dtype=np.float64), SMALLEST, 1 - SMALLEST)
+        inside = np.clip(np.asarray(p, dtype=np.float64), PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
         return np.asarray(expit(logit(inside) / self.temperature), dtype=np.float64)
 
     def warnings(self) -> list[str]:
         """What a user must know about this temperature."""
-        if self.temperature not in {COLDEST, HOTTEST}:
+        if self.temperature not in {MIN_TEMPERATURE, MAX_TEMPERATURE}:
             return []
-        hot = self.temperature == HOTTEST
+        hot = self.temperature == MAX_TEMPERATURE
         says = "says next to nothing about being right" if hot else "parts right from wrong all but perfectly"
         return [f"the temperature ended at its bound, {self.temperature:g}: confidence {says}"]
 
@@ -247,18 +247,20 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     probability, right = checked(p, y)
     if not right.size:
         raise TrustError("a temperature needs at least one prediction to fit on; found none")
-    z = logit(np.clip(probability, SMALLEST, 1 - SMALLEST))
+    z = logit(np.clip(probability, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP))
     if not z.any():
         return Temperature(temperature=1.0)
 
     def slope(sharpness: float) -> float:
         return float(z @ (expit(sharpness * z) - right))
 
-    if slope(1 / HOTTEST) >= 0:
-        return Temperature(temperature=HOTTEST)
-    if slope(1 / COLDEST) <= 0:
-        return Temperature(temperature=COLDEST)
-    return Temperature(temperature=1 / float(brentq(slope, 1 / HOTTEST, 1 / COLDEST, xtol=1e-14)))
+    if slope(1 / MAX_TEMPERATURE) >= 0:
+        return Temperature(temperature=MAX_TEMPERATURE)
+    if slope(1 / MIN_TEMPERATURE) <= 0:
+        return Temperature(temperature=MIN_TEMPERATURE)
+    return Temperature(
+        temperature=1 / float(brentq(slope, 1 / MAX_TEMPERATURE, 1 / MIN_TEMPERATURE, xtol=1e-14))
+    )
 
 
 TARGETS = ("correctness", "near_correct", "loss")
@@ -285,7 +287,7 @@ def target_values(
     Raises:
         TrustError: If the target is unknown, or an error is wider than the scale.
     """
-    known_target(target)
+    check_target(target)
     error = np.abs(np.asarray(pred, dtype=np.float64) - np.asarray(truth, dtype=np.float64))
     if not np.isfinite(error).all():
         raise TrustError("predictions and truths must be finite")
@@ -298,7 +300,7 @@ def target_values(
     return np.clip(1 - error / span, 0, 1)
 
 
-def known_target(target: str) -> None:
+def check_target(target: str) -> None:
     """Raise TrustError unless there is such a target."""
     if target not in TARGETS:
         raise TrustError(

@@ -8,7 +8,7 @@ from trivium.errors import Problem, TrustError
 
 Floats = npt.NDArray[np.float64]
 
-SMALLEST = 1e-6
+PROBABILITY_CLIP = 1e-6
 """Probabilities nearer than this to 0 or 1 are moved there before a logarithm is taken."""
 
 BINS = 10
@@ -75,7 +75,7 @@ def negative_log_likelihood(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
         TrustError: If a probability lies outside [0, 1] or an outcome is neither 0 nor 1.
     """
     probability, right = checked(p, y)
-    inside = np.clip(probability, SMALLEST, 1 - SMALLEST)
+    inside = np.clip(probability, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
     return float(-np.where(right == 1, np.log(inside), np.log1p(-inside)).mean()) if right.size else None
 
 

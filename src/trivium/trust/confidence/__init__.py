@@ -1,1 +1,1 @@
-"""How sure a prediction claims to be: confidence functions of an item's signals (spec: metrics, S.9)."""
+"""Confidence functions: compute how confident a prediction is from an item's signals (spec: metrics, S.9)."""

@@ -87,7 +87,7 @@ ALL = (
 DEFAULT = ("llm", "total_evidence")
 """What ``--confidence default`` means, as in the tool that wrote the first artifacts."""
 
-SURE_COUNT = 3
+FULL_EVIDENCE_COUNT = 3
 """Cited quotes from which on the evidence counts as full."""
 
 ENERGY_LIMIT = 709.0
@@ -176,7 +176,7 @@ def hybrid_consistency(signals: Signals) -> Floats:
 
 
 def _evidence(signals: Signals) -> Floats:
-    return np.minimum(evidence_count(signals), SURE_COUNT) / SURE_COUNT
+    return np.minimum(evidence_count(signals), FULL_EVIDENCE_COUNT) / FULL_EVIDENCE_COUNT
 
 
 def _similarity(signals: Signals) -> Floats:
@@ -257,32 +257,32 @@ def confidence(
             these groups without a cross-fit, or an item's signals do not give a finite confidence; the error
             names key, variant, group and item.
     """
-    asker = f'confidence "{variant}"'
-    signals = Signals(rows, wanted_by=asker, groups=groups, items=items, used=used)
+    requester = f'confidence "{variant}"'
+    signals = Signals(rows, requested_by=requester, groups=groups, items=items, used=used)
     if variant == "calibrated":
-        fitted = _needed(calibrator, variant)
+        fitted = _require(calibrator, variant)
         if not fitted.supervised:
             raise TrustError(
-                f"{asker} needs a calibrator fitted on signals; this one is {_kind(fitted)}: "
+                f"{requester} needs a calibrator fitted on signals; this one is {_described(fitted)}: "
                 f'use "calibrated:{fitted.confidence or "NAME"}"'
             )
         x, notes = feature_matrix(
-            rows, fitted.features, groups=groups, items=items, used=used, wanted_by=asker
+            rows, fitted.features, groups=groups, items=items, used=used, requested_by=requester
         )
-        fine, how = calibrated(fitted, x, groups)
-        return Confidence(variant=variant, values=signals.finite(fine), warnings=tuple(notes), calibrator=how)
-    plain = "verbalized" if variant == "verbalized_calibrated" else variant.removeprefix(CALIBRATED)
-    values = signals.finite(_function(plain, within=variant)(signals))
+        fine, use = calibrated(fitted, x, groups)
+        return Confidence(variant=variant, values=signals.finite(fine), warnings=tuple(notes), calibrator=use)
+    base = "verbalized" if variant == "verbalized_calibrated" else variant.removeprefix(CALIBRATED)
+    values = signals.finite(_function(base, within=variant)(signals))
     notes = filled_in(signals)
     use: CalibratorUse | None = None
-    if plain != variant:
-        fitted = _needed(calibrator, variant)
+    if base != variant:
+        fitted = _require(calibrator, variant)
         if isinstance(fitted.model, LinearModel):
             raise TrustError(
-                f"{asker} needs a temperature or isotonic calibrator; this one is {_kind(fitted)}: "
+                f"{requester} needs a temperature or isotonic calibrator; this one is {_described(fitted)}: "
                 'use "calibrated", which looks at its own signals'
             )
-        notes += fitted.doubts(plain) + _outside(fitted, values, plain)
+        notes += fitted.mismatch_warnings(base) + _clipping_warnings(fitted, values, base)
         values, use = calibrated(fitted, values, groups)
         values = signals.finite(values)
     return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=use)
@@ -301,14 +301,16 @@ def calibrated(
     Raises:
         TrustError: If the calibrator was fitted on one of these groups, and has no cross-fitted models.
     """
-    values, met = (calibrator.apply(x), 0) if groups is None else calibrator.apply_unseen(x, groups)
+    values, own_group_items = (
+        (calibrator.apply(x), 0) if groups is None else calibrator.apply_out_of_fold(x, groups)
+    )
     items = int(np.count_nonzero(~np.isnan(values)))
-    crossed = 0 if calibrator.keeps_ranking else met
+    crossed = 0 if calibrator.keeps_ranking else own_group_items
     return values, CalibratorUse(
         method=calibrator.method,
         features=calibrator.features,
         items=items,
-        own_groups=met,
+        own_groups=own_group_items,
         models="whole" if not crossed else "out of fold" if crossed == items else "mixed",
         groups_known=calibrator.fitted_groups is not None,
     )
@@ -323,27 +325,27 @@ def _function(name: str, *, within: str) -> ConfidenceFunction:
     """The function of a base or secondary variant."""
     if not name.startswith(SECONDARY):
         return base_function(name, within=within)
-    pair, _, how = name.removeprefix(SECONDARY).rpartition(":")
+    pair, _, use = name.removeprefix(SECONDARY).rpartition(":")
     first, _, second = pair.partition("+")
-    if not first or not second or how not in COMBINE:
+    if not first or not second or use not in COMBINE:
         raise TrustError(f'"{within}": expected secondary:<a>+<b>:<average|product>')
     one, other = base_function(first, within=within), base_function(second, within=within)
-    combine = COMBINE[how]
+    combine = COMBINE[use]
     return lambda signals: combine(one(signals), other(signals))
 
 
-def _needed(calibrator: Calibrator | None, variant: str) -> Calibrator:
+def _require(calibrator: Calibrator | None, variant: str) -> Calibrator:
     if calibrator is None:
         raise TrustError(f'confidence "{variant}" needs a calibrator, and none is given')
     return calibrator
 
 
-def _kind(calibrator: Calibrator) -> str:
+def _described(calibrator: Calibrator) -> str:
     made_for = calibrator.confidence or ", ".join(calibrator.features)
     return f'"{calibrator.method}"' + (f" on {made_for}" if made_for else "")
 
 
-def _outside(calibrator: Calibrator, values: Floats, name: str) -> list[str]:
+def _clipping_warnings(calibrator: Calibrator, values: Floats, name: str) -> list[str]:
     """That a temperature meets values that are no probabilities: they clip to 0 or 1 and tie."""
     count = int(np.count_nonzero((values < 0) | (values > 1)))
     if calibrator.method != TEMPERATURE or not count:

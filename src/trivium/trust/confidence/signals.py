@@ -14,7 +14,7 @@ from trivium.errors import Problem, TrustError
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Any]
 
-SHOWN = 10
+FAULTS_LISTED = 10
 """Faults that an error lists; the others are counted."""
 
 
@@ -36,7 +36,7 @@ class Signals:
         self,
         rows: Sequence[Row],
         *,
-        wanted_by: str,
+        requested_by: str,
         groups: Sequence[object] | None = None,
         items: Sequence[object] | None = None,
         used: npt.ArrayLike | None = None,
@@ -52,14 +52,14 @@ class Signals:
         self._columns = rows if isinstance(rows, SignalColumns) else None
         by_row = used is None or self._columns is not None
         self._rows = rows if by_row else [rows[int(at)] for at in self._at]
-        self._wanted_by, self._groups, self._items = wanted_by, groups, items
+        self._requested_by, self._groups, self._items = requested_by, groups, items
         self.filled: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._size
 
     @property
-    def counted(self) -> int:
+    def used_count(self) -> int:
         """Items that matter."""
         return self._at.size
 
@@ -97,15 +97,15 @@ class Signals:
             if default is not None and (count := sum(value is gap for value in column)):
                 column = [default if value is gap else value for value in column]
                 self.filled[name] = self.filled.get(name, 0) + count
-        values = _plain(column)
-        if values is None or not _all_right(values, low=low, high=high, whole=whole):
+        values = _numbers_only(column)
+        if values is None or not _all_valid(values, low=low, high=high, whole=whole):
             faults = [
                 (at, fault)
                 for at, value in enumerate(column)
                 if (fault := _fault(value, low=low, high=high, whole=whole))
             ]
-            self.refuse([(at, f'needs signal "{name}", which {fault}') for at, fault in faults])
-        return self._spread(np.asarray(values, dtype=np.float64))
+            self.raise_for([(at, f'needs signal "{name}", which {fault}') for at, fault in faults])
+        return self._expand(np.asarray(values, dtype=np.float64))
 
     def finite(self, values: npt.ArrayLike) -> Floats:
         """Confidences that a function gave, checked: one finite number for each item that matters.
@@ -115,34 +115,34 @@ class Signals:
         """
         given = np.asarray(values, dtype=np.float64)
         if given.shape != (self._size,):
-            raise TrustError(f"{self._wanted_by} gave shape {given.shape}; expected ({self._size},)")
-        mine = given[self._at]
-        wrong = np.flatnonzero(~np.isfinite(mine))
-        self.refuse([(int(at), f"is {mine[at]}, which cannot be ranked") for at in wrong])
-        return self._spread(mine)
+            raise TrustError(f"{self._requested_by} gave shape {given.shape}; expected ({self._size},)")
+        selected = given[self._at]
+        wrong = np.flatnonzero(~np.isfinite(selected))
+        self.raise_for([(int(at), f"is {selected[at]}, which cannot be ranked") for at in wrong])
+        return self._expand(selected)
 
-    def refuse(self, faults: Sequence[tuple[int, str]]) -> None:
+    def raise_for(self, faults: Sequence[tuple[int, str]]) -> None:
         """Raise for the items at fault, if there are any; places count the items that matter."""
         if faults:
             problems = [
-                Problem(self._where(int(self._at[at])), f"{self._wanted_by} {fault}")
-                for at, fault in faults[:SHOWN]
+                Problem(self._where(int(self._at[at])), f"{self._requested_by} {fault}")
+                for at, fault in faults[:FAULTS_LISTED]
             ]
             raise TrustError(problems, left_out=len(faults) - len(problems))
 
-    def _spread(self, values: Floats) -> Floats:
+    def _expand(self, values: Floats) -> Floats:
         if self._at.size == self._size:
             return values
-        spread = np.full(self._size, np.nan)
-        spread[self._at] = values
-        return spread
+        expanded = np.full(self._size, np.nan)
+        expanded[self._at] = values
+        return expanded
 
     def _where(self, at: int) -> str:
         item = f'item "{self._items[at]}"' if self._items is not None else f"items[{at}]"
         return item if self._groups is None else f'group "{self._groups[at]}", {item}'
 
 
-def _plain(column: list[Any]) -> Floats | None:
+def _numbers_only(column: list[Any]) -> Floats | None:
     """The column as an array; None if there is anything in it but numbers."""
     kinds = set(map(type, column))
     if not all(issubclass(kind, (int, float, np.integer, np.floating)) for kind in kinds) or bool in kinds:
@@ -153,7 +153,7 @@ def _plain(column: list[Any]) -> Floats | None:
         return None
 
 
-def _all_right(values: Floats, *, low: float, high: float, whole: bool) -> bool:
+def _all_valid(values: Floats, *, low: float, high: float, whole: bool) -> bool:
     fine = np.isfinite(values) & (values >= low) & (values <= high)
     return bool(fine.all()) and not (whole and (values != np.floor(values)).any())
 

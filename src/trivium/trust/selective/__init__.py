@@ -1,1 +1,1 @@
-"""Selective prediction: what an agent gets wrong when it may abstain (spec: metrics, S.1 to S.8)."""
+"""Selective prediction: the risk of an agent that may abstain (spec: metrics, S.1 to S.8)."""

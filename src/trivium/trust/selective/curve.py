@@ -44,7 +44,7 @@ class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return float(self.coverage[-1]) if self.coverage.size else 0.0
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class RiskAtCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The selective risk at a wished coverage.
 
     Attributes:
@@ -69,18 +69,22 @@ def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: in
     Raises:
         ValueError: If the lengths differ, a number is not finite, or ``n_items`` is below k.
     """
-    wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
-    if wrong.ndim != 1 or wrong.shape != sure.shape:
+    wrong, confidences = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
+    if wrong.ndim != 1 or wrong.shape != confidences.shape:
         raise ValueError(
-            f"loss and confidence must be flat and of one length; found {wrong.shape}, {sure.shape}"
+            f"loss and confidence must be flat and of one length; found {wrong.shape}, {confidences.shape}"
         )
-    for what, numbers in (("loss", wrong), ("confidence", sure)):
+    for what, numbers in (("loss", wrong), ("confidence", confidences)):
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
             raise ValueError(f"{what} must be finite; found {numbers[row]} at {row}")
-    order = np.argsort(-sure, kind="stable")
-    ends = np.flatnonzero(np.diff(sure[order], append=-np.inf)) if sure.size else np.empty(0, np.int64)
-    return _curve(wrong[order], ends + 1, sure[order][ends], n_items)
+    order = np.argsort(-confidences, kind="stable")
+    ends = (
+        np.flatnonzero(np.diff(confidences[order], append=-np.inf))
+        if confidences.size
+        else np.empty(0, np.int64)
+    )
+    return _curve(wrong[order], ends + 1, confidences[order][ends], n_items)
 
 
 def optimal_curve(loss: npt.ArrayLike, *, n_items: int) -> Curve:
@@ -154,21 +158,21 @@ def lower_hull_aurc(curve: Curve) -> float | None:
 
 def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
     """Lower convex hull of points that rise in x, from the first to the last (Andrew's monotone chain)."""
-    keep_x: list[float] = []
-    keep_y: list[float] = []
+    hull_x: list[float] = []
+    hull_y: list[float] = []
     for px, py in zip(x, y, strict=True):
-        while len(keep_x) > 1:
-            ax, ay, bx, by = keep_x[-2], keep_y[-2], keep_x[-1], keep_y[-1]
+        while len(hull_x) > 1:
+            ax, ay, bx, by = hull_x[-2], hull_y[-2], hull_x[-1], hull_y[-1]
             if (bx - ax) * (py - ay) - (by - ay) * (px - ax) > COLLINEAR:
                 break
-            keep_x.pop()
-            keep_y.pop()
-        keep_x.append(px)
-        keep_y.append(py)
-    return keep_x, keep_y
+            hull_x.pop()
+            hull_y.pop()
+        hull_x.append(px)
+        hull_y.append(py)
+    return hull_x, hull_y
 
 
-def risk_at(curve: Curve, target_coverage: float) -> Reading | None:
+def risk_at(curve: Curve, target_coverage: float) -> RiskAtCoverage | None:
     """Selective risk at the first working point that covers at least ``target_coverage`` (S.8).
 
     Args:
@@ -185,7 +189,7 @@ def risk_at(curve: Curve, target_coverage: float) -> Reading | None:
     place = int(np.searchsorted(curve.coverage, target_coverage))
     if place == curve.coverage.size:
         return None
-    return Reading(
+    return RiskAtCoverage(
         requested=target_coverage,
         achieved=float(curve.coverage[place]),
         value=float(curve.selective_risk[place]),
@@ -197,8 +201,8 @@ def _area(x: Floats, y: Floats, at_zero: float, stop: float) -> float:
     x, y = np.append(0.0, x), np.append(at_zero, y)
     if stop < x[-1]:
         inside = int(np.searchsorted(x, stop))
-        landing = float(np.interp(stop, x, y))
-        x, y = np.append(x[:inside], stop), np.append(y[:inside], landing)
+        end_value = float(np.interp(stop, x, y))
+        x, y = np.append(x[:inside], stop), np.append(y[:inside], end_value)
     return float(np.trapezoid(y, x))
 
 
@@ -267,5 +271,5 @@ def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> F
 def _hull_area(x: Floats, y: Floats) -> float:
     if not x.size:
         return np.nan
-    kept_x, kept_y = hull(x.tolist(), y.tolist())
-    return float(np.trapezoid([kept_y[0], *kept_y], [0.0, *kept_x]))
+    hull_x, hull_y = hull(x.tolist(), y.tolist())
+    return float(np.trapezoid([hull_y[0], *hull_y], [0.0, *hull_x]))

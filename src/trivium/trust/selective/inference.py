@@ -81,13 +81,13 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
         shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
         keys = []
         for name in names:
-            spelt = (
+            expanded = (
                 name.replace("_common", f"_at_{common!r}") if name in COMMON_METRIC_NAMES and common else name
             )
-            found = _AT.fullmatch(spelt)
-            if found:
-                shares[found[1]].append(_share(name, found[2]))
-                keys.append(f"{found[1]}_at_{shares[found[1]][-1]!r}")
+            values = _AT.fullmatch(expanded)
+            if values:
+                shares[values[1]].append(_share(name, values[2]))
+                keys.append(f"{values[1]}_at_{shares[values[1]][-1]!r}")
             elif name in known:
                 keys.append(name)
             else:
@@ -114,16 +114,16 @@ class WeightedMetrics:
         at_once: Number of weightings that are best computed in one call.
     """
 
-    def __init__(self, items: Items, wanted: RequestedMetrics) -> None:
+    def __init__(self, items: Items, requested: RequestedMetrics) -> None:
         kept, groups = items.predicted, items.groups.count
         codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
-        self.wanted = wanted
+        self.requested = requested
         self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
-        needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in wanted.names)
+        needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in requested.names)
         self.at_once = chunk_size(groups, counts_at_once=_COUNTS_AT_ONCE)
         if needs_best or np.unique(confidence).size < confidence.size:
             self.at_once = chunk_size(groups)  # shared working points need the counts as floats
-        if "aurc_achievable" in wanted.names:
+        if "aurc_achievable" in requested.names:
             self.at_once = min(self.at_once, chunk_size(codes.size + 1))  # the hull needs every point at once
         at_once = self.at_once
         self.curve = Ranking.of(codes, loss, -confidence, groups=groups, at_once=at_once)
@@ -137,24 +137,26 @@ class WeightedMetrics:
             empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
         """
         n_items = np.einsum("g,gb->b", self.sizes, weights)
-        areas, risks = self.wanted.areas, self.wanted.risks
+        areas, risks = self.requested.areas, self.requested.risks
         swept = sweep(self.curve, weights, n_items=n_items, area_to=areas, risk_at=risks)
-        found = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
+        values = {"cmax": swept.cmax, "aurc": swept.aurc, "augrc": swept.augrc}
         for share, aurc, augrc in zip(areas, swept.aurc_to, swept.augrc_to, strict=True):
-            found[f"aurc_at_{share!r}"], found[f"augrc_at_{share!r}"] = aurc, augrc
+            values[f"aurc_at_{share!r}"], values[f"augrc_at_{share!r}"] = aurc, augrc
         if self.best is not None:
-            found["aurc_optimal"], found["augrc_optimal"] = optimal_areas(self.best, weights, n_items=n_items)
-            found["eaurc"] = found["aurc"] - found["aurc_optimal"]
-            found["eaugrc"] = found["augrc"] - found["augrc_optimal"]
-        if "aurc_achievable" in self.wanted.names:
-            found["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
+            values["aurc_optimal"], values["augrc_optimal"] = optimal_areas(
+                self.best, weights, n_items=n_items
+            )
+            values["eaurc"] = values["aurc"] - values["aurc_optimal"]
+            values["eaugrc"] = values["augrc"] - values["augrc_optimal"]
+        if "aurc_achievable" in self.requested.names:
+            values["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
         if empty_is_zero:
-            found = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in found.items()}
+            values = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in values.items()}
         with np.errstate(invalid="ignore", divide="ignore"):
-            found["aurc_per_cmax"] = found["aurc"] / swept.cmax
-            found["augrc_per_cmax"] = found["augrc"] / swept.cmax
-        found |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
-        return np.stack([found[key] for key in self.wanted.keys])
+            values["aurc_per_cmax"] = values["aurc"] / swept.cmax
+            values["augrc_per_cmax"] = values["augrc"] / swept.cmax
+        values |= {f"mae_at_{s!r}": risk for s, risk in zip(risks, swept.risk_at, strict=True)}
+        return np.stack([values[key] for key in self.requested.keys])
 
 
 def _share(name: str, text: str) -> float:
@@ -224,14 +226,14 @@ def selective_metrics(items: Items, names: Sequence[str]) -> dict[str, float | N
     Raises:
         TrustError: If there is no such metric.
     """
-    wanted = RequestedMetrics.of(names)
+    requested = RequestedMetrics.of(names)
     if not items.n:
         return dict.fromkeys(names)
-    return dict(zip(names, _points(WeightedMetrics(items, wanted), items.groups.count), strict=True))
+    return dict(zip(names, _points(WeightedMetrics(items, requested), items.groups.count), strict=True))
 
 
 def bootstrap_selective_metrics(
-    items: Items, names: Sequence[str], plan: BootstrapOptions = DEFAULT
+    items: Items, names: Sequence[str], options: BootstrapOptions = DEFAULT
 ) -> dict[str, Estimate]:
     """Compute metrics with intervals by resampling groups; one pass serves them all.
 
@@ -243,24 +245,24 @@ def bootstrap_selective_metrics(
     Raises:
         TrustError: If there is no such metric.
     """
-    wanted, groups = RequestedMetrics.of(names), items.groups.count
+    requested, groups = RequestedMetrics.of(names), items.groups.count
     if not items.n:
-        return dict.fromkeys(names, _nothing(plan))
-    weighing = WeightedMetrics(items, wanted)
+        return dict.fromkeys(names, _undefined(options))
+    weighted = WeightedMetrics(items, requested)
 
     def compute(weights: Counts) -> Floats:
-        return weighing.values(weights, empty_is_zero=plan.empty_is_zero)
+        return weighted.values(weights, empty_is_zero=options.empty_is_zero)
 
-    points = _points(weighing, groups)
-    found = _estimates(compute, points, items, plan, at_once=weighing.at_once)
-    return dict(zip(names, found, strict=True))
+    points = _points(weighted, groups)
+    values = _estimates(compute, points, items, options, at_once=weighted.at_once)
+    return dict(zip(names, values, strict=True))
 
 
 def bootstrap_deltas(
     left: Items,
     right: Items,
     names: Sequence[str],
-    plan: BootstrapOptions = DEFAULT,
+    options: BootstrapOptions = DEFAULT,
     *,
     intersection_only: bool = False,
 ) -> dict[str, Delta]:
@@ -281,21 +283,21 @@ def bootstrap_deltas(
     sides, groups = (left.within(ids), right.within(ids)), len(ids)
     # Where one side never answers nothing is defined, whatever the coverage.
     reached = min(float(side.predicted.mean()) for side in sides) or 1.0
-    wanted = RequestedMetrics.of(names, common=reached)
+    requested = RequestedMetrics.of(names, common=reached)
 
-    first, second = (WeightedMetrics(side, wanted) for side in sides)
+    first, second = (WeightedMetrics(side, requested) for side in sides)
 
     def compute(weights: Counts) -> Floats:
-        ours, theirs = (side.values(weights, empty_is_zero=plan.empty_is_zero) for side in (first, second))
+        ours, theirs = (side.values(weights, empty_is_zero=options.empty_is_zero) for side in (first, second))
         return theirs - ours
 
     points = [_points(side, groups) for side in (first, second)]
     deltas = [None if a is None or b is None else b - a for a, b in zip(*points, strict=True)]
     at_once = min(first.at_once, second.at_once)
-    found = _estimates(compute, deltas, sides[1], plan, at_once=at_once)
+    values = _estimates(compute, deltas, sides[1], options, at_once=at_once)
     return {
         name: Delta(left=a, right=b, estimate=delta)
-        for name, a, b, delta in zip(names, *points, found, strict=True)
+        for name, a, b, delta in zip(names, *points, values, strict=True)
     }
 
 
@@ -311,10 +313,10 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
             f"the two sides have no group in common ({len(ours)} on the left, {len(theirs)} on the right)"
         )
     if ours != theirs and not intersection_only:
-        lonely = ordered_ids(ours ^ theirs)
-        listed = ", ".join(lonely[:5]) + (", …" if len(lonely) > 5 else "")
+        unshared = ordered_ids(ours ^ theirs)
+        listed = ", ".join(unshared[:5]) + (", …" if len(unshared) > 5 else "")
         raise TrustError(
-            f"{len(lonely)} groups are on one side only ({listed}); compare the common ones on request"
+            f"{len(unshared)} groups are on one side only ({listed}); compare the common ones on request"
         )
     return ordered_ids(ours & theirs)
 
@@ -323,7 +325,7 @@ def _estimates(
     compute: Callable[[Counts], Floats],
     points: Sequence[float | None],
     items: Items,
-    plan: BootstrapOptions,
+    options: BootstrapOptions,
     *,
     at_once: int,
 ) -> list[Estimate]:
@@ -332,21 +334,21 @@ def _estimates(
     replicates = over_resamples(
         compute,
         groups,
-        resamples=plan.resamples,
-        seed=plan.seed,
-        rng=plan.rng,
+        resamples=options.resamples,
+        seed=options.seed,
+        rng=options.rng,
         at_once=at_once,
-        threads=plan.threads,
+        threads=options.threads,
     )
-    left_out = leave_one_out(compute, groups, at_once=at_once) if plan.method == "bca" else None
+    left_out = leave_one_out(compute, groups, at_once=at_once) if options.method == "bca" else None
     return [
         estimate(
             point,
-            replicates[row] if plan.resamples else np.empty(0),
+            replicates[row] if options.resamples else np.empty(0),
             groups=groups,
             n=items.n,
-            level=plan.level,
-            method=plan.method,
+            level=options.level,
+            method=options.method,
             left_out=None if left_out is None else left_out[row],
             sizes=sizes,
         )
@@ -354,10 +356,10 @@ def _estimates(
     ]
 
 
-def _points(weighing: WeightedMetrics, groups: int) -> list[float | None]:
-    values = weighing.values(np.ones((groups, 1), np.uint8))[:, 0]
+def _points(weighted: WeightedMetrics, groups: int) -> list[float | None]:
+    values = weighted.values(np.ones((groups, 1), np.uint8))[:, 0]
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def _nothing(plan: BootstrapOptions) -> Estimate:
-    return estimate(None, np.empty(0), groups=0, n=0, level=plan.level, method=plan.method)
+def _undefined(options: BootstrapOptions) -> Estimate:
+    return estimate(None, np.empty(0), groups=0, n=0, level=options.level, method=options.method)

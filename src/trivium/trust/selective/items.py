@@ -63,17 +63,26 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """
         known = groups if isinstance(groups, Groups) else Groups.of(groups)
         n = known.codes.size
-        there = np.ones(n, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
+        has_prediction = np.ones(n, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
         wrong, sure = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
-        lengths = {"groups": (n,), "loss": wrong.shape, "confidence": sure.shape, "predicted": there.shape}
+        lengths = {
+            "groups": (n,),
+            "loss": wrong.shape,
+            "confidence": sure.shape,
+            "predicted": has_prediction.shape,
+        }
         if len(set(lengths.values())) > 1:
             raise TrustError(f"groups, loss, confidence and predicted differ in length: {lengths}")
-        called = name or (lambda row: f"group {known.ids[known.codes[row]]}, row {row}")
-        _refuse(
-            there & ~np.isfinite(sure), called, lambda row: _not_finite(f"confidence {variant!r}", sure[row])
+        label = name or (lambda row: f"group {known.ids[known.codes[row]]}, row {row}")
+        _raise_for(
+            has_prediction & ~np.isfinite(sure),
+            label,
+            lambda row: _not_finite(f"confidence {variant!r}", sure[row]),
         )
-        _refuse(there & ~np.isfinite(wrong), called, lambda row: _not_finite("loss", wrong[row]))
-        return cls(groups=known, predicted=there, loss=wrong, confidence=sure, name=called, variant=variant)
+        _raise_for(has_prediction & ~np.isfinite(wrong), label, lambda row: _not_finite("loss", wrong[row]))
+        return cls(
+            groups=known, predicted=has_prediction, loss=wrong, confidence=sure, name=label, variant=variant
+        )
 
     @property
     def n(self) -> int:
@@ -85,13 +94,13 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place.get(id_, -1) for id_ in self.groups.ids], np.int64)
         codes = moved[self.groups.codes] if self.n else self.groups.codes
-        kept = np.flatnonzero(codes >= 0)
+        rows = np.flatnonzero(codes >= 0)
         return Items(
-            groups=Groups(ids=tuple(ids), codes=codes[kept]),
-            predicted=self.predicted[kept],
-            loss=self.loss[kept],
-            confidence=self.confidence[kept],
-            name=lambda row: self.name(int(kept[row])),
+            groups=Groups(ids=tuple(ids), codes=codes[rows]),
+            predicted=self.predicted[rows],
+            loss=self.loss[rows],
+            confidence=self.confidence[rows],
+            name=lambda row: self.name(int(rows[row])),
             variant=self.variant,
         )
 
@@ -128,21 +137,23 @@ def losses(
     if not low < high:
         raise TrustError(f"scale must rise; found {low:g}:{high:g}")
     predictions, true = np.asarray(pred, np.float64), np.asarray(truth, np.float64)
-    there = np.ones(predictions.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
-    if not predictions.shape == true.shape == there.shape:
+    has_prediction = (
+        np.ones(predictions.shape, np.bool_) if predicted is None else np.asarray(predicted, np.bool_)
+    )
+    if not predictions.shape == true.shape == has_prediction.shape:
         raise TrustError(
-            f"pred, truth and predicted differ in length: {predictions.shape}, {true.shape}, {there.shape}"
+            f"pred, truth and predicted differ in length: {predictions.shape}, {true.shape}, {has_prediction.shape}"
         )
-    called = name or (lambda row: f"row {row}")
+    label = name or (lambda row: f"row {row}")
     outside = f"outside the scale {low:g}:{high:g}"
     with np.errstate(invalid="ignore"):
-        _refuse(~((true >= low) & (true <= high)), called, lambda row: f"truth is {true[row]:g}, {outside}")
-        _refuse(
-            there & ~((predictions >= low) & (predictions <= high)),
-            called,
+        _raise_for(~((true >= low) & (true <= high)), label, lambda row: f"truth is {true[row]:g}, {outside}")
+        _raise_for(
+            has_prediction & ~((predictions >= low) & (predictions <= high)),
+            label,
             lambda row: f"pred is {predictions[row]:g}, {outside}",
         )
-    error = np.abs(np.where(there, predictions, true) - true)
+    error = np.abs(np.where(has_prediction, predictions, true) - true)
     if kind == "abs_norm":
         return error / (high - low)
     return (error > 0).astype(np.float64) if kind == "zero_one" else error
@@ -153,7 +164,7 @@ def _not_finite(what: str, value: float) -> str:
     return f"{what} is {shown}; a predicted item needs a finite one"
 
 
-def _refuse(wrong: npt.NDArray[np.bool_], name: Name, what: Callable[[int], str]) -> None:
+def _raise_for(wrong: npt.NDArray[np.bool_], name: Name, what: Callable[[int], str]) -> None:
     rows = np.flatnonzero(wrong)
     if rows.size:
         listed = [Problem(name(int(row)), what(int(row))) for row in rows[:_LISTED]]

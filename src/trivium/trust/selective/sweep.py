@@ -43,7 +43,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     value: Floats
-    spare: tuple[Ints, ...]
+    padding: tuple[Ints, ...]
     group: Ints | None
     sums: Any
 
@@ -54,7 +54,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             both: Floats = (self.sums @ weights).reshape(2, *shape)
             return both[0], both[1]
         accepted = np.take(weights, self.group, axis=0).reshape(shape).astype(np.float64)
-        accepted[self.spare] = 0
+        accepted[self.padding] = 0
         return accepted, accepted * self.value
 
 
@@ -113,8 +113,8 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             else:
                 group = np.zeros(steps * lanes, np.int64)
                 group[cell] = codes[inside]
-            spare = np.nonzero(sizes[place] == 0)
-            blocks.append(Block(value=means[place][:, :, None], spare=spare, group=group, sums=sums))
+            padding = np.nonzero(sizes[place] == 0)
+            blocks.append(Block(value=means[place][:, :, None], padding=padding, group=group, sums=sums))
         return cls(
             blocks=tuple(blocks),
             lanes=lanes,
@@ -150,11 +150,11 @@ def _sums(cell: Ints, codes: Ints, loss: Floats, cells: int, groups: int) -> Any
     return coo_array((added, (rows, columns)), shape=(2 * cells, groups)).tocsr()
 
 
-_NONE = 1e-300
+_TINY = 1e-300
 """Stands for none accepted: any whole number swallows it, and 0 divided by it is 0."""
 
 
-class Swept(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class SweepResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Figures of each weighting; all but ``cmax`` are NaN where nothing is accepted.
 
     Attributes:
@@ -195,7 +195,7 @@ def sweep(
     n_items: Floats,
     area_to: Sequence[float] = (),
     risk_at: Sequence[float] = (),
-) -> Swept:
+) -> SweepResult:
     """Sweep once over the working points, under every weighting.
 
     Args:
@@ -206,36 +206,40 @@ def sweep(
         risk_at: Coverages in (0, 1] at which the risk is wished, u of them.
     """
     starts = ranking.starts(weights)
-    accepted = starts[0, :-1] + _NONE
-    now = _State(
+    accepted = starts[0, :-1] + _TINY
+    state = _State(
         accepted=accepted,
         risk_loss=np.stack([starts[1, :-1] / accepted, starts[1, :-1]]),
         areas=np.zeros((2, *accepted.shape)),
     )
-    landings = _Landings(n_items, area_to, risk_at)
+    crossings = _CoverageCrossings(n_items, area_to, risk_at)
     for _, added, loss in ranking.added(weights):
-        was, now = now, _advance(now, added, loss)
-        landings.note(was, now.accepted, added, loss)
+        before_block, state = state, _advance(state, added, loss)
+        crossings.note(before_block, state.accepted, added, loss)
     some = starts[0, -1] > 0
     before = np.zeros((2, accepted.shape[0] + 1, accepted.shape[1]))
-    np.cumsum(now.areas, axis=1, out=before[:, 1:])
+    np.cumsum(state.areas, axis=1, out=before[:, 1:])
     scale = np.stack([2 * n_items, 2 * n_items * n_items])
     aurc, augrc = np.where(some, before[:, -1] / scale, np.nan)
-    aurc_to, augrc_to = landings.areas(before, scale)
-    return Swept(
+    aurc_to, augrc_to = crossings.areas(before, scale)
+    return SweepResult(
         cmax=starts[0, -1] / n_items,
         aurc=aurc,
         augrc=augrc,
         aurc_to=np.where(np.isnan(aurc_to), aurc, aurc_to),
         augrc_to=np.where(np.isnan(augrc_to), augrc, augrc_to),
-        risk_at=landings.risks,
+        risk_at=crossings.risks,
     )
 
 
-def _advance(was: _State, added: Floats, loss: Floats) -> _State:
+def _advance(before_block: _State, added: Floats, loss: Floats) -> _State:
     """Go through one block, all lanes side by side; what its points add is of shape (steps, lanes, b)."""
-    accepted, before, areas = was.accepted.copy(), was.risk_loss.copy(), was.areas.copy()
-    _count_first(was.accepted, added, loss, areas[0])
+    accepted, before, areas = (
+        before_block.accepted.copy(),
+        before_block.risk_loss.copy(),
+        before_block.areas.copy(),
+    )
+    _count_first(before_block.accepted, added, loss, areas[0])
     after = np.empty_like(before)
     for w, lost in zip(added, loss, strict=True):
         accepted += w
@@ -256,7 +260,7 @@ def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) ->
         aurc[lanes, columns] += loss[first, lanes, columns]
 
 
-class _Landings:
+class _CoverageCrossings:
     """What is to be read where a coverage is first reached, somewhere inside a block."""
 
     def __init__(self, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]) -> None:
@@ -267,21 +271,21 @@ class _Landings:
         self.parts = np.full((2, len(area_to), n_items.size), np.nan)
         self.risks = np.full((len(risk_at), n_items.size), np.nan)
 
-    def note(self, was: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
-        """Keep what is wished of a block that begins at ``was`` and ends with ``accepted``."""
+    def note(self, before_block: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
+        """Keep what is wished of a block that begins at ``before_block`` and ends with ``accepted``."""
         if not self.area_to and not self.risk_at:
             return
-        start, end = was.accepted / self.n_items, accepted / self.n_items
+        start, end = before_block.accepted / self.n_items, accepted / self.n_items
         for place, share in enumerate(self.area_to):
             lanes, columns = np.nonzero((start < share) & (end >= share))
             if lanes.size:
                 self.lanes[place, columns] = lanes
-                inside = _Inside(was, added, loss, lanes, columns)
+                inside = _BlockPoints(before_block, added, loss, lanes, columns)
                 self.parts[:, place, columns] = inside.areas_to(share, self.n_items[columns])
         for place, share in enumerate(self.risk_at):
             lanes, columns = np.nonzero((start < share) & (end >= share))
             if lanes.size:
-                inside = _Inside(was, added, loss, lanes, columns)
+                inside = _BlockPoints(before_block, added, loss, lanes, columns)
                 self.risks[place, columns] = inside.risk_at(share, self.n_items[columns])
 
     def areas(self, before: Floats, scale: Floats) -> Floats:
@@ -291,14 +295,14 @@ class _Landings:
         return areas
 
 
-class _Inside:
+class _BlockPoints:
     """The working points of a block, in the lanes and columns where something is to be read."""
 
-    def __init__(self, was: _State, added: Floats, loss: Floats, lanes: Ints, columns: Ints) -> None:
+    def __init__(self, before_block: _State, added: Floats, loss: Floats, lanes: Ints, columns: Ints) -> None:
         self.w = added[:, lanes, columns]
-        self.accepted = _running(was.accepted[lanes, columns], self.w)
-        self.loss = _running(was.risk_loss[1, lanes, columns], loss[:, lanes, columns])
-        self.start = was.areas[:, lanes, columns]
+        self.accepted = _running(before_block.accepted[lanes, columns], self.w)
+        self.loss = _running(before_block.risk_loss[1, lanes, columns], loss[:, lanes, columns])
+        self.start = before_block.areas[:, lanes, columns]
         self.each = np.arange(lanes.size)
 
     def risk_at(self, share: float, n_items: Floats) -> Floats:
