@@ -127,8 +127,8 @@ def test_below_22_verdicts_nothing_can_be_certified_at_a_tenth():
     found = certify([0] * 21, [0.9] * 21, range(21))
     assert found.threshold is None
     assert found.reason == (
-        "too few labels: it takes at least 22, all of them right; about 26 labels would do if they are as "
-        "these 21 are"
+        "too few labels: at least 22 are needed, all of them right; about 26 labels with the error rate of "
+        "these 21 would be enough"
     )
     assert (found.shortfall, found.labels_needed) == ("too few labels", 26)
     assert (found.n_accepted, found.coverage, found.error_bound, found.tested) == (0, 0.0, None, 0)
@@ -189,13 +189,13 @@ def test_too_few_groups_say_so():
     found = certify([0] * 40, [0.5] * 40, [n // 2 for n in range(40)])
     assert found.threshold is None
     assert found.reason.startswith(
-        "too few labels: a group can have 2 verdicts, and it takes more than 21 groups that have as many, "
+        "too few labels: with up to 2 verdicts in a group, more than 21 groups with as many are needed, "
         "all of them right; there are 20; about "
     )
 
 
 def test_one_error_among_44_at_a_tenth_lacks_labels_and_is_not_too_wrong():
-    # 150 verdicts, none of the further ones as good: more labels of the same quality would do.
+    # 150 verdicts, none of the further ones as good: more labels of the same quality would be enough.
     wrong = [0] * 20 + [1] + [0] * 23 + [1, 0] * 53
     found = certify(wrong, np.linspace(1, 0, 150), range(150))
     assert (found.threshold, found.shortfall) == (None, "too few labels")

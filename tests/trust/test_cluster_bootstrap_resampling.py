@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trivium.trust.cluster_bootstrap import resample_chunks, draw_counts, resampler, over_resamples
+from trivium.trust.cluster_bootstrap import draw_counts, over_resamples, resample_chunks, resampler
 
 
 @pytest.mark.parametrize("groups", [1, 5, 256, 1000])

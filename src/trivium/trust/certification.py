@@ -393,21 +393,21 @@ def _why_not(
             "quality would not change that"
         )
     if needed is None:
-        outlook = f"{_wrong_of(errors, wrong.size)}, and at that rate no number of labels would do"
+        outlook = f"{_wrong_of(errors, wrong.size)}, and at that rate no number of labels is enough"
     else:
-        outlook = f"about {needed:,} labels would do if they are as these {wrong.size:,} are"
+        outlook = f"about {needed:,} labels with the error rate of these {wrong.size:,} would be enough"
     if starts.size:
         most = int(starts[0])
         return (
-            f"too few labels: {_wrong_of(errors, most)}, and so few do not yet show that at most {limit} "
+            f"too few labels: {_wrong_of(errors, most)}, which does not yet show that at most {limit} "
             f"are; {outlook}"
         )
     fewest = ceil(log(delta) / log1p(-epsilon))
     if size == 1:
-        return f"too few labels: it takes at least {fewest:,}, all of them right; {outlook}"
+        return f"too few labels: at least {fewest:,} are needed, all of them right; {outlook}"
     return (
-        f"too few labels: a group can have {size:,} verdicts, and it takes more than {fewest - 1:,} groups "
-        f"that have as many, all of them right; there are {groups:,}; {outlook}"
+        f"too few labels: with up to {size:,} verdicts in a group, more than {fewest - 1:,} groups with as "
+        f"many are needed, all of them right; there are {groups:,}; {outlook}"
     )
 
 
@@ -456,7 +456,7 @@ def _checked(
     clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
     if wrong.ndim != 1 or not wrong.shape == confidences.shape == clusters.codes.shape:
         raise TrustError(
-            "errors, confidences and groups must be flat and of one length; "
+            "errors, confidences and groups must be one-dimensional and of equal length; "
             f"found {wrong.shape}, {confidences.shape} and {clusters.codes.shape}"
         )
     for name, values, fine, expected in (

@@ -349,7 +349,8 @@ def clusters(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Floats, Ints
     y, codes = np.asarray(values, dtype=np.float64), np.asarray(groups)
     if y.ndim != 1 or y.shape != codes.shape:
         raise ValueError(
-            f"values and groups must be flat and of one length; found {y.shape} and {codes.shape}"
+            "values and groups must be one-dimensional and of equal length; "
+            f"found {y.shape} and {codes.shape}"
         )
     if not np.isfinite(y).all():
         raise ValueError(

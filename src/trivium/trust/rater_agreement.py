@@ -100,7 +100,7 @@ def agreement(
     labels, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     if labels.size > MOST_LABELS:
         raise TrustError(
-            f"agreement is for grades: {labels.size:,} different labels are over {MOST_LABELS}; round them"
+            f"agreement needs grades: found {labels.size:,} distinct labels, over {MOST_LABELS}; round them"
         )
     apart = np.abs(first - second)
     figures = {
@@ -196,7 +196,7 @@ def _checked(
     clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
     if first.ndim != 1 or not first.shape == second.shape == clusters.codes.shape:
         raise TrustError(
-            "judge, people and groups must be flat and of one length; "
+            "judge, people and groups must be one-dimensional and of equal length; "
             f"found {first.shape}, {second.shape} and {clusters.codes.shape}"
         )
     for name, labels in (("judge", first), ("people", second)):

@@ -51,7 +51,7 @@ def test_a_calibrator_on_signals_is_used_by_its_own_name(capsys):
 def test_one_group_has_no_figures_of_unseen_groups(capsys):
     lines = [{"group": "a", "item": str(i), "pred": i % 2, "gt": 1, "confidence": i / 10} for i in range(10)]
     Path("one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "no figures of unseen groups: one group only" in " ".join(
+    assert "no figures of unseen groups: only one group" in " ".join(
         say(capsys, "calibrate", "one.jsonl")[1].split()
     )
 
@@ -68,7 +68,7 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
     assert json.loads(Path("c.json").read_text()) == found
     _, out, _ = say(capsys, "certify", items(5))
     assert "Nothing can be certified" in out
-    assert "too few labels: it takes at least 22" in " ".join(out.split())
+    assert "too few labels: at least 22 are needed" in " ".join(out.split())
 
 
 def test_agreement_counts_what_anyone_can_count(capsys):

@@ -144,7 +144,7 @@ def test_a_fold_that_cannot_be_fitted_says_so():
     assert "all 2 are wrong" in reason
 
 
-def test_what_a_user_must_know_is_told():
+def test_caveats_are_warnings():
     always = fit_calibrator(
         "temperature",
         [0.9, 0.8, 1.0],
@@ -158,7 +158,7 @@ def test_what_a_user_must_know_is_told():
     assert "exactly 0 or 1" in always.warnings[2]
     flat = fit_calibrator("temperature", [0.5, 0.5], [0, 1], features=["v"], groups=[1, 2])
     assert flat.model.temperature == 1
-    assert any("cannot be told" in warning for warning in flat.warnings)
+    assert any("cannot be determined" in warning for warning in flat.warnings)
     assert any("same in every item" in warning for warning in flat.warnings)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.goldens import golden
 from tests.trust.selective.read import items_of, run_rows
 from trivium.errors import TrustError
-from trivium.trust.cluster_bootstrap import counts, drawing
+from trivium.trust.cluster_bootstrap import draw_counts, resampler
 from trivium.trust.selective.curve import (
     augrc,
     aurc,
@@ -152,7 +152,7 @@ def invented(rng, groups, items, levels, share):
 def test_a_weighted_sweep_equals_ranking_each_resample_anew(groups, items, share, levels):
     made = invented(np.random.default_rng(groups), groups, items, levels, share)
     found = bootstrap_selective_metrics(made, NAMES, BootstrapOptions(resamples=30, seed=3))
-    weights = counts(drawing(made.groups.count, seed=3, rng="pcg64")(30))
+    weights = draw_counts(resampler(made.groups.count, seed=3, rng="pcg64")(30))
     for resample in range(30):
         rows = np.repeat(np.arange(made.n), weights[resample, made.groups.codes])
         replicates = [found[name].replicates[resample] for name in NAMES]
@@ -236,8 +236,8 @@ def test_bca_needs_no_more_than_a_leave_one_out_pass():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("aurk", 'no figure is called .aurk.. Did you mean "aurc"'),
-        ("aurc_common", "no figure is called"),
+        ("aurk", 'no metric is called .aurk.. Did you mean "aurc"'),
+        ("aurc_common", "no metric is called"),
         ("aurc_at_1.5", r"max_coverage must be in \(0, 1\]; found 1.5"),
         ("mae_at_0", r"target_coverage must be in \(0, 1\]; found 0"),
         ("mae_at_1-e", r"target_coverage must be in \(0, 1\]; found 1-e"),

@@ -222,7 +222,7 @@ def calibrate(
             groups=table.group_names,
             items=table.names,
             used=table.predicted,
-            wanted_by=f'calibrator "{method}"',
+            requested_by=f'calibrator "{method}"',
         )
         x, notes = matrix[kept], tuple(filled)
     ends = kept_scale(table, scale)

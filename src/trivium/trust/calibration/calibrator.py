@@ -1,4 +1,4 @@
-"""A calibrator with where it comes from, as a record and as JSON (spec: metrics, S.10)."""
+"""Calibrator with its provenance, as a record and as JSON (spec: metrics, S.10)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
@@ -22,10 +22,9 @@ MODELS: dict[str, type[Temperature | LinearModel | Isotonic]] = {
     "platt": LinearModel,
     "isotonic": Isotonic,
 }
-"""What an artifact's ``method`` may be.
+"""Model of each ``method`` of an artifact.
 
-A linear calibrator is ``logistic`` with the link ``identity``, as the original tool has it.
-"""
+A linear calibrator is ``logistic`` with the link ``identity``, as in the original tool."""
 
 SIGNAL_OF_CONFIDENCE = {
     "llm": "llm_evidence_count",
@@ -35,15 +34,16 @@ SIGNAL_OF_CONFIDENCE = {
     "token_msp": "token_msp",
     "consistency": "consistency_modal_confidence",
 }
-"""Confidences that are a signal as it is, and that signal."""
+"""Confidences that equal a signal, with that signal."""
 
 NOT_FITTED = -1
-"""In place of the number of a fold: a group that the calibrator was not fitted on."""
+"""Fold number of a group that the calibrator was not fitted on."""
 
 _Fold = Annotated[int, msgspec.Meta(ge=0)]
 
 PROVENANCE_KEYS = ("judges", "prompts")
-"""Keys of the training metadata that must be the same where a calibrator is used, if both sides know them."""
+"""Keys of the training metadata that should be the same where a calibrator is used, if both sides have them.
+"""
 
 
 class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
@@ -51,17 +51,16 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: One of ``MODELS``.
-        model: What it computes.
-        features: The signals it looks at, in order; or the one confidence it was fitted on.
-        target: What it predicts; None where an old artifact does not say.
-        confidence: The confidence function whose values it was fitted on, None if on signals.
-        training_metadata: Where and on how much it was fitted.
-        metrics: How good it is: ``cross_fitted`` (the figures to quote), ``in_sample``, ``uncalibrated``.
-        warnings: What a user must know before using it.
-        fitted_groups: The fold of each group it was fitted on, by the digest of the group's id; None where an
+        model: The fitted model.
+        features: The signals it reads, in order; or the one confidence it was fitted on.
+        target: What it predicts; None if an old artifact does not state it.
+        confidence: The confidence function whose values it was fitted on; None if fitted on signals.
+        training_metadata: Origin and size of the training data.
+        metrics: Its quality: ``cross_fitted`` (the one to quote), ``in_sample``, ``uncalibrated``.
+        warnings: Caveats for its users.
+        fitted_groups: The fold of each group it was fitted on, by the digest of the group's id; None if an
             artifact does not list them.
-        fold_models: One model a fold, fitted without the groups of that fold; empty where there was no
-            cross-fit.
+        fold_models: One model per fold, fitted without the groups of that fold; empty without cross-fitting.
     """
 
     method: str
@@ -87,30 +86,30 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_ranking(self) -> bool:
-        """Whether it cannot change AURC or AUGRC, since it keeps the order of the items."""
+        """Whether it preserves the order of the items, so that AURC and AUGRC cannot change."""
         return self.method == TEMPERATURE
 
     def apply(self, x: npt.ArrayLike) -> Floats:
-        """Calibrated values, shape (n,), in [0, 1], of features (n, d), or of one feature (n,)."""
+        """Calibrated values, shape (n,), in [0, 1], for features (n, d) or one feature (n,)."""
         return _applied(self.model, self._matrix(x))
 
     def apply_out_of_fold(self, x: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[Floats, int]:
-        """Calibrated values in which no group has had a say in its own (spec: metrics, H.4).
+        """Calibrated values from models that were not fitted on the item's group (spec: metrics, H.4).
 
-        Rows of groups that the calibrator was fitted on get the value of the model that was fitted without
-        their fold; all others that of the whole model. A temperature keeps the order of the items whatever
-        it was fitted on, so it is always applied whole.
+        Rows of groups that the calibrator was fitted on get the value of the model fitted without their fold;
+        all others get that of the whole model. A temperature preserves the order of the items in any case, so
+        it is always applied whole.
 
         Args:
-            x: Features (n, d), or one feature (n,); rows that hold a NaN are passed over.
+            x: Features (n, d), or one feature (n,); rows that hold a NaN are skipped.
             groups: The id of each row's group, n of them.
 
         Returns:
-            Values, shape (n,), NaN for rows that were passed over; and how many rows belong to groups that
-            the calibrator was fitted on.
+            Values, shape (n,), NaN for skipped rows; and the number of rows in groups that the calibrator was
+            fitted on.
 
         Raises:
-            TrustError: If such a group is met and there was no cross-fit.
+            TrustError: If there are such rows and the calibrator has no cross-fitted models.
         """
         matrix = self._matrix(x)
         complete = ~np.isnan(matrix).any(axis=1)
@@ -139,24 +138,24 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
             matrix = matrix[:, None]
         width = max(1, len(self.features))
         if matrix.ndim != 2 or matrix.shape[1] != width:
-            raise TrustError(f"the calibrator looks at {width} features; found shape {matrix.shape}")
+            raise TrustError(f"the calibrator reads {width} features; found shape {matrix.shape}")
         return matrix
 
     def mismatch_warnings(self, confidence: str) -> list[str]:
-        """Why it may not fit a confidence that it is to be applied to; nothing where it was made for it."""
+        """Warn if it was fitted on another confidence than the one it is applied to."""
         made_for = self.confidence or (self.features[0] if len(self.features) == 1 else None)
         if made_for is None or made_for in {confidence, SIGNAL_OF_CONFIDENCE.get(confidence)}:
             return []
         return [f'the calibrator was fitted on "{made_for}" and is applied to "{confidence}"']
 
     def provenance_warnings(self, provenance: Mapping[str, Any]) -> list[str]:
-        """How the judges or prompts it was fitted on differ from those it is used on.
+        """Warn if it was fitted on other judges or prompts than those of a run.
 
         Args:
             provenance: ``judges`` and ``prompts`` of the run, any JSON values.
 
         Returns:
-            One line for each difference; what one side does not know is passed over.
+            One line per difference; keys that either side lacks are ignored.
         """
         known = [key for key in PROVENANCE_KEYS if key in self.training_metadata and key in provenance]
         return [
@@ -166,7 +165,7 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The artifact, as a JSON object; the tool that wrote the first artifacts reads it too."""
+        """The artifact as a JSON object, which the original tool can read too."""
         artifact: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "method": self.method,
@@ -188,10 +187,10 @@ class Calibrator(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def calibrator_from_json(artifact: object) -> Calibrator:
-    """Read an artifact, whether Trivium or the original tool wrote it; keys it does not know are passed over.
+    """Read an artifact written by Trivium or the original tool; unknown keys are ignored.
 
     Raises:
-        TrustError: If a part is missing, of another type, or does not fit the others.
+        TrustError: If a part is missing, has another type, or contradicts the others.
     """
     if not isinstance(artifact, Mapping):
         raise TrustError(f"a calibrator is a JSON object; found {type(artifact).__name__}")
@@ -228,12 +227,12 @@ def calibrator_from_json(artifact: object) -> Calibrator:
 
 
 def group_digest(group: object) -> str:
-    """What an artifact keeps of a group's id: enough to meet it again, not to read it."""
+    """Digest of a group's id, stored in artifacts: it identifies the group without revealing the id."""
     return blake2b(str(group).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _tuple_of(kind: type[Any]) -> Any:
-    """The type of any number of models of a kind."""
+    """The type of tuples of models of a kind."""
     return tuple[kind, ...]  # type: ignore[valid-type]
 
 
@@ -246,7 +245,7 @@ def _check(calibrator: Calibrator) -> None:
     folds = (calibrator.fitted_groups or {}).values()
     if calibrator.fold_models and max(folds, default=0) >= len(calibrator.fold_models):
         found = f"{max(folds)} with {len(calibrator.fold_models)} fold_models"
-        raise _error("fitted_groups", f"must name folds from 0 on, one a model; found fold {found}")
+        raise _error("fitted_groups", f"must number folds from 0, one per model; found fold {found}")
     if calibrator.target is not None:
         check_target(calibrator.target)
     elif calibrator.method != TEMPERATURE:
@@ -254,12 +253,12 @@ def _check(calibrator: Calibrator) -> None:
     if isinstance(calibrator.model, LinearModel):
         wanted = len(calibrator.model.coefficients)
         if len(features) != wanted:
-            raise _error("features", f"must be {wanted}, one a coefficient; found {len(features)}")
+            raise _error("features", f"must be {wanted}, one per coefficient; found {len(features)}")
         if any(
             isinstance(model, LinearModel) and len(model.coefficients) != wanted
             for model in calibrator.fold_models
         ):
-            raise _error("fold_models", f"must have {wanted} coefficients each, as the model has")
+            raise _error("fold_models", f"must have {wanted} coefficients each, like the model")
         if calibrator.method == "platt" and wanted != 1:
             raise _error("features", f'method "platt" has exactly one; found {wanted}')
     elif len(features) != 1 and (features or calibrator.method == "isotonic"):

@@ -42,28 +42,28 @@ def fit_calibrator(
     folds: int = FOLDS,
     seed: int = 42,
 ) -> Calibrator:
-    """Fit one calibrator on everything, and judge it on groups that it was not fitted on.
+    """Fit one calibrator on all items, and measure its quality on groups that it was not fitted on.
 
-    The ``cross_fitted`` metrics are those to quote: each fold of groups is predicted by a calibrator fitted
-    on the others. Those calibrators are stored, and are used for groups that occur again. The ``in_sample``
-    metrics flatter (an isotonic model is calibrated perfectly on its own data).
+    Quote the ``cross_fitted`` metrics: each fold of groups is predicted by a model fitted on the others.
+    Those models are stored, and are used for groups that occur again. The ``in_sample`` metrics are too
+    optimistic (an isotonic model is perfectly calibrated on its own data).
 
     Args:
         method: One of ``METHODS``. With the target ``loss``, ``logistic`` and ``platt`` are fitted as
             ``linear``: ridge regression with an identity link.
-        x: Features, shape (n, d), or one feature (n,); for ``temperature`` probabilities.
+        x: Features, shape (n, d), or one feature (n,); for ``temperature``, probabilities.
         y: Target, shape (n,), in [0, 1]; 0 or 1 unless the target is ``loss``.
         features: Names of the d features.
-        groups: The group of each item, n of them; their ids decide which fold they are in.
-        target: One of ``targets.TARGETS``.
-        confidence: The confidence function whose values ``x`` holds, None if it holds signals.
-        training: What to keep of where the data come from: ``judges``, ``prompts``, paths, …
-        warnings: What the user must know from before, such as defaults that stood in for signals.
-        folds: Number of folds; fewer where there are fewer groups.
-        seed: Of the split of the groups into folds.
+        groups: The group of each item, n of them; the fold of a group depends on its id.
+        target: One of :data:`~trivium.trust.calibration.methods.TARGETS`.
+        confidence: The confidence function whose values ``x`` holds; None if it holds signals.
+        training: Provenance to store: ``judges``, ``prompts``, paths, …
+        warnings: Earlier caveats to store, such as defaults used for missing signals.
+        folds: Number of folds; at most the number of groups is used.
+        seed: Seed of the split of the groups into folds.
 
     Raises:
-        TrustError: If method, target and data do not go together.
+        TrustError: If method, target and data do not fit together.
     """
     _check_combination(method, features, target)
     matrix, targets, clusters = _checked(x, y, groups, features=features, target=target)
@@ -125,12 +125,12 @@ def _fit(method: str, x: Floats, y: Floats, *, continuous: bool) -> Any:
 def _cross_fitted(
     method: str, x: Floats, y: Floats, fold: Ints, features: tuple[str, ...], *, continuous: bool
 ) -> tuple[Floats | None, tuple[Any, ...], str | None]:
-    """Each item as predicted by the model of its fold, which has not seen its group, and those models.
+    """Predict each item by the model of its fold, which was not fitted on its group; return those models too.
 
-    None, no models and the reason where one of them cannot be fitted.
+    If a model cannot be fitted: None, no models, and the reason.
     """
     if not fold.any():
-        return None, (), "one group only: nothing is left to fit on when it is held out"
+        return None, (), "only one group: nothing is left to fit on when it is held out"
     out_of_fold, models = np.empty_like(y), []
     for number in range(int(fold.max()) + 1):
         out = fold == number
@@ -150,23 +150,23 @@ def _regression_quality(predicted: Floats, target: Floats) -> dict[str, float | 
 
 def _warnings(model: Any, x: Floats, features: Sequence[str]) -> list[str]:
     found = [
-        f'feature "{name}" is the same in every item and tells nothing'
+        f'feature "{name}" is the same in every item and carries no information'
         for name, constant in zip(features, x.min(axis=0) == x.max(axis=0), strict=True)
         if constant
     ]
     if isinstance(model, Temperature):
         found += model.warnings()
         if (x == 0.5).all():
-            found.append("every probability is 0.5: the temperature cannot be told and stays 1")
+            found.append("every probability is 0.5: the temperature cannot be determined and stays 1")
         if model.temperature == MAX_TEMPERATURE and np.isin(x, (0.0, 1.0)).any():
             found.append(
-                "probabilities of exactly 0 or 1 are among the data; a few wrong ones outweigh all else"
+                "the data hold probabilities of exactly 0 or 1; a few wrong ones outweigh all others"
             )
     return found
 
 
 def _check_combination(method: str, features: Sequence[str], target: str) -> None:
-    """Refuse methods, features and targets that do not go together."""
+    """Check that method, features and target fit together."""
     if method not in METHODS:
         raise TrustError(
             f'no calibrator is called "{method}".{suggest(method, METHODS)}\n  known: {", ".join(METHODS)}'
@@ -190,7 +190,7 @@ def _checked(
     features: Sequence[str],
     target: str,
 ) -> tuple[Floats, Floats, Groups]:
-    """Features (n, d), targets (n,) and their groups, or what is wrong with them."""
+    """Convert features (n, d), targets (n,) and groups to arrays, or raise TrustError."""
     matrix, targets = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     clusters = groups if isinstance(groups, Groups) else Groups.of(groups)
@@ -221,12 +221,12 @@ def _checked(
 def assign_folds(groups: Groups, *, folds: int, seed: int) -> npt.NDArray[np.int64]:
     """The fold of each row: whole groups, in an order drawn from the seed, dealt out in turn.
 
-    Which fold a group is in depends on the ids of the groups and the seed, not on the order of the rows.
+    The fold of a group depends on the ids of the groups and the seed, not on the order of the rows.
 
     Args:
-        groups: At least one.
+        groups: The group of each row, at least one.
         folds: Number of folds, at least 2.
-        seed: Of the draw.
+        seed: Seed of the order.
 
     Returns:
         Shape (n,), 0 … min(folds, number of groups) - 1.
@@ -253,12 +253,13 @@ KNOWN = (
     "consistency_score_std",
     "consistency_na_rate",
 )
-"""The signals that a judgement can carry (spec: metrics, T2.5)."""
+"""Signals that a judgement can carry (spec: metrics, T2.5)."""
 
 MIDDLE_OF_FIVE = 3.0
 
 WITHOUT_DEFAULT = frozenset({"consistency_modal_confidence"})
-"""Signals whose name would say 3, though they live in [0, 1]: a gap is an error."""
+"""Signals in [0, 1] whose name contains "confidence", which would give them the default 3: a gap is an error.
+"""
 
 
 def feature_matrix(
@@ -272,23 +273,23 @@ def feature_matrix(
 ) -> tuple[Floats, list[str]]:
     """The features of every item.
 
-    A signal that is null or missing counts 0 where its name has "similarity" in it, 3 (the middle of 1–5)
-    where it has "confidence", else 0; how often that happened is reported. A name that is neither a signal of
-    judgements nor found in any item is refused: a misspelt feature would be a constant.
+    A null or missing signal counts as 0 if its name contains "similarity", as 3 (the middle of 1–5) if it
+    contains "confidence", and otherwise as 0; the returned notes count such cases. A name that is neither a
+    known signal nor present in any item is an error, because a misspelt feature would be constant.
 
     Args:
-        rows: One mapping of signal names to values an item, n of them.
+        rows: One mapping of signal names to values per item, n of them.
         features: Names of d signals.
         groups: The group of each item, for errors.
         items: The name of each item, for errors.
-        used: Which items matter, shape (n,), bool.
-        wanted_by: Who asks, for errors.
+        used: Which items are used, shape (n,), bool.
+        requested_by: What reads the features, for errors.
 
     Returns:
-        Shape (n, d), finite, NaN for items that do not matter; and what was filled in.
+        Shape (n, d), finite, NaN for unused items; and notes on the defaults used.
 
     Raises:
-        TrustError: If a feature is unknown, or a value is no finite number.
+        TrustError: If a feature is unknown, or a value is not a finite number.
     """
     signals = Signals(rows, requested_by=requested_by, groups=groups, items=items, used=used)
     unknown = [name for name in features if name not in KNOWN and not any(name in row for row in rows)]
@@ -303,9 +304,10 @@ def feature_matrix(
 
 
 def filled_in(signals: Signals) -> list[str]:
-    """One line for each signal that a default stood in for."""
+    """One line per signal whose default was used."""
     return [
-        f'signal "{name}" is null or missing in {count:,} of {signals.used_count:,} items; its default was used'
+        f'signal "{name}" is null or missing in {count:,} of {signals.used_count:,} items; '
+        "its default was used"
         for name, count in signals.filled.items()
     ]
 

@@ -20,8 +20,8 @@ class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
     """Linear between thresholds, constant beyond them, clipped to [0, 1].
 
     Attributes:
-        x_thresholds: Strictly rising values of the feature.
-        y_thresholds: The calibrated value at each, never falling.
+        x_thresholds: Values of the feature, strictly increasing.
+        y_thresholds: The calibrated value at each, non-decreasing.
     """
 
     x_thresholds: tuple[float, ...]
@@ -37,7 +37,7 @@ class Isotonic(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("x_thresholds must rise and y_thresholds must not fall")
 
     def apply(self, x: npt.ArrayLike) -> Floats:
-        """Shape (n,), in [0, 1], of one feature (n,)."""
+        """Calibrated values, shape (n,), in [0, 1], for one feature (n,)."""
         given = np.interp(np.asarray(x, dtype=np.float64), self.x_thresholds, self.y_thresholds)
         return np.asarray(np.clip(given, 0, 1), dtype=np.float64)
 
@@ -50,9 +50,9 @@ def fit_isotonic(x: npt.ArrayLike, y: npt.ArrayLike) -> Isotonic:
         y: Target, shape (n,), in [0, 1].
 
     Returns:
-        The model; thresholds inside a flat piece are left out.
+        The model, without thresholds inside flat pieces.
     """
-    # Only a fit needs it, and it is slow to import.
+    # Imported here because it is slow, and only fitting needs it.
     from scipy.optimize import isotonic_regression
 
     levels, at, count = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True)
@@ -78,7 +78,7 @@ class Scaler(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"scaler.std must be above 0; found {list(self.std)}")
 
     def standardise(self, x: Floats) -> Floats:
-        """Shape (n, d), of features (n, d)."""
+        """Standardised features, shape (n, d), for features (n, d)."""
         return np.asarray((x - np.asarray(self.mean)) / np.asarray(self.std), dtype=np.float64)
 
 
@@ -86,10 +86,10 @@ class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
     """link(intercept + coefficients · standardised features).
 
     Attributes:
-        coefficients: One a feature.
+        coefficients: One per feature.
         intercept: In the unit of the link's argument.
         link: ``sigmoid`` gives a probability; ``identity`` is clipped to [0, 1].
-        scaler: Of the features.
+        scaler: Scaler of the features.
     """
 
     coefficients: tuple[float, ...]
@@ -106,7 +106,7 @@ class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("coefficients and intercept must be finite")
 
     def apply(self, x: npt.ArrayLike) -> Floats:
-        """Shape (n,), in [0, 1], of features (n, d)."""
+        """Calibrated values, shape (n,), in [0, 1], for features (n, d)."""
         score = self.scaler.standardise(np.asarray(x, dtype=np.float64)) @ np.asarray(self.coefficients)
         score += self.intercept
         return np.asarray(expit(score) if self.link == "sigmoid" else np.clip(score, 0, 1), dtype=np.float64)
@@ -115,7 +115,7 @@ class LinearModel(msgspec.Struct, frozen=True, kw_only=True):
 def fit_scaler(x: Floats) -> Scaler:
     """The scaler of features (n, d), n at least 1.
 
-    A column of equal values is constant whatever the rounding of its mean says.
+    A column of equal values is constant, whatever the rounding error of its mean.
     """
     constant = x.min(axis=0) == x.max(axis=0)
     mean = np.where(constant, x[0], x.mean(axis=0))
@@ -124,11 +124,11 @@ def fit_scaler(x: Floats) -> Scaler:
 
 
 RIDGE = 1.0
-"""α of the penalty: Σ squared error + α·|coefficients|²; the intercept is free."""
+"""α of the penalty: Σ squared error + α·|coefficients|²; the intercept is not penalised."""
 
 
 def fit_linear(x: Floats, y: npt.ArrayLike) -> LinearModel:
-    """The ridge regression on standardised features, in closed form.
+    """Ridge regression on standardised features, in closed form.
 
     Args:
         x: Features, shape (n, d), n at least 1, finite.
@@ -150,11 +150,11 @@ def fit_linear(x: Floats, y: npt.ArrayLike) -> LinearModel:
 
 
 STRENGTH = 1.0
-"""C of the penalty: ½·|coefficients|² + C·Σ log-loss; the intercept is free."""
+"""C of the penalty: ½·|coefficients|² + C·Σ log-loss; the intercept is not penalised."""
 
 
 def fit_logistic(x: Floats, y: npt.ArrayLike) -> LinearModel:
-    """The L2-penalised logistic regression on standardised features, at its exact optimum.
+    """L2-penalised logistic regression on standardised features, at its exact optimum.
 
     Args:
         x: Features, shape (n, d), finite.
@@ -199,13 +199,13 @@ MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 10.0
 
 
 class Temperature(msgspec.Struct, frozen=True, kw_only=True):
-    """sigmoid(logit(p) / T), with p clipped to 1e-6 away from 0 and 1.
+    """sigmoid(logit(p) / T), with p clipped to [1e-6, 1 - 1e-6].
 
-    It keeps the order of the probabilities, so no figure that depends on the order alone (AURC, AUGRC,
-    AUROC) can change by it, but for ties where p was nearer than 1e-6 to 0 or 1.
+    It preserves the order of the probabilities, so metrics that depend only on the order (AURC, AUGRC, AUROC)
+    cannot change, except for ties created by the clipping.
 
     Attributes:
-        temperature: Above 1 makes probabilities humbler, below 1 bolder.
+        temperature: Above 1 moves probabilities towards 0.5, below 1 away from it.
     """
 
     temperature: float
@@ -215,33 +215,33 @@ class Temperature(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"temperature must be a number above 0; found {self.temperature}")
 
     def apply(self, p: npt.ArrayLike) -> Floats:
-        """Calibrated probabilities, shape (n,), of probabilities (n,)."""
+        """Calibrated probabilities, shape (n,), for probabilities (n,)."""
         inside = np.clip(np.asarray(p, dtype=np.float64), PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
         return np.asarray(expit(logit(inside) / self.temperature), dtype=np.float64)
 
     def warnings(self) -> list[str]:
-        """What a user must know about this temperature."""
+        """Caveats about this temperature."""
         if self.temperature not in {MIN_TEMPERATURE, MAX_TEMPERATURE}:
             return []
-        hot = self.temperature == MAX_TEMPERATURE
-        says = "says next to nothing about being right" if hot else "parts right from wrong all but perfectly"
-        return [f"the temperature ended at its bound, {self.temperature:g}: confidence {says}"]
+        at_most = self.temperature == MAX_TEMPERATURE
+        why = "hardly depends on being right" if at_most else "separates right from wrong almost perfectly"
+        return [f"the temperature reached its bound, {self.temperature:g}: confidence {why}"]
 
 
 def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
     """The temperature in [0.05, 10] with the smallest negative log-likelihood.
 
-    The likelihood is convex in 1 / T, so its slope has at most one root. Where it is flat (every p is 0.5)
-    the temperature is undefined and stays 1.
+    The negative log-likelihood is convex in 1 / T, so its slope has at most one root. If it is flat (every p
+    is 0.5) the temperature is undefined and stays 1.
 
     Args:
         p: Probabilities, shape (n,), in [0, 1].
         y: Whether each prediction was right, 0 or 1, shape (n,).
 
     Raises:
-        TrustError: If the data are not like that, or there are none.
+        TrustError: If the data are invalid or empty.
     """
-    # Only a fit needs it, and it is slow to import.
+    # Imported here because it is slow, and only fitting needs it.
     from scipy.optimize import brentq
 
     probability, right = checked(p, y)
@@ -266,7 +266,7 @@ def fit_temperature(p: npt.ArrayLike, y: npt.ArrayLike) -> Temperature:
 TARGETS = ("correctness", "near_correct", "loss")
 
 EQUAL = 1e-9
-"""Errors of score arithmetic below which two scores are the same."""
+"""Scores that differ by less than this are equal up to rounding."""
 
 
 def target_values(
@@ -279,13 +279,13 @@ def target_values(
         truth: Truths, shape (n,).
         target: ``correctness`` (no error), ``near_correct`` (an error of at most 1) or ``loss``
             (1 - error / span).
-        span: Width of the scale of predictions and truths, for ``loss``; 3 for 0 to 3.
+        span: Width of the scale of predictions and truths, for ``loss``; 3 for the scale 0 to 3.
 
     Returns:
         Shape (n,), in [0, 1].
 
     Raises:
-        TrustError: If the target is unknown, or an error is wider than the scale.
+        TrustError: If the target is unknown, or an error exceeds the width of the scale.
     """
     check_target(target)
     error = np.abs(np.asarray(pred, dtype=np.float64) - np.asarray(truth, dtype=np.float64))
@@ -301,7 +301,7 @@ def target_values(
 
 
 def check_target(target: str) -> None:
-    """Raise TrustError unless there is such a target."""
+    """Raise TrustError if there is no such target."""
     if target not in TARGETS:
         raise TrustError(
             f'no target is called "{target}".{suggest(target, TARGETS)}\n  known: {", ".join(TARGETS)}'

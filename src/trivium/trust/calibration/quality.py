@@ -1,4 +1,4 @@
-"""How good probabilities are: ECE, NLL, Brier, AUROC and the reliability curve (spec: metrics, S.11)."""
+"""Quality of probabilities: ECE, NLL, Brier score, AUROC, reliability curve (spec: metrics, S.11)."""
 
 import msgspec
 import numpy as np
@@ -9,21 +9,21 @@ from trivium.errors import Problem, TrustError
 Floats = npt.NDArray[np.float64]
 
 PROBABILITY_CLIP = 1e-6
-"""Probabilities nearer than this to 0 or 1 are moved there before a logarithm is taken."""
+"""Probabilities are clipped to this distance from 0 and 1 before a logarithm is taken."""
 
 BINS = 10
 MOST_BINS = 1_000
 
 
 class Reliability(msgspec.Struct, frozen=True, kw_only=True):
-    """How often predictions of about the same confidence were right.
+    """How often predictions were right, by confidence.
 
     Attributes:
-        edges: Ends of the equally wide bins on [0, 1], one more than there are bins.
-        count: Items in each bin.
+        edges: Edges of the bins of equal width on [0, 1], one more than there are bins.
+        count: Number of items in each bin.
         confidence: Their mean confidence; None in an empty bin.
         accuracy: Share of them that were right; None in an empty bin.
-        rule: Which bin an item on an edge falls in.
+        rule: Which bin an item on an edge belongs to.
     """
 
     edges: tuple[float, ...]
@@ -38,11 +38,11 @@ def reliability(p: npt.ArrayLike, y: npt.ArrayLike, *, bins: int = BINS) -> Reli
 
     Args:
         p: Probability that each prediction is right, shape (n,), in [0, 1].
-        y: Whether it was, 0 or 1, shape (n,).
+        y: Whether each was right, 0 or 1, shape (n,).
         bins: Number of bins, 1 to 1,000.
 
     Raises:
-        TrustError: If the data or the number of bins are not like that.
+        TrustError: If the data or the number of bins are invalid.
     """
     probability, right = checked(p, y)
     count, stated, hits = (sums.tolist() for sums in _binned(probability, right, bins))
@@ -90,14 +90,14 @@ def brier_score(p: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
 
 
 def auroc(score: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
-    """Chance that a right prediction has a higher score than a wrong one, ties counting half.
+    """Probability that a right prediction has a higher score than a wrong one; ties count half.
 
     Args:
         score: Any finite numbers, shape (n,); only their order matters.
         y: 0 or 1, shape (n,).
 
     Returns:
-        In [0, 1]; None unless there are right and wrong predictions.
+        In [0, 1]; None unless there are both right and wrong predictions.
 
     Raises:
         TrustError: If a score is not finite or an outcome is neither 0 nor 1.
@@ -113,7 +113,7 @@ def auroc(score: npt.ArrayLike, y: npt.ArrayLike) -> float | None:
 
 
 def probability_quality(p: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, float | None]:
-    """The four figures at once, named as in calibrator artifacts."""
+    """The four measures at once, named as in calibrator artifacts."""
     return {
         "auc_roc": auroc(p, y),
         "brier_score": brier_score(p, y),
@@ -125,16 +125,16 @@ def probability_quality(p: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, float |
 def checked(
     p: npt.ArrayLike, y: npt.ArrayLike, *, low: float = 0.0, high: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Scores and outcomes as flat arrays of one length.
+    """Convert scores and outcomes to one-dimensional arrays of equal length.
 
     Raises:
-        TrustError: If they are not, a score is not finite or outside [low, high], or an outcome is neither
-            0 nor 1.
+        TrustError: If the shapes differ, a score is not finite or outside [low, high], or an outcome is
+            neither 0 nor 1.
     """
     scores, right = np.asarray(p, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if scores.ndim != 1 or scores.shape != right.shape:
         raise TrustError(
-            "probabilities and outcomes must be flat and of one length; "
+            "probabilities and outcomes must be one-dimensional and of equal length; "
             f"found shapes {scores.shape} and {right.shape}"
         )
     for name, values, fine, expected in (

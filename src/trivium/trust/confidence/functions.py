@@ -1,4 +1,4 @@
-"""Computes the confidence of items from their signals: functions by name and their calibrated variants."""
+"""Computes the confidence of items from their signals, by named functions and their calibrated variants."""
 
 import re
 from collections.abc import Callable, Hashable, Sequence
@@ -15,12 +15,12 @@ from trivium.trust.calibration.methods import LinearModel
 from trivium.trust.confidence.signals import Floats, Row, Signals
 
 ConfidenceFunction = Callable[[Signals], Floats]
-"""From the signals of n items to their confidences, shape (n,); higher is surer."""
+"""Maps the signals of n items to their confidences, shape (n,); higher is more confident."""
 
 REGISTERED: dict[str, ConfidenceFunction] = {}
 
 RESERVED = frozenset({"all", "default", "confidence", "calibrated", "verbalized_calibrated"})
-"""Words that mean something else where a confidence is named."""
+"""Words with another meaning where a confidence is named."""
 
 
 def confidence_function(*names: str) -> Callable[[ConfidenceFunction], ConfidenceFunction]:
@@ -47,14 +47,14 @@ def confidence_function(*names: str) -> Callable[[ConfidenceFunction], Confidenc
 
 
 def base_function(name: str, *, within: str) -> ConfidenceFunction:
-    """A registered confidence function.
+    """Look up a registered confidence function.
 
     Args:
-        name: Of the function.
-        within: The whole variant that names it, for the error.
+        name: Name of the function.
+        within: The whole variant that contains the name, for the error.
 
     Raises:
-        TrustError: If none is called that.
+        TrustError: If there is no such function.
     """
     try:
         return REGISTERED[name]
@@ -82,21 +82,21 @@ ALL = (
     "consistency_inverse_std",
     "hybrid_consistency",
 )
-"""What ``--confidence all`` means: every base confidence of the specification."""
+"""Meaning of ``--confidence all``: every base confidence of the specification."""
 
 DEFAULT = ("llm", "total_evidence")
-"""What ``--confidence default`` means, as in the tool that wrote the first artifacts."""
+"""Meaning of ``--confidence default``, as in the original tool."""
 
 FULL_EVIDENCE_COUNT = 3
-"""Cited quotes from which on the evidence counts as full."""
+"""Number of cited quotes from which the evidence counts as full."""
 
 ENERGY_LIMIT = 709.0
-"""Largest energy (nats) whose exponential a double can hold."""
+"""Largest energy (nats) whose exponential fits into a double."""
 
 
 @confidence_function("llm", "total_evidence")
 def evidence_count(signals: Signals) -> Floats:
-    """Number of cited quotes that really occur in what the judge was shown."""
+    """Number of cited quotes that really occur in the text shown to the judge."""
     return signals.number("llm_evidence_count", absent=0.0, low=0, whole=True)
 
 
@@ -120,7 +120,7 @@ def hybrid_evidence_similarity(signals: Signals) -> Floats:
 
 @confidence_function("verbalized")
 def verbalized(signals: Signals) -> Floats:
-    """The judge's stated confidence, 1–5, mapped to [0, 1]; 0.5 where it states none."""
+    """The judge's stated confidence, 1–5, mapped to [0, 1]; 0.5 if it states none."""
     return (signals.number("verbalized_confidence", null=3.0, low=1, high=5, whole=True) - 1) / 4
 
 
@@ -153,7 +153,7 @@ def token_pe(signals: Signals) -> Floats:
 
 @confidence_function("token_energy")
 def token_energy(signals: Signals) -> Floats:
-    """Exponential of the mean log-sum-exp of the tokens: the probability mass that was seen, at most 1."""
+    """Exponential of the mean log-sum-exp of the tokens: their observed probability mass, at most 1."""
     return np.clip(np.exp(signals.number("token_energy", high=ENERGY_LIMIT)), 0, 1)
 
 
@@ -195,12 +195,12 @@ class CalibratorUse(msgspec.Struct, frozen=True, kw_only=True):
     """How a calibrator was applied (spec: metrics, H.4).
 
     Attributes:
-        method: Of the calibrator.
-        features: What it looks at.
-        items: Items that it was applied to.
-        own_groups: Items among them of groups that it was fitted on.
-        models: ``whole`` where the whole model gave every value, ``out of fold`` where each came from a model
-            fitted without the item's group, ``mixed`` where there are items of both kinds.
+        method: Method of the calibrator.
+        features: Signals that it reads.
+        items: Number of items that it was applied to.
+        own_groups: Number of these items in groups that it was fitted on.
+        models: ``whole`` if the whole model gave every value, ``out of fold`` if each came from a model
+            fitted without the item's group, ``mixed`` if both occur.
         groups_known: Whether the artifact lists the groups that it was fitted on.
     """
 
@@ -213,13 +213,13 @@ class CalibratorUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confidence(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Confidences with what a user must know about them.
+    """Confidences with their caveats.
 
     Attributes:
-        variant: Its name.
-        values: Shape (n,), higher is surer; NaN for items that were not asked for.
-        warnings: What stood in for missing signals, and why a calibrator may not fit.
-        calibrator: How a calibrator was applied; None where none was asked for.
+        variant: Name of the variant.
+        values: Shape (n,), higher is more confident; NaN for unused items.
+        warnings: Defaults used for missing signals, and reasons why a calibrator may not fit.
+        calibrator: How a calibrator was applied; None if none was.
     """
 
     variant: str
@@ -237,25 +237,25 @@ def confidence(
     items: Sequence[object] | None = None,
     used: npt.ArrayLike | None = None,
 ) -> Confidence:
-    """The confidence of every item.
+    """Compute the confidence of every item.
 
     Variants are a registered name (``token_msp``), ``secondary:<a>+<b>:<average|product>`` of two of those,
     ``calibrated:<either>`` with a temperature or isotonic calibrator (``verbalized_calibrated`` is
     ``calibrated:verbalized``), and ``calibrated`` with a supervised calibrator on its own signals.
 
     Args:
-        variant: Which confidence.
+        variant: Name of the variant.
         rows: The signals of each item, n mappings of names to values.
         calibrator: For the calibrated variants.
-        groups: The group of each item, for errors, and so that a calibrator meets none that it was fitted on
-            with its whole model.
+        groups: The group of each item, for errors; a calibrator fitted on some of these groups uses its
+            out-of-fold models for them.
         items: The name of each item, for errors.
-        used: Which items have a prediction, shape (n,), bool; the signals of others are not looked at.
+        used: Which items have a prediction, shape (n,), bool; the signals of others are ignored.
 
     Raises:
-        TrustError: If the variant is unknown, a calibrator is missing or of the wrong kind, it was fitted on
-            these groups without a cross-fit, or an item's signals do not give a finite confidence; the error
-            names key, variant, group and item.
+        TrustError: If the variant is unknown, a calibrator is missing or of the wrong kind or was fitted on
+            these groups without cross-fitting, or an item's signals do not give a finite confidence. The
+            error names the key, variant, group and item.
     """
     requester = f'confidence "{variant}"'
     signals = Signals(rows, requested_by=requester, groups=groups, items=items, used=used)
@@ -269,41 +269,44 @@ def confidence(
         x, notes = feature_matrix(
             rows, fitted.features, groups=groups, items=items, used=used, requested_by=requester
         )
-        fine, use = calibrated(fitted, x, groups)
-        return Confidence(variant=variant, values=signals.finite(fine), warnings=tuple(notes), calibrator=use)
+        values, use = calibrated(fitted, x, groups)
+        values = signals.finite(values)
+        return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=use)
     base = "verbalized" if variant == "verbalized_calibrated" else variant.removeprefix(CALIBRATED)
     values = signals.finite(_function(base, within=variant)(signals))
     notes = filled_in(signals)
-    use: CalibratorUse | None = None
-    if base != variant:
+    if base == variant:
+        applied = None
+    else:
         fitted = _require(calibrator, variant)
         if isinstance(fitted.model, LinearModel):
             raise TrustError(
                 f"{requester} needs a temperature or isotonic calibrator; this one is {_described(fitted)}: "
-                'use "calibrated", which looks at its own signals'
+                'use "calibrated", which reads its own signals'
             )
         notes += fitted.mismatch_warnings(base) + _clipping_warnings(fitted, values, base)
-        values, use = calibrated(fitted, values, groups)
+        values, applied = calibrated(fitted, values, groups)
         values = signals.finite(values)
-    return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=use)
+    return Confidence(variant=variant, values=values, warnings=tuple(notes), calibrator=applied)
 
 
 def calibrated(
     calibrator: Calibrator, x: npt.ArrayLike, groups: Sequence[Hashable] | None
 ) -> tuple[Floats, CalibratorUse]:
-    """The calibrated value of every item that has a row without NaN, and how it came about.
+    """Calibrate every item whose features hold no NaN, and report how.
 
     Args:
-        calibrator: What is applied.
+        calibrator: The calibrator.
         x: Features (n, d), or one feature (n,).
         groups: The group of each item; None applies the whole model to all.
 
     Raises:
-        TrustError: If the calibrator was fitted on one of these groups, and has no cross-fitted models.
+        TrustError: If the calibrator was fitted on one of these groups and has no cross-fitted models.
     """
-    values, own_group_items = (
-        (calibrator.apply(x), 0) if groups is None else calibrator.apply_out_of_fold(x, groups)
-    )
+    if groups is None:
+        values, own_group_items = calibrator.apply(x), 0
+    else:
+        values, own_group_items = calibrator.apply_out_of_fold(x, groups)
     items = int(np.count_nonzero(~np.isnan(values)))
     crossed = 0 if calibrator.keeps_ranking else own_group_items
     return values, CalibratorUse(
@@ -322,15 +325,15 @@ def named_variants(word: str) -> tuple[str, ...]:
 
 
 def _function(name: str, *, within: str) -> ConfidenceFunction:
-    """The function of a base or secondary variant."""
+    """The confidence function of a base or secondary variant."""
     if not name.startswith(SECONDARY):
         return base_function(name, within=within)
-    pair, _, use = name.removeprefix(SECONDARY).rpartition(":")
+    pair, _, mode = name.removeprefix(SECONDARY).rpartition(":")
     first, _, second = pair.partition("+")
-    if not first or not second or use not in COMBINE:
+    if not first or not second or mode not in COMBINE:
         raise TrustError(f'"{within}": expected secondary:<a>+<b>:<average|product>')
     one, other = base_function(first, within=within), base_function(second, within=within)
-    combine = COMBINE[use]
+    combine = COMBINE[mode]
     return lambda signals: combine(one(signals), other(signals))
 
 
@@ -346,8 +349,8 @@ def _described(calibrator: Calibrator) -> str:
 
 
 def _clipping_warnings(calibrator: Calibrator, values: Floats, name: str) -> list[str]:
-    """That a temperature meets values that are no probabilities: they clip to 0 or 1 and tie."""
+    """Warn that a temperature is applied to values outside [0, 1], which it clips, creating ties."""
     count = int(np.count_nonzero((values < 0) | (values > 1)))
     if calibrator.method != TEMPERATURE or not count:
         return []
-    return [f'"{name}" lies outside [0, 1] in {count:,} items; a temperature took it for 0 or 1 there']
+    return [f'"{name}" lies outside [0, 1] in {count:,} items; the temperature treats those values as 0 or 1']

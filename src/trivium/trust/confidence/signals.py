@@ -15,21 +15,21 @@ Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Any]
 
 FAULTS_LISTED = 10
-"""Faults that an error lists; the others are counted."""
+"""Faults listed in an error; the others are counted."""
 
 
 class Signals:
-    """The signals of many items, as a confidence function sees them.
+    """The signals of many items, as input of a confidence function.
 
     Args:
-        rows: One mapping of signal names to values an item, n of them.
-        wanted_by: Who asks, for errors, such as ``confidence "token_msp"``.
+        rows: One mapping of signal names to values per item, n of them.
+        requested_by: What reads the signals, for errors, such as ``confidence "token_msp"``.
         groups: The group of each item, for errors.
         items: The name of each item, for errors.
-        used: Which items matter, shape (n,), bool; all by default. An abstained one need not have signals.
+        used: Which items are used, shape (n,), bool; all by default. An abstained item needs no signals.
 
     Attributes:
-        filled: How often a signal that was null or absent was replaced by its documented default, by name.
+        filled: How often a null or absent signal was replaced by its documented default, by name.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Signals:
 
     @property
     def used_count(self) -> int:
-        """Items that matter."""
+        """Number of used items."""
         return self._at.size
 
     def number(
@@ -73,21 +73,21 @@ class Signals:
         high: float = inf,
         whole: bool = False,
     ) -> Floats:
-        """A signal of every item.
+        """One signal of every item.
 
         Args:
-            name: Of the signal.
-            null: What null counts as; None makes it an error.
-            absent: What a missing key counts as; None makes it an error.
-            low: Smallest value that makes sense.
-            high: Largest value that makes sense.
-            whole: Whether only whole numbers make sense.
+            name: Name of the signal.
+            null: Replacement of null; None makes null an error.
+            absent: Replacement of a missing key; None makes it an error.
+            low: Smallest valid value.
+            high: Largest valid value.
+            whole: Whether only whole numbers are valid.
 
         Returns:
-            Shape (n,), finite; NaN for items that do not matter.
+            Shape (n,), finite; NaN for unused items.
 
         Raises:
-            TrustError: If a value is no such number. Text and booleans are never numbers here.
+            TrustError: If a value is not such a number. Text and booleans are never numbers here.
         """
         if self._columns is None:
             column = [row.get(name, ABSENT) for row in self._rows]
@@ -108,10 +108,10 @@ class Signals:
         return self._expand(np.asarray(values, dtype=np.float64))
 
     def finite(self, values: npt.ArrayLike) -> Floats:
-        """Confidences that a function gave, checked: one finite number for each item that matters.
+        """Check the result of a confidence function: one finite number per used item.
 
         Raises:
-            TrustError: If one is not finite, or their number is wrong.
+            TrustError: If a number is not finite, or their count is wrong.
         """
         given = np.asarray(values, dtype=np.float64)
         if given.shape != (self._size,):
@@ -122,7 +122,7 @@ class Signals:
         return self._expand(selected)
 
     def raise_for(self, faults: Sequence[tuple[int, str]]) -> None:
-        """Raise for the items at fault, if there are any; places count the items that matter."""
+        """Raise TrustError if there are faults, each with an index among the used items."""
         if faults:
             problems = [
                 Problem(self._where(int(self._at[at])), f"{self._requested_by} {fault}")
@@ -143,7 +143,7 @@ class Signals:
 
 
 def _numbers_only(column: list[Any]) -> Floats | None:
-    """The column as an array; None if there is anything in it but numbers."""
+    """The column as an array; None if it holds anything but numbers."""
     kinds = set(map(type, column))
     if not all(issubclass(kind, (int, float, np.integer, np.floating)) for kind in kinds) or bool in kinds:
         return None
@@ -159,7 +159,7 @@ def _all_valid(values: Floats, *, low: float, high: float, whole: bool) -> bool:
 
 
 def _fault(value: Any, *, low: float, high: float, whole: bool) -> str | None:
-    """What is wrong with one value, or None."""
+    """Describe what is wrong with a value, or return None."""
     if value is ABSENT:
         return "is missing"
     if value is None:
@@ -186,13 +186,13 @@ def _range(low: float, high: float) -> str:
 
 
 ABSENT: Final = object()
-"""Stands in a column where an item has no such key."""
+"""Placeholder in a column for an item without this key."""
 
 _NUMBER, _ABSENT, _NULL, _OTHER = range(4)
 
 
 class _Column:
-    """One signal: eight bytes an item, and one byte with their type."""
+    """One signal: eight bytes per item for the value, and one for its type."""
 
     def __init__(self) -> None:
         self.numbers = array("d")
@@ -200,11 +200,11 @@ class _Column:
         self.others: dict[int, Any] = {}
 
     def fill(self, size: int) -> None:
-        """Say that the items up to ``size`` have no such key."""
-        lacking = size - len(self.kinds)
-        if lacking > 0:
-            self.numbers.extend([nan] * lacking)
-            self.kinds.extend([_ABSENT] * lacking)
+        """Mark the items up to ``size`` as lacking the key."""
+        missing = size - len(self.kinds)
+        if missing > 0:
+            self.numbers.extend([nan] * missing)
+            self.kinds.extend([_ABSENT] * missing)
 
     def append(self, value: Any) -> None:
         """Add the value of the next item."""
@@ -229,14 +229,14 @@ class _Column:
 
 
 class SignalColumns(Sequence[Mapping[str, Any]]):
-    """The signals of n items, one column a signal; also a sequence of one mapping an item."""
+    """The signals of n items, one column per signal; also a sequence of one mapping per item."""
 
     def __init__(self) -> None:
         self._columns: dict[str, _Column] = {}
         self._size = 0
 
     def append(self, signals: Mapping[str, Any]) -> None:
-        """Add the signals of the next item; what is no number is stored for the message that refuses it."""
+        """Add the signals of the next item; a value that is not a number is stored for the error message."""
         for name, value in signals.items():
             column = self._columns.get(name)
             if column is None:
@@ -251,7 +251,7 @@ class SignalColumns(Sequence[Mapping[str, Any]]):
         return tuple(self._columns)
 
     def column(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
-        """A signal of some items; ``ABSENT`` where one has no such key."""
+        """One signal of some items; ``ABSENT`` for items without the key."""
         column = self._columns.get(name)
         if column is None:
             return [ABSENT] * rows.size

@@ -1,4 +1,4 @@
-"""Computes the risk-coverage curve of a predictor that may abstain, its areas, and the best possible ones."""
+"""Risk-coverage curve of a predictor that may abstain, its areas, and the best possible ones."""
 
 import msgspec
 import numpy as np
@@ -14,21 +14,21 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 COLLINEAR = 1e-10
-"""Cross product, in coverage times risk, below which three points count as lying on a line (S.6)."""
+"""Cross product, in coverage times risk, below which three points count as collinear (S.6)."""
 
 
 class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Working points of a predictor that may abstain, from the most confident predictions down.
+    """Working points of a predictor that may abstain, by descending confidence.
 
-    Each array has shape (j,), one entry for each working point.
+    Each array has shape (j,), one entry per working point.
 
     Attributes:
         n_items: All items, predicted or not.
-        accepted: Predictions accepted.
-        coverage: ``accepted`` / ``n_items``, rising, in (0, 1].
+        accepted: Number of predictions accepted.
+        coverage: ``accepted`` / ``n_items``, increasing, in (0, 1].
         selective_risk: Mean loss of the accepted, in the unit of the loss.
         generalized_risk: Their summed loss / ``n_items``, in the unit of the loss.
-        threshold: Least confidence that is accepted.
+        threshold: Lowest confidence that is accepted.
     """
 
     n_items: int
@@ -45,12 +45,12 @@ class Curve(HtmlRepr, msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class RiskAtCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The selective risk at a wished coverage.
+    """The selective risk at a requested coverage.
 
     Attributes:
-        requested: The coverage wished for.
-        achieved: That of the first working point that reaches it.
-        value: The selective risk there.
+        requested: The requested coverage.
+        achieved: Coverage of the first working point that reaches it.
+        value: The selective risk at that point.
     """
 
     requested: float
@@ -59,12 +59,12 @@ class RiskAtCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: int) -> Curve:
-    """The curve of predictions accepted in order of confidence, equal ones together (S.3).
+    """The curve of predictions accepted by descending confidence, equal ones together (S.3).
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
         confidence: Confidence of each, shape (k,), finite; only its order matters.
-        n_items: All items, those abstained from included; at least k.
+        n_items: Number of all items, including those abstained from; at least k.
 
     Raises:
         ValueError: If the lengths differ, a number is not finite, or ``n_items`` is below k.
@@ -72,7 +72,8 @@ def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: in
     wrong, confidences = np.asarray(loss, np.float64), np.asarray(confidence, np.float64)
     if wrong.ndim != 1 or wrong.shape != confidences.shape:
         raise ValueError(
-            f"loss and confidence must be flat and of one length; found {wrong.shape}, {confidences.shape}"
+            f"loss and confidence must be one-dimensional and of equal length; "
+            f"found {wrong.shape}, {confidences.shape}"
         )
     for what, numbers in (("loss", wrong), ("confidence", confidences)):
         if not np.isfinite(numbers).all():
@@ -88,11 +89,11 @@ def risk_coverage(loss: npt.ArrayLike, confidence: npt.ArrayLike, *, n_items: in
 
 
 def optimal_curve(loss: npt.ArrayLike, *, n_items: int) -> Curve:
-    """The curve of the best ranking, by rising loss, one prediction a working point (S.5).
+    """The curve of the best ranking, by ascending loss, one prediction per working point (S.5).
 
     Args:
         loss: Loss of each prediction, shape (k,), finite.
-        n_items: All items, those abstained from included; at least k.
+        n_items: Number of all items, including those abstained from; at least k.
     """
     ranked = np.sort(np.asarray(loss, np.float64))
     return _curve(ranked, np.arange(1, ranked.size + 1), -ranked, n_items)
@@ -115,7 +116,7 @@ def _curve(ranked: Floats, accepted: Ints, threshold: Floats, n_items: int) -> C
 def aurc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
     """Area under selective risk against coverage, up to ``max_coverage`` or the largest reached (S.4, S.7).
 
-    The risk at coverage 0 is that of the first working point; the area is not divided by the coverage, so
+    The risk at coverage 0 is that of the first working point. The area is not divided by the coverage, so
     abstaining more lowers it.
 
     Args:
@@ -123,7 +124,7 @@ def aurc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
         max_coverage: In (0, 1]; the curve is interpolated there.
 
     Returns:
-        In the unit of the loss; None without any prediction.
+        In the unit of the loss; None without predictions.
 
     Raises:
         ValueError: If ``max_coverage`` is out of range.
@@ -148,7 +149,8 @@ def augrc(curve: Curve, *, max_coverage: float = 1.0) -> float | None:
 def lower_hull_aurc(curve: Curve) -> float | None:
     """AURC over the lower convex hull of the working points (S.6).
 
-    It needs thresholds that are randomised and can undercut the optimal area, so it decides nothing.
+    Reaching it requires randomised thresholds, and it can be below the optimal area, so no conclusion rests
+    on it.
     """
     if not curve.coverage.size:
         return None
@@ -157,7 +159,7 @@ def lower_hull_aurc(curve: Curve) -> float | None:
 
 
 def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
-    """Lower convex hull of points that rise in x, from the first to the last (Andrew's monotone chain)."""
+    """Lower convex hull of points with ascending x, from the first to the last (Andrew's monotone chain)."""
     hull_x: list[float] = []
     hull_y: list[float] = []
     for px, py in zip(x, y, strict=True):
@@ -173,14 +175,14 @@ def hull(x: list[float], y: list[float]) -> tuple[list[float], list[float]]:
 
 
 def risk_at(curve: Curve, target_coverage: float) -> RiskAtCoverage | None:
-    """Selective risk at the first working point that covers at least ``target_coverage`` (S.8).
+    """Selective risk at the first working point with coverage of at least ``target_coverage`` (S.8).
 
     Args:
         curve: The curve.
         target_coverage: In (0, 1].
 
     Returns:
-        None when no working point covers as much.
+        None if no working point reaches the coverage.
 
     Raises:
         ValueError: If ``target_coverage`` is out of range.
@@ -197,7 +199,7 @@ def risk_at(curve: Curve, target_coverage: float) -> RiskAtCoverage | None:
 
 
 def _area(x: Floats, y: Floats, at_zero: float, stop: float) -> float:
-    """Trapezoids under (0, at_zero), (x, y), up to ``stop`` or the last x."""
+    """Area under the line through (0, at_zero) and the points (x, y), up to ``stop`` or the last x."""
     x, y = np.append(0.0, x), np.append(at_zero, y)
     if stop < x[-1]:
         inside = int(np.searchsorted(x, stop))
@@ -212,16 +214,16 @@ def _check_share(name: str, share: float) -> None:
 
 
 def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tuple[Floats, Floats]:
-    """AURC and AUGRC of the best ranking, one prediction a working point (S.5).
+    """AURC and AUGRC of the best ranking, one prediction per working point (S.5).
 
-    A prediction that counts w times is w working points of loss l, from W to W + w accepted. Along them the
-    risk is l + (L - l W) / k at k accepted, so their sum is l w + (L - l W) (H(W + w) - H(W)), H the harmonic
-    numbers, and the trapezoids differ from the sum only at the two ends.
+    A prediction with weight w is w working points of loss l, from W to W + w accepted, where L is the loss
+    summed before. Along them the risk is l + (L - l W) / k at k accepted, so it sums to l w + (L - l W) (H(W
+    + w) - H(W)), with H the harmonic numbers. The trapezoids differ from that sum only at the two ends.
 
     Args:
-        ranking: Ranked by rising loss, equal losses in one working point.
+        ranking: Ranked by ascending loss, equal losses in one working point.
         weights: How often each group counts, shape (groups, b).
-        n_items: All items under each weighting, shape (b,).
+        n_items: Number of all items under each weighting, shape (b,).
 
     Returns:
         Each (b,), in the unit of the loss; NaN where nothing is accepted.
@@ -250,10 +252,12 @@ def optimal_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> tupl
 def lower_hull_areas(ranking: Ranking, weights: Counts, *, n_items: Floats) -> Floats:
     """AURC over the lower hull of the working points (S.6), one weighting after the other.
 
+    Args and shapes are those of :func:`optimal_areas`; the ranking is that of the curve.
+
     Args and shapes are those of :func:`optimal_areas`; the ranking is the curve's own.
     """
     added = list(ranking.added(weights))
-    # Lane after lane, each from its first working point.
+    # Concatenate the lanes, each from its first working point.
     w, lost = (
         np.concatenate(parts).transpose(1, 0, 2) for parts in ([a[1] for a in added], [a[2] for a in added])
     )

@@ -1,6 +1,6 @@
-"""Computes metrics of selective prediction by name, with bootstrap intervals, and compares two predictors.
+"""Computes selective-prediction metrics by name, with bootstrap intervals, and compares two predictors.
 
-Groups are resampled, and every metric of a resample comes from one pass over the items ranked by confidence.
+Groups are resampled, and all metrics of a resample come from one pass over the items ranked by confidence.
 """
 
 import re
@@ -42,7 +42,7 @@ METRIC_NAMES = (
     "eaugrc",
     "aurc_achievable",
 )
-"""Metrics without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` name a coverage too."""
+"""Metrics without an argument; ``aurc_at_0.5``, ``augrc_at_0.5``, ``mae_at_0.3`` include a coverage."""
 
 COMMON_METRIC_NAMES = ("aurc_common", "augrc_common")
 """Areas up to the coverage that both sides of a comparison reach."""
@@ -52,11 +52,11 @@ _AT = re.compile(r"(aurc|augrc|mae)_at_([0-9.eE+-]{1,40})")
 
 
 class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics that are asked for by name.
+    """The requested metrics.
 
     Attributes:
-        names: As given.
-        keys: The same with every coverage written in one way.
+        names: Names as requested.
+        keys: The same names with every coverage written in one way.
         areas: Coverages up to which areas are computed.
         risks: Coverages at which the risk is computed.
     """
@@ -71,11 +71,11 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
         """Parse the names of metrics.
 
         Args:
-            names: The names.
-            common: The coverage that ``aurc_common`` and ``augrc_common`` stand for.
+            names: The requested names.
+            common: The coverage used for ``aurc_common`` and ``augrc_common``.
 
         Raises:
-            TrustError: If there is no such metric, with the nearest one.
+            TrustError: If there is no such metric; suggests the nearest name.
         """
         known = METRIC_NAMES if common is None else METRIC_NAMES + COMMON_METRIC_NAMES
         shares: dict[str, list[float]] = {"aurc": [], "augrc": [], "mae": []}
@@ -84,16 +84,16 @@ class RequestedMetrics(msgspec.Struct, frozen=True, kw_only=True):
             expanded = (
                 name.replace("_common", f"_at_{common!r}") if name in COMMON_METRIC_NAMES and common else name
             )
-            values = _AT.fullmatch(expanded)
-            if values:
-                shares[values[1]].append(_share(name, values[2]))
-                keys.append(f"{values[1]}_at_{shares[values[1]][-1]!r}")
+            match = _AT.fullmatch(expanded)
+            if match:
+                shares[match[1]].append(_share(name, match[2]))
+                keys.append(f"{match[1]}_at_{shares[match[1]][-1]!r}")
             elif name in known:
                 keys.append(name)
             else:
                 forms = "aurc_at_C, augrc_at_C, mae_at_C"
                 raise TrustError(
-                    f"no figure is called {name!r}.{suggest(name, known)} known: {', '.join(known)}, {forms}"
+                    f"no metric is called {name!r}.{suggest(name, known)} known: {', '.join(known)}, {forms}"
                 )
         return cls(
             names=tuple(names),
@@ -108,10 +108,10 @@ class WeightedMetrics:
 
     Args:
         items: The items.
-        wanted: The metrics.
+        requested: The metrics.
 
     Attributes:
-        at_once: Number of weightings that are best computed in one call.
+        at_once: Best number of weightings per call.
     """
 
     def __init__(self, items: Items, requested: RequestedMetrics) -> None:
@@ -134,7 +134,7 @@ class WeightedMetrics:
 
         Args:
             weights: How often each group counts, shape (groups, b).
-            empty_is_zero: Whether the areas are 0 where nothing is predicted; else they are undefined.
+            empty_is_zero: Whether areas without any prediction are 0; otherwise they are undefined.
         """
         n_items = np.einsum("g,gb->b", self.sizes, weights)
         areas, risks = self.requested.areas, self.requested.risks
@@ -151,7 +151,7 @@ class WeightedMetrics:
         if "aurc_achievable" in self.requested.names:
             values["aurc_achievable"] = lower_hull_areas(self.curve, weights, n_items=n_items)
         if empty_is_zero:
-            values = {name: np.where(swept.cmax == 0, 0.0, values) for name, values in values.items()}
+            values = {name: np.where(swept.cmax == 0, 0.0, column) for name, column in values.items()}
         with np.errstate(invalid="ignore", divide="ignore"):
             values["aurc_per_cmax"] = values["aurc"] / swept.cmax
             values["augrc_per_cmax"] = values["augrc"] / swept.cmax
@@ -171,17 +171,17 @@ def _share(name: str, text: str) -> float:
 
 
 class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How groups are resampled and how intervals are made from the resamples.
+    """Options of the resampling and of the intervals.
 
     Attributes:
         resamples: Number of resamples.
-        seed: Of the generator.
+        seed: Seed of the generator.
         rng: ``pcg64``, or ``legacy`` for NumPy's RandomState.
-        level: Nominal coverage of intervals, in (0, 1).
-        method: How intervals are made; see :func:`trivium.trust.cluster_bootstrap.estimate`.
-        empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts that are
-            reproduced; else it is undefined there.
-        threads: None: one for each processor, up to eight. It changes no figure.
+        level: Nominal coverage of the intervals, in (0, 1).
+        method: Method of the intervals; see :func:`trivium.trust.cluster_bootstrap.estimate`.
+        empty_is_zero: Whether an area is 0 in a resample without predictions, as in the artifacts of the
+            original tool; otherwise it is undefined there.
+        threads: None: one per processor, up to eight. It changes no result.
     """
 
     resamples: int = 10_000
@@ -195,7 +195,7 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT = BootstrapOptions()
 LEGACY = BootstrapOptions(resamples=1000, rng="legacy", method="legacy", empty_is_zero=True)
-"""What the artifacts of the original tool were made with."""
+"""Options that reproduce the artifacts of the original tool."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -204,7 +204,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         left: The metric on the left.
         right: The metric on the right.
-        estimate: Of right - left, over the same resamples of groups on both sides.
+        estimate: The difference right - left, over the same resamples of groups on both sides.
     """
 
     left: float | None
@@ -213,9 +213,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def selective_metrics(items: Items, names: Sequence[str]) -> dict[str, float | None]:
-    """Compute metrics of selective prediction by name.
+    """Compute selective-prediction metrics by name.
 
-    A metric is None where it is undefined: without a prediction, or where a coverage is not reached.
+    A metric is None if undefined: without predictions, or if a coverage is not reached.
 
     Args:
         items: The items.
@@ -235,12 +235,12 @@ def selective_metrics(items: Items, names: Sequence[str]) -> dict[str, float | N
 def bootstrap_selective_metrics(
     items: Items, names: Sequence[str], options: BootstrapOptions = DEFAULT
 ) -> dict[str, Estimate]:
-    """Compute metrics with intervals by resampling groups; one pass serves them all.
+    """Compute metrics with bootstrap intervals, all in one pass per resample.
 
     Args:
         items: The items.
         names: The metrics; see :func:`selective_metrics`.
-        plan: How to resample.
+        options: How to resample.
 
     Raises:
         TrustError: If there is no such metric.
@@ -272,16 +272,16 @@ def bootstrap_deltas(
         left: Items of one predictor.
         right: Items of the other.
         names: The metrics; see :func:`selective_metrics`. Also ``aurc_common`` and ``augrc_common``: areas up
-            to the smaller cmax, the fair comparison where one side abstains more.
-        plan: How to resample.
-        intersection_only: Whether groups that only one side has are left out; else they are an error.
+            to the smaller cmax, which is the fair comparison if one side abstains more.
+        options: How to resample.
+        intersection_only: Whether to ignore groups that only one side has; otherwise they are an error.
 
     Raises:
         TrustError: If there is no such metric, no common group, or a group that one side lacks.
     """
     ids = common_groups(left, right, intersection_only=intersection_only)
     sides, groups = (left.within(ids), right.within(ids)), len(ids)
-    # Where one side never answers nothing is defined, whatever the coverage.
+    # If one side has no predictions, every metric is undefined, so any coverage works.
     reached = min(float(side.predicted.mean()) for side in sides) or 1.0
     requested = RequestedMetrics.of(names, common=reached)
 
@@ -305,7 +305,7 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
     """Ids of the groups that both sides have, in order.
 
     Raises:
-        TrustError: If there is none, or one side has others besides and ``intersection_only`` is not set.
+        TrustError: If there are none, or one side has further groups and ``intersection_only`` is not set.
     """
     ours, theirs = set(left.groups.ids), set(right.groups.ids)
     if not ours & theirs:
@@ -316,7 +316,8 @@ def common_groups(left: Items, right: Items, *, intersection_only: bool = False)
         unshared = ordered_ids(ours ^ theirs)
         listed = ", ".join(unshared[:5]) + (", …" if len(unshared) > 5 else "")
         raise TrustError(
-            f"{len(unshared)} groups are on one side only ({listed}); compare the common ones on request"
+            f"{len(unshared)} groups are on one side only ({listed}); "
+            "intersection_only compares the common ones"
         )
     return ordered_ids(ours & theirs)
 

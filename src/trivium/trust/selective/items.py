@@ -1,4 +1,4 @@
-"""Holds predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
+"""Items: predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
 
 from collections.abc import Callable, Hashable, Sequence
 
@@ -21,10 +21,10 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         groups: The cluster of each item.
-        predicted: Whether there is a prediction, shape (n,); the other items were abstained from.
-        loss: How wrong each prediction is, shape (n,), finite where predicted.
-        confidence: How sure each prediction is, shape (n,), finite where predicted; only its order counts.
-        name: From an item's row to what a reader calls it.
+        predicted: Whether there is a prediction, shape (n,); the predictor abstained from the other items.
+        loss: Loss of each prediction, shape (n,), finite where predicted.
+        confidence: Confidence of each prediction, shape (n,), finite where predicted; only its order matters.
+        name: Maps an item's row to its name for readers.
         variant: Name of the confidence.
     """
 
@@ -46,15 +46,15 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         name: Name | None = None,
         variant: str = "confidence",
     ) -> "Items":
-        """Check and keep items; what stands at an abstained item's loss and confidence does not matter.
+        """Check and hold items; the loss and confidence of an abstained item are ignored.
 
         Args:
             groups: The cluster of each item, or its id, shape (n,).
             loss: Shape (n,).
             confidence: Shape (n,).
             predicted: Shape (n,); None when there is a prediction for every item.
-            name: From an item's row to what a reader calls it, such as "group 303, item sleep"; default:
-                the group's id and the row.
+            name: Maps an item's row to its name for readers, such as "group 303, item sleep"; default: the
+                group's id and the row.
             variant: Name of the confidence, for messages.
 
         Raises:
@@ -90,7 +90,7 @@ class Items(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.predicted.size
 
     def within(self, ids: Sequence[str]) -> "Items":
-        """The items of the groups ``ids`` alone, in the order of those groups."""
+        """Only the items of the groups ``ids``, with the groups in that order."""
         place = {id_: code for code, id_ in enumerate(ids)}
         moved = np.array([place.get(id_, -1) for id_ in self.groups.ids], np.int64)
         codes = moved[self.groups.codes] if self.n else self.groups.codes
@@ -117,13 +117,13 @@ def losses(
     """Loss of each prediction (spec: metrics, S.2).
 
     Args:
-        pred: Predictions, shape (n,); what stands at an abstained item does not matter.
+        pred: Predictions, shape (n,); those of abstained items are ignored.
         truth: True values, shape (n,).
         kind: ``abs`` |pred - truth|, in the unit of the scale; ``abs_norm`` the same as a share of the
             scale's width; ``zero_one`` 0 where equal, else 1.
-        scale: Lowest and highest value that pred and truth can take.
+        scale: Lowest and highest valid value of pred and truth.
         predicted: Shape (n,); None when there is a prediction for every item.
-        name: From an item's row to what a reader calls it; default: the row.
+        name: Maps an item's row to its name for readers; default: the row.
 
     Returns:
         Shape (n,); 0 where there is no prediction.
@@ -142,7 +142,8 @@ def losses(
     )
     if not predictions.shape == true.shape == has_prediction.shape:
         raise TrustError(
-            f"pred, truth and predicted differ in length: {predictions.shape}, {true.shape}, {has_prediction.shape}"
+            "pred, truth and predicted differ in length: "
+            f"{predictions.shape}, {true.shape}, {has_prediction.shape}"
         )
     label = name or (lambda row: f"row {row}")
     outside = f"outside the scale {low:g}:{high:g}"

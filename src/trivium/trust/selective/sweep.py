@@ -1,12 +1,12 @@
 """Computes risk-coverage curves and their areas under many weightings of the groups at once.
 
-With W accepted and L their summed loss after a working point, w what it adds to W, and r = L / W:
-2 N · AURC = Σ w (r + r'), r' the one before (for the first: r itself), and 2 N² · AUGRC = Σ w (L + L').
-A working point without weight adds nothing, as if it were not there.
+With W accepted and L their summed loss after a working point, w its own weight, and r = L / W: 2 N · AURC
+= Σ w (r + r'), with r' the r before (r itself at the first point), and 2 N² · AUGRC = Σ w (L + L'). An
+working point with weight 0 adds nothing.
 
-The order never changes between resamples: a resample only weighs the groups. The working points are cut into
-lanes of equal length, which are swept side by side, so that each NumPy call works on (lanes, resamples)
-numbers that stay in the processor's cache. Where each lane starts is known beforehand: a sum over the groups.
+The order is the same in all resamples, which only weight the groups differently. The working points are cut
+into lanes of equal length, which are swept side by side, so that each NumPy call works on (lanes, resamples)
+numbers that stay in the processor's cache. The sums at the start of each lane are computed beforehand.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,22 +24,22 @@ Ints = npt.NDArray[np.int64]
 
 
 STEPS = 16
-"""Working points of each lane that are looked up at a time."""
+"""Working points of each lane in a block."""
 WIDTH = 8192
 """Lanes times resamples that are swept side by side."""
 _GROUPS_AT_ONCE = 4096
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Some successive working points of every lane.
+    """Successive working points of every lane.
 
     Attributes:
-        value: Mean loss of each working point's own items, shape (steps, lanes, 1).
-        spare: Places beyond the last working point, as indices (steps, lanes); they add nothing.
-        group: The group of each working point's only item, shape (steps · lanes,); or
-        sums: where several share a working point, the sparse matrix from the weights of the groups to what
-            each working point adds, to the number accepted and below that to the loss, shape
-            (2 · steps · lanes, groups).
+        value: Mean loss of the items at each working point, shape (steps, lanes, 1).
+        padding: Places beyond the last working point, as indices (steps, lanes); they add nothing.
+        group: The group of the only item at each working point, shape (steps · lanes,); or
+        sums: if several items share a working point, the sparse matrix that maps group weights to the
+            number accepted and, below it, the loss that each working point adds, shape (2 · steps · lanes,
+            groups).
     """
 
     value: Floats
@@ -48,7 +48,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sums: Any
 
     def added(self, weights: Counts | Floats) -> tuple[Floats, Floats]:
-        """What each working point adds to the number accepted and to the loss, each (steps, lanes, b)."""
+        """Number accepted and loss that each working point adds, each (steps, lanes, b)."""
         shape = (*self.value.shape[:2], weights.shape[1])
         if self.group is None:
             both: Floats = (self.sums @ weights).reshape(2, *shape)
@@ -64,8 +64,8 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         blocks: Successive steps of all lanes.
         lanes: Number of lanes.
-        totals: Sparse matrices, one for each ``_GROUPS_AT_ONCE`` groups, from their weights to what each lane
-            adds, to the number accepted and below that to the loss, shape (2 · lanes, groups).
+        totals: Sparse matrices, one per ``_GROUPS_AT_ONCE`` groups, that map group weights to the number
+            accepted and, below it, the loss that each lane adds, shape (2 · lanes, groups).
         points: Number of working points.
         tied: Whether several predictions share a working point.
     """
@@ -83,9 +83,9 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         Args:
             codes: Group of each prediction, shape (k,).
             loss: Loss of each, shape (k,).
-            rank: What they are ranked by, lowest first, shape (k,).
+            rank: Sort key, lowest first, shape (k,).
             groups: Number of groups.
-            at_once: Resamples to be swept at once, about.
+            at_once: Approximate number of resamples per sweep.
         """
         order = np.argsort(rank, kind="stable")
         codes, loss, rank = codes[order], loss[order], rank[order]
@@ -138,7 +138,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return starts
 
     def added(self, weights: Counts) -> Iterator[tuple[Floats, Floats, Floats]]:
-        """Block by block: each working point's mean loss, and what it adds (see :meth:`Block.added`)."""
+        """For each block: mean loss of each working point, and what it adds (see :meth:`Block.added`)."""
         ready = weights.astype(np.float64) if self.tied else weights
         for block in self.blocks:
             yield block.value, *block.added(ready)
@@ -151,19 +151,19 @@ def _sums(cell: Ints, codes: Ints, loss: Floats, cells: int, groups: int) -> Any
 
 
 _TINY = 1e-300
-"""Stands for none accepted: any whole number swallows it, and 0 divided by it is 0."""
+"""Used for zero accepted: adding any whole number absorbs it, and 0 divided by it is 0."""
 
 
 class SweepResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Figures of each weighting; all but ``cmax`` are NaN where nothing is accepted.
+    """Metrics under each weighting; all except ``cmax`` are NaN if nothing is accepted.
 
     Attributes:
         cmax: Share accepted, shape (b,).
         aurc: Shape (b,).
         augrc: Shape (b,).
-        aurc_to: Up to each of the wished coverages, shape (t, b).
-        augrc_to: Up to each of the wished coverages, shape (t, b).
-        risk_at: At each of the wished coverages, shape (u, b); NaN where it is not reached.
+        aurc_to: Area up to each requested coverage, shape (t, b).
+        augrc_to: Area up to each requested coverage, shape (t, b).
+        risk_at: Risk at each requested coverage, shape (u, b); NaN if it is not reached.
     """
 
     cmax: Floats
@@ -175,7 +175,7 @@ class SweepResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _State(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Where each lane stands.
+    """Running sums of each lane.
 
     Attributes:
         accepted: W, shape (lanes, b).
@@ -201,9 +201,9 @@ def sweep(
     Args:
         ranking: The working points.
         weights: How often each group counts, shape (groups, b).
-        n_items: All items under each weighting, shape (b,), positive.
-        area_to: Coverages in (0, 1] up to which areas are wished too, t of them.
-        risk_at: Coverages in (0, 1] at which the risk is wished, u of them.
+        n_items: Number of all items under each weighting, shape (b,), positive.
+        area_to: Coverages in (0, 1] up to which areas are requested too, t of them.
+        risk_at: Coverages in (0, 1] at which the risk is requested, u of them.
     """
     starts = ranking.starts(weights)
     accepted = starts[0, :-1] + _TINY
@@ -233,7 +233,7 @@ def sweep(
 
 
 def _advance(before_block: _State, added: Floats, loss: Floats) -> _State:
-    """Go through one block, all lanes side by side; what its points add is of shape (steps, lanes, b)."""
+    """Sweep over one block, all lanes side by side; arguments have shape (steps, lanes, b)."""
     accepted, before, areas = (
         before_block.accepted.copy(),
         before_block.risk_loss.copy(),
@@ -253,7 +253,7 @@ def _advance(before_block: _State, added: Floats, loss: Floats) -> _State:
 
 
 def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) -> None:
-    """Add to 2 N · AURC what the sum lacks for a first working point, which has no r' before it."""
+    """Add to 2 N · AURC the term of a first working point, which has no r' before it."""
     lanes, columns = np.nonzero(accepted < 1)
     if lanes.size:
         first = np.argmax(added[:, lanes, columns] > 0, axis=0)
@@ -261,7 +261,7 @@ def _count_first(accepted: Floats, added: Floats, loss: Floats, aurc: Floats) ->
 
 
 class _CoverageCrossings:
-    """What is to be read where a coverage is first reached, somewhere inside a block."""
+    """Areas and risks at the points where a requested coverage is first reached, inside a block."""
 
     def __init__(self, n_items: Floats, area_to: Sequence[float], risk_at: Sequence[float]) -> None:
         self.n_items = n_items
@@ -272,7 +272,7 @@ class _CoverageCrossings:
         self.risks = np.full((len(risk_at), n_items.size), np.nan)
 
     def note(self, before_block: _State, accepted: Floats, added: Floats, loss: Floats) -> None:
-        """Keep what is wished of a block that begins at ``before_block`` and ends with ``accepted``."""
+        """Record the crossings in a block between the sums ``before_block`` and ``accepted``."""
         if not self.area_to and not self.risk_at:
             return
         start, end = before_block.accepted / self.n_items, accepted / self.n_items
@@ -289,14 +289,14 @@ class _CoverageCrossings:
                 self.risks[place, columns] = inside.risk_at(share, self.n_items[columns])
 
     def areas(self, before: Floats, scale: Floats) -> Floats:
-        """Areas up to the coverages, (2, t, b), from those before each lane; NaN where not reached."""
+        """Areas up to the coverages, (2, t, b), given those before each lane; NaN if not reached."""
         columns = np.arange(self.n_items.size)
         areas: Floats = (before[:, self.lanes, columns] + self.parts) / scale[:, None]
         return areas
 
 
 class _BlockPoints:
-    """The working points of a block, in the lanes and columns where something is to be read."""
+    """The working points of a block, in the lanes and columns where a coverage is reached."""
 
     def __init__(self, before_block: _State, added: Floats, loss: Floats, lanes: Ints, columns: Ints) -> None:
         self.w = added[:, lanes, columns]
@@ -306,7 +306,7 @@ class _BlockPoints:
         self.each = np.arange(lanes.size)
 
     def risk_at(self, share: float, n_items: Floats) -> Floats:
-        """Risk at the first working point that covers ``share``."""
+        """Risk at the first working point with coverage of at least ``share``."""
         after = self._below(share, n_items) + 1
         risk: Floats = self.loss[after, self.each] / self.accepted[after, self.each]
         return risk
@@ -330,11 +330,11 @@ class _BlockPoints:
         )
 
     def _below(self, share: float, n_items: Floats) -> Ints:
-        """Place of the last working point below a coverage; 0 is where the block begins."""
+        """Index of the last working point below a coverage; 0 is the start of the block."""
         below: Ints = (self.accepted[1:] / n_items < share).sum(axis=0)
         return below
 
 
 def _running(before: Floats, added: Floats) -> Floats:
-    """Running sums along the first axis, the start included: (points + 1, places)."""
+    """Running sums along the first axis, including the start: (points + 1, places)."""
     return np.concatenate([before[None], before + np.cumsum(added, axis=0)])
