@@ -141,7 +141,7 @@ def test_too_few_labels_to_tell_a_judge_from_chance_give_no_interval():
     assert found.reason == "too few labels to tell the judge from chance"
 
 
-def test_shared_groups_are_told_where_they_are_taken_as_independent():
+def test_shared_groups_assumed_independent_give_a_warning():
     found = corrected_rate([1, 0, 1], [1, 0, 1], [1, 0], groups=["a", "b", "c"], groups_only=["a", "d"])
     assert found.warnings[0].startswith("1 groups have both")
 
@@ -157,7 +157,7 @@ def test_shared_groups_are_told_where_they_are_taken_as_independent():
     ],
 )
 @pytest.mark.parametrize("correct", [corrected_mean, corrected_rate])
-def test_what_makes_no_sense_is_refused(correct, changes, says):
+def test_invalid_data_and_options_are_refused(correct, changes, says):
     plan = {"people": [1, 0], "judge": [1, 0], "judge_only": [1], "groups": ["a", "b"], "groups_only": ["c"]}
     plan |= changes
     with pytest.raises(TrustError, match=says):

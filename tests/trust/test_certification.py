@@ -137,11 +137,11 @@ def test_below_22_verdicts_nothing_can_be_certified_at_a_tenth():
 def test_a_wrong_verdict_among_the_first_of_few_says_why():
     found = certify([1] + [0] * 39, np.linspace(1, 0, 40), range(40))
     assert found.reason.startswith(
-        "too few labels: 1 of the 22 most confident verdicts is wrong (4.5 %), and so few do not yet show "
+        "too few labels: 1 of the 22 most confident verdicts is wrong (4.5 %), which does not yet show "
         "that at most 10 % are; about "
     )
     assert (found.shortfall, found.tested) == ("too few labels", 1)
-    # As many more of the same kind do: an error in 40, wherever it is met.
+    # That many labels with one error in 40 are enough, wherever the error is.
     more = found.labels_needed
     assert 40 < more <= 120
     assert certify([1] + [0] * (more - 1), np.linspace(1, 0, more), range(more)).threshold is not None
@@ -229,8 +229,8 @@ def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():
     [
         ({"wrong": [0, 2]}, r"wrong\[1\]: must be 0 or 1; found 2"),
         ({"confidence": [0.5, np.nan]}, r"confidence\[1\]: must be a finite number"),
-        ({"groups": ["a"]}, "one length"),
-        ({"groups": ["a", "b", "c"]}, "one length"),
+        ({"groups": ["a"]}, "equal length"),
+        ({"groups": ["a", "b", "c"]}, "equal length"),
         ({"groups": ["a", "a"], "group_size": 1}, "found 1, and one has 2"),
         ({"wrong": [], "confidence": [], "groups": [], "group_size": 0}, "found 0, and one has 0"),
         ({"epsilon": 0}, "epsilon must lie between"),
@@ -241,7 +241,7 @@ def test_more_than_21_full_groups_that_are_all_right_are_needed_and_can_do():
         ({"bound": "chernoff"}, "bound must be"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes, says):
+def test_invalid_data_and_options_are_refused(changes, says):
     plan = {"wrong": [0, 1], "confidence": [0.1, 0.2], "groups": ["a", "b"]} | changes
     with pytest.raises(TrustError, match=says):
         certify(plan.pop("wrong"), plan.pop("confidence"), plan.pop("groups"), **plan)
@@ -265,6 +265,6 @@ def test_a_judge_may_say_only_whether_it_is_sure():
 
 
 @pytest.mark.parametrize("sure", [-1.0, 0.0, 1.0])
-def test_verdicts_of_one_confidence_stand_or_fall_together_whatever_it_is(sure):
+def test_verdicts_of_equal_confidence_are_accepted_or_rejected_together(sure):
     found = certify([0] * 22, [sure] * 22, range(22))
     assert (found.threshold, found.n_accepted) == (sure, 22)

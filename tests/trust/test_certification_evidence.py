@@ -1,4 +1,4 @@
-"""Evidence against a limit on errors; oracles: closed forms, all outcomes enumerated."""
+"""Tests of a limit on the error rate; oracles: closed forms, all outcomes enumerated."""
 
 from math import comb, exp, inf, log
 

@@ -1,4 +1,4 @@
-"""Intervals of differences that are mostly 0: what was not met counts; oracles: rule of three, simulation."""
+"""Intervals of differences that are mostly 0: unseen changes count; oracles: rule of three, simulation."""
 
 import numpy as np
 import pytest

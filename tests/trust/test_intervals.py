@@ -129,7 +129,7 @@ def test_intervals_of_means_hold_the_truth_where_scores_crowd_at_an_end(mean, gr
         (0.0, -1, 1, (0.05**0.1 - 1, 1 - 0.05**0.1)),
     ],
 )
-def test_equal_values_leave_room_for_the_groups_not_met(value, low, high, expected):
+def test_equal_values_leave_room_for_unseen_groups(value, low, high, expected):
     found = mean_interval(np.full(10, value), np.arange(10), low=low, high=high)
     assert (found.low, found.high) == pytest.approx(expected)
     assert (found.method, found.std_error) == ("rule of three", 0.0)
@@ -251,7 +251,7 @@ def test_outcomes_that_balance_within_groups_count_as_independent_at_most():
     [
         (lambda: mean_interval([0.1, np.nan], [0, 1]), "finite; found nan at 1"),
         (lambda: mean_interval([0.1, 1.5], [0, 1]), r"\[0, 1\]; found 0.1 to 1.5"),
-        (lambda: mean_interval([0.1], [0, 1]), r"one length; found \(1,\) and \(2,\)"),
+        (lambda: mean_interval([0.1], [0, 1]), r"equal length; found \(1,\) and \(2,\)"),
         (lambda: mean_interval([0.1, 0.2], [0, 1], level=95), "level must lie between 0 and 1; found 95"),
         (lambda: rate_interval([0, 0.5], [0, 1]), "0 or 1; found 0.5"),
         (lambda: gate_answer(None, 0.5), "either"),

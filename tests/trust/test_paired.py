@@ -144,8 +144,8 @@ def test_each_figure_is_the_same_alone_and_among_others():
     together = paired_means(left, right, groups, resamples=500)
     for row in range(3):
         (alone,) = paired_means(left[row : row + 1], right[row : row + 1], groups, resamples=500)
-        assert msgspec.structs.replace(alone, found=None) == msgspec.structs.replace(
-            together[row], found=None
+        assert msgspec.structs.replace(alone, clustered=None) == msgspec.structs.replace(
+            together[row], clustered=None
         )
 
 
@@ -168,7 +168,7 @@ def test_unlike_shapes_are_refused():
         paired_means(np.zeros((1, 3)), np.zeros((1, 2)), np.arange(3))
 
 
-def test_the_promised_error_rate_is_kept_where_other_tests_err_or_see_nothing():
+def test_the_promised_error_rate_holds_where_other_tests_err_or_see_nothing():
     rng = np.random.default_rng(7)
     rounds, count, size = 800, 20, 8
     groups = np.repeat(np.arange(count), size)

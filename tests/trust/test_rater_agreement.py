@@ -148,20 +148,20 @@ def test_what_is_not_defined_says_why():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"judge": [1]}, "one length"),
+        ({"judge": [1]}, "equal length"),
         ({"people": [1, np.inf]}, r"people\[1\]: must be a finite number"),
         ({"level": 1}, "level"),
         ({"step": 0}, "step"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes, says):
+def test_invalid_data_and_options_are_refused(changes, says):
     plan = {"judge": [1, 2], "people": [1, 2], "groups": ["a", "b"]} | changes
     with pytest.raises(TrustError, match=says):
         agreement(plan.pop("judge"), plan.pop("people"), plan.pop("groups"), **plan)
 
 
 def test_measurements_are_no_grades():
-    with pytest.raises(TrustError, match="for grades"):
+    with pytest.raises(TrustError, match="needs grades"):
         agreement(np.arange(501), np.arange(501), range(501))
     figures = agreement(np.arange(500), np.arange(500), range(500), resamples=0).figures
     assert {name: figure.value for name, figure in figures.items()} == pytest.approx(

@@ -1,4 +1,4 @@
-"""Needed groups: so many more settle it in four cases of five, were the truth where the estimate is."""
+"""Needed groups: they settle the question in four cases of five if the true mean equals the estimate."""
 
 import numpy as np
 import pytest
@@ -77,11 +77,11 @@ def test_a_settled_gate_needs_none_and_one_without_interval_cannot_tell():
 
 
 @pytest.mark.parametrize("limit", [0.5, 0.5001])
-def test_what_lies_at_the_limit_needs_more_than_can_be_told(limit):
+def test_a_mean_at_the_limit_needs_more_groups_than_are_reported(limit):
     assert groups_to_settle(rate(20, 40), limit) is None
 
 
-def test_the_most_that_is_told_is_found():
+def test_the_largest_reported_number_is_found():
     found = rate(20, 40)
     limits = np.linspace(0.47, 0.4999, 200)
     told = [groups_to_settle(found, limit) for limit in limits]

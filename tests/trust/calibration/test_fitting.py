@@ -223,7 +223,7 @@ def test_what_is_no_artifact_is_refused():
     platt_of_two = MODEL | {"coefficients": [1.0, 1.0], "scaler": {"mean": [0, 0], "std": [1, 1]}}
     with pytest.raises(TrustError, match="exactly one"):
         calibrator_from_json(GOOD | {"features": ["a", "b"], "model": platt_of_two})
-    with pytest.raises(TrustError, match="looks at 1 features"):
+    with pytest.raises(TrustError, match="reads 1 features"):
         calibrator_from_json(GOOD).apply([[0.1, 0.2]])
 
 

@@ -1,4 +1,4 @@
-"""A calibrator that meets the groups it was fitted on has no say in their confidence."""
+"""Confidences of groups that a calibrator was fitted on come from out-of-fold models."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_each_group_gets_the_model_that_was_fitted_without_it():
         np.testing.assert_allclose(found[out], alone.apply(x[out]), atol=1e-9)
 
 
-def test_other_groups_get_the_whole_model_and_both_may_be_met():
+def test_other_groups_get_the_whole_model_and_both_may_occur():
     x, wrong = noise(2, 40, 0.4)
     made = fitted(x, wrong, range(40))
     others = [f"new {row}" for row in range(40)]

@@ -67,7 +67,7 @@ def test_without_data_nothing_is_known():
         ([0.1, 1.1], [0, 1], r"probabilities\[1\]: must be between 0 and 1; found 1.1"),
         ([0.1, np.nan], [0, 1], r"probabilities\[1\]"),
         ([0.1, 0.2], [0, 0.5], r"outcomes\[1\]: must be 0 or 1"),
-        ([0.1], [0, 1], "one length"),
+        ([0.1], [0, 1], "equal length"),
     ],
 )
 def test_bad_data_is_refused_by_place(p, y, says):

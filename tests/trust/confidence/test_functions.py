@@ -1,4 +1,4 @@
-"""Confidence of many items: vectorised, extensible, and told what stood in for what was missing."""
+"""Confidence of many items: vectorised, extensible, and with a warning for every default used."""
 
 import numpy as np
 import pytest
@@ -126,7 +126,7 @@ def test_numpy_numbers_are_numbers():
     assert confidence("llm", [{"llm_evidence_count": np.int64(3)}]).values[0] == 3
 
 
-def test_defaults_that_stood_in_are_told():
+def test_used_defaults_are_reported():
     found = confidence("verbalized", [{"verbalized_confidence": None}, {"verbalized_confidence": 5}])
     assert found.values.tolist() == [0.5, 1.0]
     assert found.warnings == (
@@ -154,7 +154,7 @@ def test_a_user_can_add_one():
 
 
 @pytest.mark.parametrize("name", ["all", "calibrated", "llm", "a+b", "a:b", ""])
-def test_names_that_mean_something_else_cannot_be_taken(name):
+def test_reserved_names_are_refused(name):
     with pytest.raises(ValueError, match="confidence"):
         confidence_function(name)
 

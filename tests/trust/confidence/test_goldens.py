@@ -19,7 +19,7 @@ def one(line):
     return confidence(line["variant"], [row], calibrator=calibrator, groups=["7"], items=["Sleep"]).values[0]
 
 
-def test_every_value_of_the_reference_is_met():
+def test_every_value_equals_the_reference():
     for line in golden("confidence.jsonl"):
         if line["tool_should"]["outcome"] == "value":
             assert one(line) == pytest.approx(line["reference"]["value"], rel=0, abs=1e-12), line["id"]

@@ -119,7 +119,7 @@ def test_a_coverage_out_of_range_is_refused_by_name():
     [
         ([0.0, np.inf], [0.1, 0.2], 2, "loss must be finite; found inf at 1"),
         ([0.0, 1.0], [np.nan, 0.2], 2, "confidence must be finite; found nan at 0"),
-        ([0.0, 1.0], [0.1], 2, r"one length; found \(2,\), \(1,\)"),
+        ([0.0, 1.0], [0.1], 2, r"equal length; found \(2,\), \(1,\)"),
         ([0.0, 1.0], [0.1, 0.2], 1, "at least the 2 predictions; found 1"),
     ],
 )

@@ -20,7 +20,7 @@ NAMES = (*METRIC_NAMES, "aurc_at_0.5", "mae_at_0.3")
 
 @pytest.mark.parametrize("kept", [range(40, 60), range(20), range(7, 60, 3), range(60)])
 @pytest.mark.parametrize("size", [1, 3])
-def test_groups_that_weigh_nothing_are_as_good_as_not_there(kept, size):
+def test_groups_of_weight_zero_count_as_absent(kept, size):
     rng = np.random.default_rng(4)
     codes = np.repeat(np.arange(60), size)
     loss = codes / 60 + rng.uniform(0, 0.01, codes.size)  # the first groups are the best of any ranking
