@@ -279,7 +279,7 @@ def test_ctrl_c_keeps_what_is_done_and_names_the_line_to_resume():
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    assert "2 attempts are kept with their scores" in err
+    assert "2 attempts are stored with their scores" in err
     resume = err.strip().splitlines()[-1].split()
     assert resume[0] == "trivium"
     Path("slow.py").write_text("def answer(question):\n    return question\n")

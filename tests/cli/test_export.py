@@ -143,7 +143,7 @@ def test_a_run_is_sent_to_an_endpoint(capsys, endpoint):
 def test_options_of_tables_go_with_tables_alone(capsys, arguments):
     code, _, err = outcome(capsys, "export", "--format", "otlp", *arguments)
     assert code == 2
-    assert f"{arguments[0]}: goes with jsonl, csv, parquet alone" in err
+    assert f"{arguments[0]}: can only be used with --format jsonl, csv, parquet" in err
 
 
 def test_files_of_traces_are_exported_too(capsys, endpoint):

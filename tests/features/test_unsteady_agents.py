@@ -76,7 +76,7 @@ def cut_short(world: World, count: int, done: int) -> None:
     )
     run(world, "--at-once", "1")
     assert world.code == 130
-    assert f"{done} attempts are kept with their scores" in world.err
+    assert f"{done} attempts are stored with their scores" in world.err
     (listed,) = world.ask("list")
     assert (listed["state"], listed["attempts"], listed["due"]) == ("interrupted", done, count)
     Path("an_agent.py").write_text(whole)

@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from tests.store.samples import new_run
 from tests.store.test_judge_cache import REPLY
 from trivium.store import schema as tables
-from trivium.store.judge_cache import StoredResponseCache, kept_answers
+from trivium.store.judge_cache import StoredResponseCache, cache_size
 from trivium.store.store import Store
 
 RNG = random.Random(3)
@@ -54,7 +54,7 @@ def test_the_size_is_that_of_the_bodies(any_url):
         finished(store, "r1", names(0, 7))
         with store.engine.connect() as connection:
             lengths = [len(body) for body in connection.execute(select(tables.answers.c.body)).scalars()]
-        kept = kept_answers(store)
+        kept = cache_size(store)
         assert (kept.answers, kept.bytes) == (7, sum(lengths))
         assert abs(kept.oldest - time.time()) < 600
 
@@ -65,11 +65,11 @@ def test_those_that_were_not_used_for_longest_leave(any_url):
         for number in range(10):
             aged(store, 10_000 * (10 - number), f"k{number}")
         aged(store, 5000, "k0")  # the oldest of all, but used since
-        one = kept_answers(store).bytes / 10
+        one = cache_size(store).bytes / 10
         finished(store, "r2", names(10, 12), most_mb=8 * one / 1e6)
         # 12 are there, and a tenth of the bound is made free: 7 stay.
         assert there(store) == {"k0", *names(6, 12)}
-        assert kept_answers(store).bytes <= 8 * one
+        assert cache_size(store).bytes <= 8 * one
 
 
 def test_what_is_found_was_used(any_url):
@@ -82,7 +82,7 @@ def test_what_is_found_was_used(any_url):
         assert set(answers.fetch(["k3", "k9"])) == {"k3"}
         answers.close()
         store.finish(run, "done", summary={})
-        finished(store, "r3", [], most_mb=1.5 * kept_answers(store).bytes / 4 / 1e6)
+        finished(store, "r3", [], most_mb=1.5 * cache_size(store).bytes / 4 / 1e6)
         assert there(store) == {"k3"}
 
 
@@ -90,17 +90,17 @@ def test_what_was_just_used_is_not_written_again(url):
     with Store(url) as store:
         finished(store, "r1", names(0, 1))
         aged(store, 60, "k0")
-        before = kept_answers(store).oldest
+        before = cache_size(store).oldest
         answers = StoredResponseCache(store, new_run(store, id="r2"), shared=True)
         answers.fetch(["k0"])
         answers.close()
-        assert kept_answers(store).oldest == before
+        assert cache_size(store).oldest == before
 
 
 def test_the_bound_holds_while_a_run_goes_on_but_for_its_own_answers(url):
     with Store(url) as store:
         finished(store, "r1", names(0, 10))
-        one = kept_answers(store).bytes / 10
+        one = cache_size(store).bytes / 10
         running = new_run(store, id="r2")
         put(store, running, names(10, 40), most_mb=5 * one / 1e6, over=False)
         assert there(store) == set(names(10, 40))

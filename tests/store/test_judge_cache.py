@@ -8,7 +8,7 @@ import msgspec
 
 from tests.store.samples import new_run
 from trivium.metrics.judge.client.request import Alternative, ModelResponse, Token
-from trivium.store.judge_cache import StoredResponseCache, empty_answers, kept_answers
+from trivium.store.judge_cache import StoredResponseCache, cache_size, empty_cache
 from trivium.store.store import Store
 
 REPLY = ModelResponse(
@@ -90,10 +90,10 @@ def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
             answers.put(run.id, REPLY)
             answers.close()
         store.finish(done, "done", summary={})
-        assert kept_answers(store).answers == 2
-        empty_answers(store)
+        assert cache_size(store).answers == 2
+        empty_cache(store)
         assert answers.fetch(["r1", "r2"]) == {"r2": REPLY}
-        kept = kept_answers(store)
+        kept = cache_size(store)
         assert kept.answers == 1
         assert 0 < kept.bytes < 1000
 
@@ -132,7 +132,7 @@ def test_several_processes_keep_answers_at_once(any_url):
             new_run(store, id=name)
         processes = [subprocess.Popen([sys.executable, "-c", _KEEPER, any_url, name]) for name in names]
         assert [process.wait() for process in processes] == [0, 0, 0]
-        assert kept_answers(store).answers == 600
+        assert cache_size(store).answers == 600
 
 
 def test_a_store_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path):

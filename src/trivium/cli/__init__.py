@@ -1,1 +1,3 @@
-"""The commands: one file each."""
+"""The command line."""
+
+__all__: list[str] = []

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trivium.runs.run import Run
 
 WITH_ERRORS = 3
+_EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 _PATH = click.Path(dir_okay=False)
 
 
@@ -20,11 +21,11 @@ _PATH = click.Path(dir_okay=False)
 @click.argument("base", required=False)
 @click.argument("head", required=False)
 @options.option("--margin", type=float, help="The loss that does not matter (default: the suite's, 0.02).")
-@options.option("--level", type=float, help="Of the intervals (default: the suite's, 0.95).")
-@options.option("--resamples", type=int, help="Of the bootstrap (default: the suite's, 10000).")
-@options.option("--seed", type=int, help="Of the bootstrap (default: the suite's, 42).")
-@options.option("--force", is_flag=True, help="Compare runs although their numbers do not mean the same.")
-@options.option("--graphs", is_flag=True, help="Compare what they did too: edges and times of their traces.")
+@options.option("--level", type=float, help="Confidence level of the intervals (default: the suite's, 0.95).")
+@options.option("--resamples", type=int, help="Bootstrap resamples (default: the suite's, 10000).")
+@options.option("--seed", type=int, help="Seed of the bootstrap (default: the suite's, 42).")
+@options.option("--force", is_flag=True, help="Compare runs even if their settings differ.")
+@options.option("--graphs", is_flag=True, help="Also compare their traces: graph edges and times.")
 @options.store
 @options.as_json
 @options.quiet
@@ -39,10 +40,10 @@ _PATH = click.Path(dir_okay=False)
 def compare(base: str | None, head: str | None, **given: Any) -> int:
     """Compare run HEAD with run BASE: pass, fail or inconclusive.
 
-    Without HEAD the newest run is meant, without BASE the one before it of the same suite.
+    HEAD defaults to the newest run, BASE to the previous run of the same suite.
 
-    Ends with 0 for pass, 1 for fail, 4 for inconclusive, 3 where a run was not judged or something else that
-    was due is missing or in error, and 2 where the runs cannot be compared.
+    Exit codes: 0 pass, 1 fail, 4 inconclusive; 3 if judgements or other due results are missing or in error;
+    2 if the runs cannot be compared.
     """
     from trivium.cli.output import write_report
     from trivium.runs.comparing.compare import compare as compare_runs
@@ -73,7 +74,7 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
 
 
 def _previous_run(run: "Run") -> "Run":
-    """The newest earlier run of the same suite."""
+    """Return the newest earlier run of the same suite."""
     from trivium.errors import StoreError
     from trivium.runs.run import Run
 
@@ -84,9 +85,6 @@ def _previous_run(run: "Run") -> "Run":
     raise StoreError(
         f"run {run.id} is the first of {run.record.suite_name}: there is none to compare it with"
     )
-
-
-_EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 4}
 
 
 def _present(comparison: "Comparison", *, as_json: bool, quiet: bool) -> None:

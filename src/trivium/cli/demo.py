@@ -13,10 +13,10 @@ from trivium.errors import MissingExtra, TriviumError
 from trivium.runs.summary import Figure
 
 TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
-"""Metrics of the people's reviews; there are no traces of how they were written."""
+"""Metrics of the human reviews, which have no traces."""
 
 JUDGE_TOKEN_BUDGET = 500_000
-"""Budget of the judge; six reviews take about 40,000 tokens."""
+"""The judge's budget; six reviews take about 40,000 tokens."""
 
 
 @click.command()
@@ -31,7 +31,7 @@ JUDGE_TOKEN_BUDGET = 500_000
 @options.option(
     "--judge",
     metavar="MODEL",
-    help="Who judges, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
+    help="The judge model, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
 )
 @options.encoder
 @options.store
@@ -42,9 +42,10 @@ def demo(
 ) -> int:
     """Run the example reviewer on its papers, score it, print the table and write a report.
 
-    Four agents review six short papers; each review is compared with the reviews that come with the paper,
-    and those with one another. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work
-    and another judges it, for a few cents at most; without, rules do it and the judge is off.
+    Four agents review six short papers. Their reviews are scored against the human reviews of each paper, and
+    the human reviews against each other. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a model writes the
+    reviews and another judges them, for a few cents at most. Without a key, rule-based agents write them and
+    the judge stays off.
     """
     from trivium.cli.output import ProgressBar, exit_code, present, stored_summary
     from trivium.cli.run import load_suite
@@ -71,12 +72,12 @@ def demo(
             click.echo(f"The judge is off: {off}")
         for missing in _left_out(summary.metrics):
             click.echo(f"Left out: {missing}")
-        click.echo(f"Open {output} in a browser: every review beside the people's, and how it came about.")
+        click.echo(f"Open {output} in a browser: every review next to the human ones, with its trace.")
     return exit_code(summary, inconclusive=None)
 
 
 def example_folder() -> Path:
-    """Where the example is: inside the installed package, or at the root of a checkout.
+    """Return the folder of the example, in the installed package or at the root of a checkout.
 
     Raises:
         TriviumError: If it is in neither.
@@ -102,7 +103,7 @@ def _reviewer(folder: Path) -> Any:
 
 
 def _judge() -> tuple[str | None, str | None]:
-    """The model that judges, or why none can."""
+    """Return the model that judges, or None and the reason why none is available."""
     from trivium.cli.doctor import JUDGES
     from trivium.metrics.judge.client.model_factory import why_unavailable
 

@@ -11,7 +11,7 @@ import msgspec
 from trivium.cli import options
 
 if TYPE_CHECKING:
-    from trivium.store.judge_cache import Kept
+    from trivium.store.judge_cache import CacheSize
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "judge": (("pydantic_ai", "opentelemetry.sdk"), "judges, and PydanticAI agents"),
@@ -29,19 +29,18 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """Modules that each extra installs, and what it is for."""
 
-
 JUDGES = {"openai": "openai:gpt-4o-mini", "anthropic": "anthropic:claude-haiku-4-5"}
-"""Providers whose models may judge, each with a model to name in a suite."""
+"""For each provider of judges, a model to name in a suite."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one component.
 
     Attributes:
-        what: Its name.
+        what: Name of the component.
         ok: Whether it can be used.
-        found: What is there.
-        to_do: What would make it usable, or None.
+        found: Its version, location or size, or what is missing.
+        to_do: How to make it usable, or None.
     """
 
     what: str
@@ -55,12 +54,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 @options.option(
     "--empty-cache",
     is_flag=True,
-    help="Drop the answers of judges that the store keeps; runs stay as they are.",
+    help="Delete the cached judge answers of the store; runs stay as they are.",
 )
 @options.store
 @options.as_json
 def doctor(encoder: str | None, empty_cache: bool, store: str, as_json: bool) -> None:
-    """Say what is installed, which extras and encoders can be used, and what to do for the rest."""
+    """Say what is installed, which extras and encoders can be used, and how to get the others."""
     if empty_cache:
         click.echo(_empty_cache(store))
         return
@@ -139,25 +138,25 @@ def _encoder(named: str | None) -> Finding:
 
 
 def _empty_cache(url: str) -> str:
-    from trivium.store.judge_cache import empty_answers, kept_answers
+    from trivium.store.judge_cache import cache_size, empty_cache
     from trivium.store.store import Store
 
     with Store(url, create=False) as opened:
-        before = kept_answers(opened).answers
-        empty_answers(opened)
-        after = kept_answers(opened).answers
+        before = cache_size(opened).answers
+        empty_cache(opened)
+        after = cache_size(opened).answers
         left = f"; {after:,} of runs that go on stay" if after else ""
         return f"{opened.name}: {before - after:,} answers of judges dropped{left}"
 
 
 def _store(url: str) -> list[Finding]:
     from trivium.errors import TriviumError
-    from trivium.store.judge_cache import kept_answers
+    from trivium.store.judge_cache import cache_size
     from trivium.store.store import Store
 
     try:
         with Store(url, read_only=True) as opened:
-            runs, cache = len(opened.runs()), kept_answers(opened)
+            runs, cache = len(opened.runs()), cache_size(opened)
             return [
                 Finding(what="store", ok=True, found=f"{opened.name}: {runs:,} runs"),
                 Finding(what="cache", ok=True, found=_cache(cache)),
@@ -166,7 +165,7 @@ def _store(url: str) -> list[Finding]:
         return [Finding(what="store", ok=False, found=str(error))]
 
 
-def _cache(cache: "Kept") -> str:
+def _cache(cache: "CacheSize") -> str:
     from datetime import UTC, datetime
 
     if cache.oldest is None:

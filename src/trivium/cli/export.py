@@ -1,7 +1,7 @@
 """``trivium export``: writes a run's data as tables, traces or graphs."""
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,6 +10,8 @@ import click
 from trivium.cli import options
 from trivium.cli.options import Choice
 
+TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
+TABLE_FORMATS = ("jsonl", "csv", "parquet")
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
 
 graph = options.option(
@@ -24,11 +26,25 @@ to = options.option(
 )
 
 
-def open_output(output: str | None) -> "AbstractContextManager[Any]":
-    """The file to write, or standard output."""
+@contextmanager
+def open_output(output: str | None) -> Iterator[BinaryIO]:
+    """Open a file to write, or standard output where none is named.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     import sys
 
-    return Path(output).open("wb") if output else nullcontext(sys.stdout.buffer)
+    from trivium.errors import InputError
+
+    if not output:
+        yield sys.stdout.buffer
+        return
+    try:
+        with Path(output).open("wb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(output, f"cannot be written: {error.strerror or error}") from error
 
 
 def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: str | None) -> None:
@@ -37,30 +53,19 @@ def write_traces(traces: Iterable[Any], *, format_: str, graph: str, output: str
     Raises:
         InputError: If the file cannot be written.
     """
-    from trivium.errors import InputError
-
-    try:
-        with open_output(output) as file:
-            _write(traces, file, format_=format_, graph=graph)
-    except OSError as error:
-        if output is None:
-            raise
-        raise InputError(output, f"cannot be written: {error.strerror}") from error
-
-
-def _write(traces: Iterable[Any], file: BinaryIO, *, format_: str, graph: str) -> None:
     from trivium.store.export import graphs
     from trivium.traces.writers.otlp import delimited, request, resource_spans
 
-    if format_ == "otlp":
-        file.writelines(request([entry]) + b"\n" for entry in resource_spans(traces))
-    elif format_ == "otlp-protobuf":
-        file.writelines(map(delimited, resource_spans(traces)))
-    elif format_ == "edges-jsonl":
-        file.writelines(graphs.graph_lines(traces, graph))
-    else:
-        writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
-        writer(graphs.pooled_graph(traces, graph), file)
+    with open_output(output) as file:
+        if format_ == "otlp":
+            file.writelines(request([entry]) + b"\n" for entry in resource_spans(traces))
+        elif format_ == "otlp-protobuf":
+            file.writelines(map(delimited, resource_spans(traces)))
+        elif format_ == "edges-jsonl":
+            file.writelines(graphs.graph_lines(traces, graph))
+        else:
+            writer = graphs.write_dot if format_ == "dot" else graphs.write_graphml
+            writer(graphs.pooled_graph(traces, graph), file)
 
 
 def send_traces(traces: Iterable[Any], url: str) -> None:
@@ -74,14 +79,14 @@ def send_traces(traces: Iterable[Any], url: str) -> None:
     click.echo(f"sent {counted(sent, 'span')} to {mask(url)}", err=True)
 
 
-TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels", "review")
-TABLE_FORMATS = ("jsonl", "csv", "parquet")
-
-
 @click.command()
 @click.argument("run", required=False)
 @options.option(
-    "--what", type=options.Choice(TABLE_KINDS), default="scores", show_default=True, help="Which data."
+    "--what",
+    type=options.Choice(TABLE_KINDS),
+    default="scores",
+    show_default=True,
+    help="Which data to write.",
 )
 @options.option(
     "--labels",
@@ -93,7 +98,7 @@ TABLE_FORMATS = ("jsonl", "csv", "parquet")
 @options.option(
     "--confidence",
     metavar="NAME",
-    help="Which confidence judgements and items carry (verbalized, token_msp, …).",
+    help="Confidence to write with judgements and items (verbalized, token_msp, …).",
 )
 @options.option(
     "--format",
@@ -101,7 +106,7 @@ TABLE_FORMATS = ("jsonl", "csv", "parquet")
     type=options.Choice([*TABLE_FORMATS, *TRACE_FORMATS]),
     default="jsonl",
     show_default=True,
-    help="A table, or the traces and their graphs.",
+    help="Format of a table, or of traces and graphs.",
 )
 @graph
 @options.option(
@@ -109,12 +114,12 @@ TABLE_FORMATS = ("jsonl", "csv", "parquet")
     metavar="URL|opik",
     help="Send traces and scores to this OTLP endpoint, such as http://127.0.0.1:4318/v1/traces, or to Opik.",
 )
-@options.option("--project", metavar="NAME", help="Project of Opik's, for --to opik.")
+@options.option("--project", metavar="NAME", help="Opik project, for --to opik.")
 @options.option(
     "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write here, not to standard output."
 )
 @options.option(
-    "--stable", is_flag=True, help="Without run ids and measured times: equal inputs give equal bytes."
+    "--stable", is_flag=True, help="Leave out run ids and measured times: equal inputs give equal bytes."
 )
 @options.store
 def export(
@@ -141,7 +146,8 @@ def export(
 
     if what != "scores" or stable:
         raise InputError(
-            "--what" if what != "scores" else "--stable", f"goes with {', '.join(TABLE_FORMATS)} alone"
+            "--what" if what != "scores" else "--stable",
+            f"can only be used with --format {', '.join(TABLE_FORMATS)}",
         )
     with Store(store, read_only=True) as opened:
         record = opened.run(run)
@@ -168,7 +174,6 @@ def _write_table(
     stable: bool,
     store: str,
 ) -> None:
-    from trivium.errors import InputError
     from trivium.runs.dataframes import kind
     from trivium.store.export.tables import WRITERS
     from trivium.store.store import Store
@@ -179,10 +184,5 @@ def _write_table(
     with Store(store, read_only=True) as opened:
         record = opened.run(run)
         rows = make(opened, record, stable=stable)
-        try:
-            with open_output(output) as file:
-                WRITERS[format_](rows, columns, file)
-        except OSError as error:
-            if output is None:
-                raise
-            raise InputError(output, f"cannot be written: {error.strerror}") from error
+        with open_output(output) as file:
+            WRITERS[format_](rows, columns, file)

@@ -1,4 +1,4 @@
-"""Configures the log: lines on standard error and, if wanted, JSON lines in a file; secrets are masked."""
+"""Configures the log: text on standard error and, optionally, JSON lines in a file; secrets are masked."""
 
 import json
 import logging

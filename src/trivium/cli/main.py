@@ -1,4 +1,4 @@
-"""The entry point of ``trivium``: table of commands, imported when needed, and exit codes."""
+"""The entry point of ``trivium``: commands that are imported when used, and exit codes."""
 
 import errno
 import gc
@@ -13,6 +13,33 @@ from typing import Any
 import click
 
 from trivium.cli.options import Choice
+
+COMMANDS = {
+    "run": ("trivium.cli.run:run", "Call an agent on a suite, score, store and print the results."),
+    "score": ("trivium.cli.run:score", "Score outputs and traces recorded elsewhere."),
+    "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
+    "list": ("trivium.cli.show:list_runs", "List the stored runs."),
+    "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
+    "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
+    "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
+    "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
+    "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
+    "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
+    "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and how to get it."),
+    "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
+    "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
+}
+"""For each command its location (``package.module:name``) and a one-line description."""
+
+PURPOSE = "Evaluate LLM agents and say how far each number can be trusted."
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+MAX_COLUMNS = 100
+"""Most columns of a help text, however wide the terminal."""
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
 
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF}
 """Error numbers that mean that standard output cannot be written to."""
@@ -30,16 +57,16 @@ def main() -> None:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
-        reader_left = isinstance(error, BrokenPipeError)  # as with `| head`: not an error
-        if not reader_left and (error.filename is not None or error.errno not in _WRITE_ERRORS):
+        pipe_closed = isinstance(error, BrokenPipeError)  # as with `| head`: not an error
+        if not pipe_closed and (error.filename is not None or error.errno not in _WRITE_ERRORS):
             raise
         # Python flushes the rest of the buffer at exit; it would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not reader_left:
-            with suppress(OSError):  # it may be standard error that is on the full disk
+        if not pipe_closed:
+            with suppress(OSError):  # standard error may be redirected to the full disk too
                 sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
                 sys.stderr.flush()
-        code = 0 if reader_left else 2
+        code = 0 if pipe_closed else 2
     if code:
         sys.exit(code)
 
@@ -69,7 +96,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _command(arguments: list[str]) -> str | None:
-    """The command among the arguments: the first that is neither an option nor an option's value."""
+    """Return the command: the first argument that is neither an option nor an option's value."""
     words = iter(arguments)
     for word in words:
         if not word.startswith("-"):
@@ -136,47 +163,16 @@ class LazyCommands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-PURPOSE = "Evaluate LLM agents and say how far each number can be trusted."
-
-COMMANDS = {
-    "run": ("trivium.cli.run:run", "Ask an agent, score what it did, store and print it."),
-    "score": ("trivium.cli.run:score", "Score outputs and traces recorded elsewhere."),
-    "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
-    "list": ("trivium.cli.show:list_runs", "List the stored runs."),
-    "compare": ("trivium.cli.compare:compare", "Say whether a run is worse than the one before it."),
-    "pairs": ("trivium.cli.pairs:pairs", "Let a judge say which of two runs has the better outputs."),
-    "trust": ("trivium.cli.trust:trust", "Risk and coverage, calibration, judges against people."),
-    "traces": ("trivium.cli.traces:traces", "Read other tools' traces: count them, or convert them."),
-    "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
-    "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
-    "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and what to do."),
-    "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
-    "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
-}
-"""For each command its location (``package.module:name``) and a one-line description."""
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_LEVEL_HELP = "Which decisions are logged on standard error."
-LOG_FILE_HELP = "Also write the log here, as JSON lines with secrets masked."
-
-MAX_COLUMNS = 100
-"""Most columns of a help text, however wide the terminal."""
-
-
 def columns() -> int:
-    """Columns of a help text in this terminal.
+    """Return the width of help texts in this terminal.
 
-    Click's own way imports shutil with its archivers, which costs time at every start.
+    Click's own function imports shutil with its archivers, which costs time at every start.
     """
     try:
-        found = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+        width = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
-        found = 80
-    return max(50, min(found, MAX_COLUMNS) - 2)
-
-
-INTERRUPTED = 130
-WRONG_INPUT = 2
+        width = 80
+    return max(50, min(width, MAX_COLUMNS) - 2)
 
 
 @click.group(
@@ -195,13 +191,13 @@ WRONG_INPUT = 2
     default="warning",
     envvar="TRIVIUM_LOG_LEVEL",
     show_default=True,
-    help=LOG_LEVEL_HELP,
+    help="Least severe messages that are logged on standard error.",
 )
 @click.option(
     "--log-file",
     type=click.Path(dir_okay=False),
     envvar="TRIVIUM_LOG_FILE",
-    help=LOG_FILE_HELP,
+    help="Also write the log here, as JSON lines with secrets masked.",
 )
 def trivium(log_level: str, log_file: str | None) -> None:
     """The group of all commands."""
@@ -223,10 +219,10 @@ def run_command(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except SystemExit:
-        # Click exits like this when the reader of the output left (`| head`): not an error.
+        # Click exits like this when the reader closed the pipe (`| head`): not an error.
         return 0
     except MemoryError:
-        click.echo("Error: this machine has not enough memory for what was to be read or computed", err=True)
+        click.echo("Error: this machine does not have enough memory for this command", err=True)
         return WRONG_INPUT
     except Exception as error:
         from trivium.errors import TriviumError

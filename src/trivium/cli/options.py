@@ -1,4 +1,4 @@
-"""Options that several commands share. Each can also be set by an environment variable TRIVIUM_…."""
+"""Options that several commands share; each can also be set by an environment variable TRIVIUM_…."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,14 +14,14 @@ DEFAULT_STORE = "sqlite:///.trivium/store.db"
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """A Click option with its environment variable: ``--at-once`` is TRIVIUM_AT_ONCE."""
+    """Make a Click option that an environment variable can set: ``--at-once`` is TRIVIUM_AT_ONCE."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "TRIVIUM_" + long.removeprefix("--").replace("-", "_").upper()
     return click.option(*names, envvar=variable, **settings)
 
 
 class Choice(click.Choice[str]):
-    """One of several words; a wrong one suggests the nearest.
+    """A choice among words; the error for another word suggests the nearest one.
 
     Args:
         words: The words to choose from.
@@ -31,7 +31,7 @@ class Choice(click.Choice[str]):
         super().__init__(words)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """The error message for a word that is not among the choices."""
+        """Return the error message for a word that is not among the choices."""
         from trivium.errors import suggest
 
         hint = suggest(str(value), self.choices)
@@ -48,31 +48,29 @@ def file_names(
 
 
 store = option(
-    "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are kept."
+    "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are stored."
 )
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 encoder = option("--encoder", metavar="NAME|FOLDER", help="Encoder of the semantic score.")
-metrics = option("--metrics", metavar="A,B,…", help="Metrics in place of the suite's.")
-config = option(
-    "--config", metavar="FILE", help="Settings in a file of their own, such as a config_eval.json."
-)
-quiet = option("--quiet", is_flag=True, help="No progress and no table.")
+metrics = option("--metrics", metavar="A,B,…", help="Metrics to use instead of the suite's.")
+config = option("--config", metavar="FILE", help="A separate settings file, such as config_eval.json.")
+quiet = option("--quiet", is_flag=True, help="Print no progress and no table.")
 certificate = option(
     "--certificate",
     multiple=True,
     metavar="FILE",
-    help="A certificate of `trust certify --output`: says which judgements stand without a person.",
+    help="A certificate of `trust certify --output`: says which judgements need no human review.",
 )
-resume = option("--resume", metavar="RUN", help="Finish a run that was cut short.")
+resume = option("--resume", metavar="RUN", help="Finish an interrupted run.")
 inconclusive = option(
     "--inconclusive",
     type=Choice(["pass", "fail"]),
-    help="What an inconclusive gate counts as (otherwise exit code 4).",
+    help="Treat an inconclusive gate as this (otherwise exit code 4).",
 )
 
 
 def reports(command: F) -> F:
-    """Add the options that write a report beside the table."""
+    """Add the options that write a report to a file."""
     path = click.Path(dir_okay=False)
     for name, what in (
         ("--html", "one self-contained HTML page"),
@@ -84,7 +82,7 @@ def reports(command: F) -> F:
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """``a, b`` as a list of names; None stays None."""
+    """Split ``a, b`` into a list of names; None stays None."""
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""Prints runs and writes their reports; exit codes, progress bar, and what goes to standard output."""
+"""Prints runs and writes their reports; exit codes, progress bar, redirected standard output."""
 
 import os
 import re
@@ -25,7 +25,7 @@ DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
 
 
 def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
-    """0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
+    """Return 0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
     answers = [gate.answer for gate in summary.gates]
     if inconclusive is not None:
         answers = [inconclusive if answer == "inconclusive" else answer for answer in answers]
@@ -37,12 +37,12 @@ def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, in UTF-8 whatever the terminal's encoding."""
+    """Print one JSON document, always in UTF-8."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
 def stored_summary(run: Run) -> Summary:
-    """The summary that was stored when the run finished."""
+    """Return the summary that was stored when the run finished."""
     return msgspec.convert(run.record.summary, Summary)
 
 
@@ -59,18 +59,18 @@ def present(
     disagreements: "Disagreements | None" = None,
     only_disagreements: bool = False,
 ) -> None:
-    """Print a run and write the reports that were asked for.
+    """Print a run and write the requested reports.
 
     Args:
         run: The run.
         summary: Its summary.
-        as_json: Whether to print JSON in place of the table.
+        as_json: Whether to print JSON instead of the table.
         quiet: Whether to print only errors and missing scores, on standard error.
-        html: Where to write a page.
+        html: Where to write an HTML page.
         markdown: Where to write Markdown.
         junit: Where to write JUnit XML.
         cases_shown: Largest number of attempts in the page.
-        disagreements: Where its judges disagree; without them the page shows those of a panel.
+        disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
     """
     instead = disagreements if only_disagreements else None
@@ -110,10 +110,10 @@ def _show(summary: Summary, instead: "Disagreements | None") -> None:
 
 
 def write_report(path: Path, write: Callable[[Path], object]) -> None:
-    """Have a function write a file, creating its folder first, and say so on standard error.
+    """Write a file with a function, creating its folder first, and report its path on standard error.
 
     Raises:
-        InputError: If it cannot be written.
+        InputError: If the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,12 +184,12 @@ def print_resume_hint(command: list[str], run: str | None, done: int) -> None:
     resume = [part for part in command if part]
     if "--resume" not in resume:
         resume = [*resume, "--resume", run]
-    kept = f"{done:,} attempts are kept with their scores, and whatever else came back without"
-    click.echo(f"\nInterrupted: {kept}. To go on:\n  {shlex.join(resume)}", err=True)
+    stored = f"{done:,} attempts are stored with their scores, others that came back without scores"
+    click.echo(f"\nInterrupted: {stored}. To resume:\n  {shlex.join(resume)}", err=True)
 
 
 def command_line() -> list[str]:
-    """The command as it was typed."""
+    """Return the command as it was typed."""
     return ["trivium", *sys.argv[1:]]
 
 
@@ -226,7 +226,7 @@ class ProgressBar:
         self._task = self._bar.add_task(run, total=total, completed=already, rate="", failed="")
 
     def advance(self, *, done: int, failed: int) -> None:
-        """Advance by attempts that were stored."""
+        """Count further stored attempts, and those of them that failed."""
         self.done += done
         self._failed += failed
         if self._bar is None:
@@ -246,7 +246,7 @@ class ProgressBar:
 
 
 MIN_COLUMNS = 80
-"""Columns that every table fits in. A narrower terminal wraps the lines, which cuts no cell off."""
+"""Columns that every table fits in. A narrower terminal wraps the lines, so no cell is cut off."""
 
 _TRAILING_BLANKS = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
@@ -266,7 +266,7 @@ def show(renderable: Any) -> None:
 def reserved_stdout() -> Iterator[None]:
     """Redirect everything printed to standard error, also by C code and child processes.
 
-    Standard output then holds the command's own answer alone, whatever an agent or metric prints.
+    What agents and metrics print then stays out of standard output, which holds only the command's answer.
     """
     out, err = _descriptor(sys.stdout), _descriptor(sys.stderr)
     with redirect_stdout(sys.stderr):

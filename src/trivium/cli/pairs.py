@@ -1,4 +1,4 @@
-"""``trivium pairs``: has a judge say, case by case, which of two runs has the better output."""
+"""``trivium pairs``: a judge says for each case which of two runs has the better output."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,31 +17,31 @@ _PATH = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("base")
 @click.argument("head")
-@options.option("--models", metavar="A,B,…", help="Who judges, in place of the models of head's suite.")
+@options.option("--models", metavar="A,B,…", help="Judge models, instead of those of head's suite.")
 @options.option(
-    "--rubric", multiple=True, metavar="NAME|FILE", help="By what, in place of the suite's; may be repeated."
+    "--rubric", multiple=True, metavar="NAME|FILE", help="Rubric, instead of the suite's; may be repeated."
 )
 @options.option("--samples", type=click.IntRange(min=1), help="Answers asked for each order of a pair.")
-@options.option("--panel", is_flag=True, help="Let all models judge, not the first that answers.")
+@options.option("--panel", is_flag=True, help="Ask all models, not only the first that answers.")
 @options.option(
     "--budget-usd",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Most that this comparison may spend, in place of the suite's budget_usd for a run.",
+    help="Budget of this comparison, instead of the suite's budget_usd.",
 )
 @options.option(
-    "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document a line."
+    "--output", type=_PATH, metavar="FILE", help="Write every pair here, one JSON document per line."
 )
 @options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
 @options.store
 @options.as_json
 @options.quiet
 def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given: Any) -> int:
-    """Let a judge say, case by case, whether the outputs of run HEAD are better than those of BASE.
+    """Let a judge say for each case whether the output of run HEAD is better than that of BASE.
 
-    Every pair is shown in both orders; orders that contradict each other make a tie, and tell how much the
-    judge goes by the place. What it costs is told below the table, of a budget that is the comparison's own,
-    whatever the runs spent. Ends with 3 where pairs got no answer.
+    The judge sees every pair in both orders. Contradicting verdicts count as a tie and measure the judge's
+    position bias. The cost is printed below the table; a comparison has its own budget, independent of the
+    runs. Exit code 3: some pairs got no verdict.
     """
     import msgspec
 
@@ -52,25 +52,27 @@ def pairs(base: str, head: str, store: str, as_json: bool, quiet: bool, **given:
 
     newer = Run.load(head, store=store)
     judge = _judge_settings(msgspec.convert(newer.record.settings, Settings).judge, given)
-    found = judge_pairs(Run.load(base, store=newer.store), newer, judge=judge)
+    comparison = judge_pairs(Run.load(base, store=newer.store), newer, judge=judge)
     if as_json:
-        print_json(found)
+        print_json(comparison)
     elif not quiet:
         from trivium.cli.output import show
         from trivium.reports.pairwise import PairTable
 
-        show(PairTable(found))
-    elif found.errors:
-        click.echo(f"{found.errors:,} of {len(found.pairs):,} pairs got no answer from any judge", err=True)
+        show(PairTable(comparison))
+    elif comparison.errors:
+        click.echo(
+            f"{comparison.errors:,} of {len(comparison.pairs):,} pairs got no answer from any judge", err=True
+        )
     if given["output"] is not None:
-        write_report(given["output"], lambda path: path.write_bytes(_lines(found)))
+        write_report(given["output"], lambda path: path.write_bytes(_lines(comparison)))
     if given["markdown"] is not None:
-        write_report(given["markdown"], lambda path: path.write_bytes(_markdown(found)))
-    return WITH_ERRORS if found.errors else DONE
+        write_report(given["markdown"], lambda path: path.write_bytes(_markdown(comparison)))
+    return WITH_ERRORS if comparison.errors else DONE
 
 
 def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "JudgeSettings | None":
-    """The judge of the suite, changed by the options of the command line."""
+    """Return the suite's judge settings, changed by the options of the command line."""
     import msgspec
 
     from trivium.suites.rubrics.rubric import Rubric
@@ -89,13 +91,13 @@ def _judge_settings(judge: "JudgeSettings | None", given: dict[str, Any]) -> "Ju
     return msgspec.structs.replace(judge or JudgeSettings(), **changes)
 
 
-def _lines(found: "PairComparison") -> bytes:
+def _lines(comparison: "PairComparison") -> bytes:
     import msgspec
 
-    return b"".join(msgspec.json.encode(pair) + b"\n" for pair in found.pairs)
+    return b"".join(msgspec.json.encode(pair) + b"\n" for pair in comparison.pairs)
 
 
-def _markdown(found: "PairComparison") -> bytes:
+def _markdown(comparison: "PairComparison") -> bytes:
     from trivium.reports.pairwise import render_markdown
 
-    return render_markdown(found).encode()
+    return render_markdown(comparison).encode()

@@ -1,42 +1,52 @@
 """``trivium run`` and ``trivium score``: evaluate a suite with an agent, or with recorded outputs."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from trivium.cli import options
-from trivium.cli.options import split_names
+from trivium.cli.options import F, split_names
 from trivium.errors import EncoderUnavailable, InputError, Problem, StoreLost, TriviumError
 
 if TYPE_CHECKING:
     from trivium.suites.suite import Suite
 
 
+def _evaluation_options(command: F) -> F:
+    """Add the options that ``run`` and ``score`` share."""
+    shared: tuple[Callable[[F], F], ...] = (
+        options.metrics,
+        options.config,
+        options.encoder,
+        options.certificate,
+        options.store,
+        options.resume,
+        options.as_json,
+        options.quiet,
+        options.inconclusive,
+        options.reports,
+    )
+    for add in reversed(shared):
+        command = add(command)
+    return command
+
+
 @click.command()
 @click.argument("suite", shell_complete=options.file_names)
-@options.option("--agent", required=True, metavar="PKG.MOD:NAME|URL|cmd:…", help="Who is asked.")
-@options.option("--repeats", type=click.IntRange(min=1), help="Attempts of each case (else the suite's).")
-@options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (else the suite's).")
-@options.option("--tag", metavar="TAG", help="Only the cases with this tag.")
-@options.option("--sample", type=click.IntRange(min=1), help="Only so many cases, drawn by the suite's seed.")
-@options.metrics
-@options.config
-@options.encoder
-@options.certificate
-@options.store
-@options.resume
-@options.as_json
-@options.quiet
-@options.inconclusive
-@options.reports
+@options.option("--agent", required=True, metavar="PKG.MOD:NAME|URL|cmd:…", help="The agent to call.")
+@options.option("--repeats", type=click.IntRange(min=1), help="Attempts per case (default: the suite's).")
+@options.option("--at-once", type=click.IntRange(min=1), help="Attempts in flight (default: the suite's).")
+@options.option("--tag", metavar="TAG", help="Use only the cases with this tag.")
+@options.option("--sample", type=click.IntRange(min=1), help="Use a sample of N cases (by the suite's seed).")
+@_evaluation_options
 def run(suite: str, **given: Any) -> int:
-    """Ask an agent every case of SUITE, score what it did, store and print it.
+    """Call an agent on every case of SUITE, score its outputs and traces, store and print the results.
 
     SUITE is a suite file, a file of cases, or a source such as peerread:FOLDER. Every attempt is stored as
-    soon as it is there: a run that is cut short goes on with --resume.
+    soon as it returns; --resume continues an interrupted run.
     """
     loaded = load_suite(
         suite,
@@ -56,22 +66,15 @@ def run(suite: str, **given: Any) -> int:
 @options.option(
     "--outputs", metavar="FILE", shell_complete=options.file_names, help="The recorded outputs (JSONL)."
 )
-@options.option("--attempts-of", metavar="RUN", help="Score a stored run's attempts again; nobody is asked.")
-@options.option("--leave-one-out", is_flag=True, help="Score people's own outputs against each other's.")
-@options.metrics
-@options.config
-@options.encoder
-@options.certificate
-@options.store
-@options.resume
-@options.as_json
-@options.quiet
-@options.inconclusive
-@options.reports
+@options.option(
+    "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."
+)
+@options.option("--leave-one-out", is_flag=True, help="Score each human output against the other human ones.")
+@_evaluation_options
 def score(suite: str, **given: Any) -> int:
-    """Score outputs of SUITE that were recorded elsewhere, store and print it.
+    """Score outputs of SUITE that were recorded elsewhere, store and print the results.
 
-    SUITE is a suite file, a file of cases, or a source that holds suite and outputs at once:
+    SUITE is a suite file, a file of cases, or a source that holds both suite and outputs:
     tau-bench:FILE, agents-eval:FOLDER, or peerread:FOLDER with --leave-one-out.
     """
     outputs = given["outputs"]
@@ -126,7 +129,7 @@ def load_suite(
 
 
 def _check_encoder(name: str) -> None:
-    """Refuse an encoder that cannot be loaded, from a folder or from the hub."""
+    """Refuse an encoder that cannot be loaded from a folder or from the hub."""
     from trivium.metrics.text.encoders.loading import load
 
     try:
@@ -149,8 +152,8 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
     from trivium.runs.evaluate import evaluate
 
     bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
-    # SIGTERM (from a service manager) is treated like Ctrl-C: attempts that came back are stored.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGTERM (from a service manager) is treated like Ctrl-C: finished attempts are stored.
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with reserved_stdout():
             run = evaluate(
@@ -168,7 +171,7 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
             raise InputError(str(error.filename or ""), error.strerror or str(error)) from error
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     summary = stored_summary(run)
     present(
         run,

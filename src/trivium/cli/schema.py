@@ -15,9 +15,9 @@ from trivium.cli.options import Choice
 )
 @options.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it here.")
 def schema(what: str, output: str | None) -> None:
-    """Print the JSON Schema of a suite file (default), of a rubric file, or of one line of a file.
+    """Print the JSON Schema of a suite file (default) or of a rubric file.
 
-    Lines are those of files of cases, outputs, items, labels and judgements.
+    For cases, outputs, items, labels and judgements: the schema of one line of such a file.
     """
     from pathlib import Path
 
@@ -38,10 +38,10 @@ def schema(what: str, output: str | None) -> None:
         "judgement": Judgement,
     }
     if what in records:
-        made = record_schema(records[what])
+        document = record_schema(records[what])
     else:
-        made = suite_schema() if what == "suite" else output_schema()
-    text = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+        document = suite_schema() if what == "suite" else output_schema()
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     if output is None:
         click.echo(text, nl=False)
         return

@@ -1,4 +1,4 @@
-"""``trivium show`` and ``trivium list``: print a stored run, the stored runs, or the metrics."""
+"""``trivium show`` and ``trivium list``: print a stored run, the list of runs, or the list of metrics."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, met
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="People's labels to compare judges with.",
+    help="Human labels to compare judges with.",
 )
 @options.option("--against", metavar="RUN", help="Another run whose judges are compared with this one's.")
 @options.store
@@ -43,12 +43,12 @@ def show(
     markdown: str | None,
     junit: str | None,
 ) -> int:
-    """Print RUN (the newest when none is named), or write it as HTML, Markdown or JUnit.
+    """Print RUN (default: the newest), or write it as HTML, Markdown or JUnit.
 
     `trivium show metrics` lists every metric that a suite may name.
 
-    With --disagreements the table, the Markdown and the JSON are of where judges disagree: judges of a panel
-    among each other, with people's --labels, or with the judges of another run (--against).
+    With --disagreements, the table, Markdown and JSON list where judges disagree: the judges of a panel with
+    each other, with human --labels, or with the judges of another run (--against).
     """
     from trivium.cli.output import exit_code, present
     from trivium.runs.run import Run
@@ -111,7 +111,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
 
 
 def show_metrics(*, as_json: bool) -> int:
-    """Print every metric with its tier and its first line of documentation."""
+    """Print every metric with its tier and the first line of its docstring."""
     rows = []
     for name in usable_metrics():
         if name in CASE_FIGURES:

@@ -10,24 +10,24 @@ from trivium.cli.main import LazyCommands
 from trivium.cli.options import Choice
 
 COMMANDS = {
-    "show": ("trivium.cli.traces:show", "Count what traces hold: agents, tools, tokens, messages."),
-    "import": ("trivium.cli.traces:import_", "Turn other tools' traces into Trivium's own."),
+    "show": ("trivium.cli.traces:show", "Count agents, tools, tokens and messages; analyse the process."),
+    "import": ("trivium.cli.traces:import_", "Convert other tools' traces to Trivium's format."),
     "export": ("trivium.cli.traces:export", "Write traces for OpenTelemetry and graph tools."),
 }
 
 
 @click.group(cls=LazyCommands, table=COMMANDS)
 def traces() -> None:
-    """Look at traces that other tools recorded, and turn them into Trivium's own.
+    """Analyse and convert traces that other tools recorded.
 
-    The format of a file is found out by what it holds. Files may be gzipped. Several files are read as
-    one where their format splits a trace over files.
+    The format of a file is detected from its content. Files may be gzipped. Several files are read together
+    if their format splits a trace across files.
     """
 
 
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.option("--format", "format_", metavar="NAME", help="Format of the files, where it is not found out.")
+@options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.option(
     "-o",
     "--output",
@@ -36,34 +36,28 @@ def traces() -> None:
     help="Write here, not to standard output.",
 )
 def import_(files: tuple[Path, ...], format_: str | None, output: str | None) -> None:
-    """Write the traces in FILE as Trivium's own, one JSON object a line."""
+    """Write the traces in FILE in Trivium's format, one JSON object per line."""
     import msgspec
 
-    from trivium.errors import InputError
     from trivium.traces.readers import read_paths
 
-    found, traces = read_paths(files, format_)
-    try:
-        with click.open_file(output or "-", "wb") as file:
-            file.writelines(msgspec.json.encode(trace) + b"\n" for trace in traces)
-    except OSError as error:
-        if output is None:
-            raise
-        raise InputError(output, f"cannot be written: {error.strerror or error}") from error
+    detected, traces = read_paths(files, format_)
+    with exporting.open_output(None if output == "-" else output) as file:
+        file.writelines(msgspec.json.encode(trace) + b"\n" for trace in traces)
     repaired = sum(len(trace.problems) for trace in traces)
     problems = f", with {repaired:,} problems listed in them" if repaired else ""
-    click.echo(f"read as {found}: {len(traces):,}{problems}", err=True)
+    click.echo(f"read as {detected}: {len(traces):,}{problems}", err=True)
 
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@options.option("--format", "format_", metavar="NAME", help="Format of the files, where it is not found out.")
+@options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @options.as_json
 def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
-    """Show what the traces in FILE hold, and how they went.
+    """Count and analyse the traces in FILE.
 
-    Agents, tools, tokens, messages and what had to be repaired are counted; then whose the time was, what
-    determined it (the critical path), what was done again (retries, loops) and how work was handed on.
+    Counts agents, tools, tokens, messages and repaired problems. Then reports time shares, the critical path,
+    retries, loops and hand-offs.
     """
     import msgspec
 
@@ -74,8 +68,8 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
     from trivium.traces.readers import read_paths
     from trivium.traces.summary import handoffs_as_tools, trace_facts
 
-    found, traces = read_paths(files, format_)
-    facts, totals = trace_facts(traces, format=found), process_totals(traces)
+    detected, traces = read_paths(files, format_)
+    facts, totals = trace_facts(traces, format=detected), process_totals(traces)
     if as_json:
         print_json(msgspec.to_builtins(facts) | {"process": msgspec.to_builtins(totals)})
     else:
@@ -93,7 +87,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
     show_default=True,
     help="What to write.",
 )
-@options.option("--from", "source", metavar="NAME", help="Format of the files, where it is not found out.")
+@options.option("--from", "source", metavar="NAME", help="Format of the files, if it cannot be detected.")
 @exporting.graph
 @exporting.to
 @options.option(
@@ -106,7 +100,7 @@ def show(files: tuple[Path, ...], format_: str | None, as_json: bool) -> None:
 def export(
     files: tuple[Path, ...], format_: str, source: str | None, graph: str, to: str | None, output: str | None
 ) -> None:
-    """Write the traces in FILE for other tools: OpenTelemetry's, or those that draw and measure graphs."""
+    """Write the traces in FILE for other tools: as OpenTelemetry spans, or as graphs."""
     from trivium.traces.readers import read_paths
     from trivium.traces.writers.otlp import traces_to_export
 

@@ -1,4 +1,4 @@
-"""``trivium trust``: curve, calibrate, certify, agree, and the import of judgements."""
+"""``trivium trust``: risk–coverage curves, calibration, certificates, agreement, imported judgements."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "import": ("trivium.cli.trust:import_", "Bring judgements recorded elsewhere into a run."),
+    "import": ("trivium.cli.trust:import_", "Add judgements recorded elsewhere to a run."),
     "curve": ("trivium.cli.trust:curve", "Risk and coverage of predictions that may abstain."),
-    "calibrate": ("trivium.cli.trust:calibrate", "Make a confidence true."),
-    "certify": ("trivium.cli.trust:certify", "Which judgements may stand without a person."),
-    "agree": ("trivium.cli.trust:agree", "How far a judge agrees with people."),
+    "calibrate": ("trivium.cli.trust:calibrate", "Turn a confidence into a probability of being right."),
+    "certify": ("trivium.cli.trust:certify", "Find which judgements need no human review."),
+    "agree": ("trivium.cli.trust:agree", "Measure how far a judge agrees with people."),
 }
+
+DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 
 
 @click.group(cls=LazyCommands, table=COMMANDS)
@@ -32,11 +34,8 @@ def trust() -> None:
     """Say how far predictions and judges can be trusted.
 
     Each command reads items (JSONL, CSV, Parquet, or a run artifact), or joins a stored run's judgements
-    with people's labels.
+    with human labels.
     """
-
-
-DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
 
 
 @click.command()
@@ -46,9 +45,11 @@ DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     "inputs",
     multiple=True,
     metavar="ITEMS",
-    help="Items; twice to compare.",
+    help="Items; give two to compare them.",
 )
-@option("--mode", "modes", multiple=True, metavar="NAME", help="Predictor of a run artifact, one an input.")
+@option(
+    "--mode", "modes", multiple=True, metavar="NAME", help="Predictor of a run artifact, one for each input."
+)
 @shared.dimension
 @shared.labels
 @options.store
@@ -59,7 +60,7 @@ DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     type=Choice(["abs", "abs_norm", "zero_one"]),
     default="abs",
     show_default=True,
-    help="How wrong a prediction is.",
+    help="Loss of a prediction.",
 )
 @shared.scale
 @option(
@@ -67,16 +68,16 @@ DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     type=shared.CoverageGrid(),
     default=DEFAULT_COVERAGES,
     show_default=True,
-    help="Coverages at which the risk is read.",
+    help="Coverages at which the risk is reported.",
 )
 @option(
     "--area-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.5,
     show_default=True,
-    help="Coverage up to which the truncated areas go.",
+    help="Coverage up to which the truncated areas are computed.",
 )
-@option("--intersection-only", is_flag=True, help="Compare common groups, though an input has others too.")
+@option("--intersection-only", is_flag=True, help="Compare only the groups that both inputs have.")
 @shared.resamples
 @shared.seed
 @option(
@@ -93,16 +94,19 @@ DEFAULT_COVERAGES = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9"
     show_default=True,
     help="Intervals: percentile, expanded (wider when groups are few), or bca (corrects bias and skew).",
 )
-@option("--created-at", metavar="TIME", help="Stands in the answer, so that equal inputs give equal bytes.")
-@options.as_json
-@shared.output
+@option(
+    "--created-at",
+    metavar="TIME",
+    help="Time to write into the answer, so that equal inputs give equal bytes.",
+)
+@shared.answer
 @option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves (.png or .svg).")
 @option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained HTML page.")
 def curve(items: str | None, **given: Any) -> int:
-    """Risk and coverage of ITEMS: how wrong predictions are, the most confident first.
+    """Report how wrong the predictions of ITEMS are, from the most confident to all of them.
 
     ITEMS is a file of items (JSONL, CSV, Parquet), a run artifact (.json, with --mode), or with --dimension a
-    stored run, whose scores are joined with people's labels. Two --input compare the second with the first.
+    stored run, whose scores are joined with human labels. Two --input compare the second with the first.
     """
     from trivium.reports.trust.tables import CurveTable
     from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
@@ -139,17 +143,17 @@ def curve(items: str | None, **given: Any) -> int:
 
 
 def _tables(items: str | None, given: dict[str, Any]) -> "list[ItemTable]":
-    """One table, or two to compare."""
+    """Read one table of items, or two to compare."""
     inputs, modes = list(given["inputs"]), list(given["modes"])
     if items is not None and inputs:
-        raise click.UsageError("name the items once: as ITEMS, or with --input")
+        raise click.UsageError("name the items either as ITEMS or with --input, not both")
     sources = inputs or [items]
     if len(sources) > 2:
-        raise click.UsageError(f"one or two inputs can be read, found {len(sources)}")
+        raise click.UsageError(f"found {len(sources)} inputs, expected one or two")
     if len(modes) > len(sources) and len(sources) == 1:
         sources *= len(modes)
     if len(modes) not in {0, len(sources)} or len(sources) > 2:
-        raise click.UsageError(f"found {len(modes)} --mode for {len(sources)} inputs: one for each")
+        raise click.UsageError(f"found {len(modes)} --mode for {len(sources)} inputs, expected one for each")
     return [
         _item_table(source, mode, given)
         for source, mode in zip(sources, modes or [None] * len(sources), strict=True)
@@ -171,7 +175,7 @@ def _plan(given: dict[str, Any]) -> "BootstrapOptions":
 
 
 def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> "ItemTable":
-    """The items of one source, by the options that the commands share."""
+    """Read the items of one source with the options that the commands share."""
     return read_item_table(
         source, mode=mode, dimension=given["dimension"], labels=given["labels"], store=given["store"]
     )
@@ -191,36 +195,31 @@ def _print_answer(answer: Any, table: Callable[[Any], Any], given: dict[str, Any
 
 
 @click.command()
-@click.argument("items", required=False)
-@option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-@shared.dimension
-@shared.labels
-@options.store
+@shared.one_source
 @option(
     "--method",
     type=Choice(["temperature", "isotonic", "logistic", "platt", "linear"]),
     default="temperature",
     show_default=True,
-    help="What is fitted.",
+    help="Calibration method.",
 )
-@option("--features", metavar="A,B,…", help="Signals to look at.")
-@option("--confidence", metavar="NAME", help="The confidence to calibrate, in place of signals.")
+@option("--features", metavar="A,B,…", help="Signals to fit on.")
+@option("--confidence", metavar="NAME", help="The confidence to calibrate, instead of signals.")
 @option(
     "--target",
     type=Choice(["correctness", "near_correct", "loss"]),
     default="correctness",
     show_default=True,
-    help="What the calibrated number is the probability of (loss: 1 - error / range).",
+    help="What the calibrated number predicts (loss: 1 - error / range).",
 )
 @shared.scale
 @shared.seed
-@options.as_json
-@shared.output
+@shared.answer
 def calibrate(items: str | None, **given: Any) -> int:
-    """Fit a calibrator on ITEMS: it turns a confidence, or signals, into how likely a prediction is right.
+    """Fit a calibrator on ITEMS: it turns a confidence or signals into the probability of being right.
 
-    The calibrator is written with --output and used by `trivium trust curve|certify --calibration FILE`. How
-    good it is, is told for groups that it was not fitted on (cross-fitted).
+    --output writes the calibrator, and `trivium trust curve|certify --calibration FILE` uses it. Its quality
+    is reported for groups that it was not fitted on (cross-fitted).
     """
     from trivium.reports.trust.tables import CalibratorTable
     from trivium.runs.artifacts.judge import calibrate as fit
@@ -244,15 +243,11 @@ def calibrate(items: str | None, **given: Any) -> int:
 
 
 @click.command()
-@click.argument("items", required=False)
-@option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-@shared.dimension
-@shared.labels
-@options.store
+@shared.one_source
 @option(
     "--confidence",
     metavar="NAME",
-    help="Which confidence. By default the one stated with the items, else the signal with the best AUROC.",
+    help="Confidence to use. Default: the one stated with the items, else the signal with the best AUROC.",
 )
 @shared.calibration
 @option(
@@ -260,37 +255,36 @@ def calibrate(items: str | None, **given: Any) -> int:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
     show_default=True,
-    help="Error among the accepted that is tolerated.",
+    help="Largest error rate among the accepted predictions.",
 )
 @option(
     "--delta",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.1,
     show_default=True,
-    help="Chance that the promise is broken.",
+    help="Probability that the guarantee fails.",
 )
 @option(
     "--tolerance",
     type=click.FloatRange(0),
     default=0.0,
     show_default=True,
-    help="A prediction farther from the truth is wrong.",
+    help="Predictions farther than this from the truth count as wrong.",
 )
-@option("--group-size", type=click.IntRange(min=1), metavar="N", help="The most items that a group can have.")
+@option("--group-size", type=click.IntRange(min=1), metavar="N", help="Largest number of items in a group.")
 @option(
     "--bound",
     type=Choice(["betting", "hoeffding"]),
     default="betting",
     show_default=True,
-    help="The test where groups have several items.",
+    help="Test to use if groups have several items.",
 )
-@options.as_json
-@shared.output
+@shared.answer
 def certify(items: str | None, **given: Any) -> int:
-    """The lowest confidence from which on the predictions of ITEMS may stand without a person.
+    """Find the lowest confidence from which on the predictions of ITEMS need no human review.
 
-    With probability 1 - delta, at most the share epsilon of those accepted later is wrong. Everything below
-    the threshold goes to people.
+    With probability 1 - delta, at most a share epsilon of the predictions accepted later is wrong.
+    Predictions below the threshold go to people.
     """
     from trivium.reports.trust.tables import CertificateText
     from trivium.runs.artifacts.judge import certificate
@@ -311,26 +305,21 @@ def certify(items: str | None, **given: Any) -> int:
 
 
 @click.command()
-@click.argument("items", required=False)
-@option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-@shared.dimension
-@shared.labels
-@options.store
+@shared.one_source
 @option(
     "--step",
     type=click.FloatRange(0, min_open=True),
     metavar="X",
-    help="Distance between neighbouring labels; by default 1, on a narrower scale the least seen.",
+    help="Distance between neighbouring labels (default: 1, on a narrower scale the smallest observed).",
 )
 @shared.scale
 @shared.resamples
 @shared.seed
-@options.as_json
-@shared.output
+@shared.answer
 def agree(items: str | None, **given: Any) -> int:
-    """How far the predictions of ITEMS agree with the truths that people gave.
+    """Measure how far the predictions of ITEMS agree with human labels.
 
-    From a run, scores that nobody labelled help to tell what people's mean would be over all of them.
+    For a run, the unlabelled scores also enter an estimate of the mean that people would give to all.
     """
     from trivium.reports.trust.tables import AgreementTable
     from trivium.runs.artifacts.judge import agreement_answer
@@ -357,9 +346,9 @@ def agree(items: str | None, **given: Any) -> int:
 def import_(
     run: str, judgements: Path, certificate: tuple[str, ...], store: str, as_json: bool, quiet: bool
 ) -> int:
-    """Bring JUDGEMENTS recorded elsewhere (JSONL, CSV, Parquet) to the attempts of RUN.
+    """Add JUDGEMENTS recorded elsewhere (JSONL, CSV, Parquet) to the attempts of RUN.
 
-    RUN stays as it is: a new run holds its scores with the judgements beside them.
+    RUN stays as it is: a new run holds its scores and the judgements.
     """
     from trivium.cli.output import present
     from trivium.runs.run import Run

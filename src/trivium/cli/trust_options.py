@@ -1,30 +1,26 @@
-"""Options that the trust commands share, and reading their items."""
+"""Options that the trust commands share; reads their items and writes their answers."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trivium.cli.options import DEFAULT_STORE, option
+from trivium.cli.options import DEFAULT_STORE, F, as_json, option, store
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
     from trivium.trust.calibration.calibrator import Calibrator
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 class Range(click.ParamType):  # type: ignore[type-arg]
-    """``LOW:HIGH``, two rising numbers."""
+    """Two finite numbers ``LOW:HIGH``, the first below the second."""
 
     name = "LOW:HIGH"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, float]:
-        """The two ends."""
+        """Parse the two numbers."""
         if isinstance(value, tuple):
             return value
         low, _, high = str(value).partition(":")
@@ -33,39 +29,39 @@ class Range(click.ParamType):  # type: ignore[type-arg]
         except ValueError:
             self.fail(f'found "{value}", expected two numbers such as 0:3', param, ctx)
         if not ends[0] < ends[1] or ends[1] - ends[0] == float("inf"):
-            self.fail(f'found "{value}", expected two finite numbers that rise', param, ctx)
+            self.fail(f'found "{value}", expected two finite numbers, the first below the second', param, ctx)
         return ends
 
 
 class CoverageGrid(click.ParamType):  # type: ignore[type-arg]
-    """Coverages in (0, 1] with commas between."""
+    """Coverages in (0, 1], separated by commas."""
 
     name = "C,C,…"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...]:
-        """The coverages."""
+        """Parse the coverages."""
         if isinstance(value, tuple):
             return value
         try:
             shares = tuple(float(part) for part in str(value).split(",") if part.strip())
         except ValueError:
-            self.fail(f'found "{value}", expected numbers with commas between', param, ctx)
+            self.fail(f'found "{value}", expected numbers separated by commas', param, ctx)
         for share in shares:
             if not 0 < share <= 1:
                 self.fail(f"found {share:g}, expected a coverage above 0 and at most 1", param, ctx)
         return shares
 
 
-dimension = option("--dimension", metavar="D", help="Read a run: join its scores of D with people's labels.")
+dimension = option("--dimension", metavar="D", help="Read a run: join its scores of D with human labels.")
 labels = option(
-    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="People's labels (JSONL, CSV)."
+    "--labels", type=click.Path(path_type=Path), metavar="FILE", help="Human labels (JSONL, CSV)."
 )
 confidence = option(
     "--confidence",
     metavar="NAME,…|all|default",
-    help="Which confidence ranks the predictions. By default the one stated with the items, else the signal "
+    help="Confidence that ranks the predictions. Default: the one stated with the items, else the signal "
     "with the best AUROC.",
 )
 calibration = option(
@@ -80,34 +76,42 @@ resamples = option(
     type=click.IntRange(min=0, max=10_000_000),
     default=10_000,
     show_default=True,
-    help="Resamples of the groups.",
+    help="Bootstrap resamples of the groups.",
 )
 seed = option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),
     default=42,
     show_default=True,
-    help="Of the resamples.",
+    help="Seed of the random numbers.",
 )
 output = option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="Also write the JSON answer here."
 )
 
 
+def one_source(command: F) -> F:
+    """Add the argument ITEMS and the options that choose the items of one source."""
+    mode = option("--mode", metavar="NAME", help="Predictor of a run artifact.")
+    return click.argument("items", required=False)(mode(dimension(labels(store(command)))))
+
+
+def answer(command: F) -> F:
+    """Add the options ``--json`` and ``--output``."""
+    return as_json(output(command))
+
+
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file and say so on standard error.
+    """Write a file, creating its folder first, and report its path on standard error.
 
     Raises:
-        InputError: If it cannot be written.
+        InputError: If the file cannot be written.
     """
-    from trivium.errors import InputError
+    from trivium.cli.output import write_report
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from error
-    click.echo(f"wrote {path}", err=True)
+    write_report(
+        path, lambda file: file.write_bytes(content.encode() if isinstance(content, str) else content)
+    )
 
 
 def as_document(answer: Any) -> bytes:
@@ -125,23 +129,24 @@ def read_item_table(
     labels: Path | None = None,
     store: str = DEFAULT_STORE,
 ) -> "ItemTable":
-    """Read the items of a file or, with a dimension, of a run (the newest if none is named).
+    """Read the items of a file or, with a dimension, of a run (default: the newest).
 
     Raises:
-        InputError: If the items cannot be read, or the options do not go together.
+        InputError: If the items cannot be read.
+        click.UsageError: If the options cannot be combined.
     """
     if dimension is None:
         if source is None:
             raise click.UsageError("name a file of items, or a run with --dimension D")
         if labels is not None:
-            raise click.UsageError("--labels are joined with a run: say which --dimension D")
+            raise click.UsageError("--labels are joined with a run: add --dimension D")
         from trivium.runs.items.reading import read_items
 
         return read_items(source, mode=mode)
     if mode is not None:
-        raise click.UsageError("--mode chooses in a run artifact, --dimension in a stored run: not both")
+        raise click.UsageError("--mode is for a run artifact, --dimension for a stored run: give one of them")
     if labels is None:
-        raise click.UsageError("a run's scores are joined with people's labels: --labels FILE")
+        raise click.UsageError("a run's scores are joined with human labels: add --labels FILE")
     from trivium.runs.run import Run
 
     return Run.load(source, store=store).items(dimension=dimension, labels=labels)

@@ -207,13 +207,13 @@ def _bound(connection: Connection, most_bytes: float, *, leave: int | None) -> N
         log.info("%s answers of judges left the cache, not used for longest (judge.cache_mb)", f"{gone:,}")
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class CacheSize(msgspec.Struct, frozen=True, kw_only=True):
     """Size of the response cache of a store.
 
     Attributes:
-        answers: How many.
-        bytes: Of all of them.
-        oldest: When that was used which was not used for longest, in seconds of the epoch; None without any.
+        answers: Number of responses.
+        bytes: Total size in bytes.
+        oldest: When the least recently used response was last used, Unix time in seconds; None if empty.
     """
 
     answers: int
@@ -221,16 +221,16 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     oldest: float | None
 
 
-def kept_answers(store: Store) -> Kept:
+def cache_size(store: Store) -> CacheSize:
     """Return the number and size of the cached responses of a store."""
     table = tables.answers
     query = select(func.count(), func.coalesce(func.sum(table.c.size), 0), func.min(table.c.used))
     with explain_errors(store.engine), store.engine.connect() as connection:
         count, size, oldest = connection.execute(query.select_from(table)).one()
-    return Kept(answers=int(count), bytes=int(size), oldest=oldest)
+    return CacheSize(answers=int(count), bytes=int(size), oldest=oldest)
 
 
-def empty_answers(store: Store) -> None:
+def empty_cache(store: Store) -> None:
     """Delete the cached responses of all runs that have ended; when needed again, they cost again."""
     running = select(tables.runs.c.number).where(tables.runs.c.state == "running")
     with explain_errors(store.engine), store.engine.begin() as connection:

@@ -9,7 +9,7 @@ import trivium as tv
 from tests.judge_server import MALFORMED, at, fill, rate_limited
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.cli.main import run_command
-from trivium.store.judge_cache import kept_answers
+from trivium.store.judge_cache import cache_size
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings
 
@@ -117,7 +117,7 @@ def test_the_doctor_says_how_large_the_cache_is(store, monkeypatch, capsys):
         run(suite(2), store)
     assert run_command(["doctor", "--json", "--store", store.url]) == 0
     findings = {one["what"]: one for one in msgspec.json.decode(capsys.readouterr().out)}
-    size = kept_answers(store).bytes
+    size = cache_size(store).bytes
     today = datetime.now(tz=UTC).date()
     assert findings["cache"]["found"].startswith(
         f"2 answers of judges, {size:,} bytes, all used since {today}"

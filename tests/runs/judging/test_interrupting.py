@@ -16,7 +16,7 @@ from tests.judge_server import JudgeServer
 from tests.judge_server.faults import ANSWER, HANG
 from tests.runs.judging.suites import MODEL, provider, review, run, suite
 from trivium.runs import pipeline
-from trivium.store.judge_cache import kept_answers
+from trivium.store.judge_cache import cache_size
 from trivium.store.store import Store
 
 CASES = 12
@@ -106,12 +106,12 @@ def test_answers_that_had_come_are_not_paid_again(monkeypatch, store, cache_mb):
         return ANSWER if any(each in question.prompt for each in half) else HANG
 
     with provider(monkeypatch, plan=plan):
-        cut = cut_short(judged, store, lambda: kept_answers(store).answers == CASES // 2, agent=review)
+        cut = cut_short(judged, store, lambda: cache_size(store).answers == CASES // 2, agent=review)
     with provider(monkeypatch) as server:
         done = run(judged, store, resume=cut)
     assert server.counts["answered"] == CASES // 2
     assert done.summary().metrics["clarity"].status == {"ok": CASES}
-    assert kept_answers(store).answers == (CASES if cache_mb else 0)
+    assert cache_size(store).answers == (CASES if cache_mb else 0)
 
 
 @pytest.mark.parametrize("presses", [1, 2], ids=["once", "twice"])
@@ -146,7 +146,7 @@ def test_ctrl_c_while_judging_ends_with_130_and_the_line_to_resume(tmp_path, pre
         _, err = process.communicate()
     assert len(pressed) == presses
     assert process.returncode in ({130} if presses == 1 else {130, -signal.SIGINT})
-    assert "0 attempts are kept with their scores" in err
+    assert "0 attempts are stored with their scores" in err
     assert "Traceback" not in err
     assert "trivium run suite.json" in err
     assert "--resume" in err

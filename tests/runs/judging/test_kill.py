@@ -19,7 +19,7 @@ from tests.judge_server import HANG, JudgeServer, Question, Reaction, faults
 from tests.runs.judging.suites import MODEL, PRICES, billed, provider, run, suite
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.runs.run import Run
-from trivium.store.judge_cache import kept_answers
+from trivium.store.judge_cache import cache_size
 from trivium.store.judge_ledger import entries_of
 from trivium.store.store import Store
 
@@ -83,7 +83,7 @@ def _state(folder: Path) -> tuple[str | None, int]:
         return None, 0
     with Store(str(folder / "store.db"), create=False) as store:
         runs = store.runs()
-        return (runs[0].id if runs else None), kept_answers(store).answers
+        return (runs[0].id if runs else None), cache_size(store).answers
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -111,7 +111,7 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
         summary = Run(store, record).summary()
         assert summary.metrics["clarity"].status == {"ok": CASES}
         # A judgement that was stored needs its answer no more, should that have been lost.
-        assert CASES - lost <= kept_answers(store).answers <= CASES
+        assert CASES - lost <= cache_size(store).answers <= CASES
     # What was noted is of the whole run: all that is kept was paid for, and nothing twice.
     assert CASES - lost <= summary.spent.answered <= server.counts["answered"]
     assert summary.spent.answered >= CASES - 2 * LOST
