@@ -57,7 +57,7 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
     [
         (("curve",), "name a file of items"),
         (("curve", "items.jsonl", "--input", "items.jsonl"), "name the items either"),
-        (("curve", *["--input", "items.jsonl"] * 3), "one or two inputs"),
+        (("curve", *["--input", "items.jsonl"] * 3), "expected one or two"),
         (("curve", "items.jsonl", "--mode", "a"), "only a run artifact (.json) has modes"),
         (
             ("curve", "--input", "items.jsonl", "--input", "items.jsonl", "--mode", "a"),
