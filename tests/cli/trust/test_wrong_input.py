@@ -53,7 +53,7 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("curve",), "name a file of items"),
         (("curve", "items.jsonl", "--input", "items.jsonl"), "name the items either"),
@@ -65,12 +65,12 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
         ),
         (("curve", "items.jsonl", "--labels", "l.jsonl"), "add --dimension"),
         (("curve", "--dimension", "tone"), "--labels FILE"),
-        (("curve", "--dimension", "tone", "--mode", "a"), "not both"),
+        (("curve", "--dimension", "tone", "--mode", "a"), "give one of them"),
         (("curve", "items.jsonl", "--range", "3:0"), "the first below the second"),
         (("curve", "items.jsonl", "--range", "low"), "two numbers such as 0:3"),
         (("curve", "items.jsonl", "--range", "0:0.5"), "outside the scale 0:0.5"),
         (("curve", "items.jsonl", "--coverage-grid", "0.5,1.5"), "above 0 and at most 1"),
-        (("curve", "items.jsonl", "--coverage-grid", "half"), "numbers with commas"),
+        (("curve", "items.jsonl", "--coverage-grid", "half"), "separated by commas"),
         (("curve", "items.jsonl", "--confidence", "verbalised"), 'Did you mean "verbalized"?'),
         (
             ("curve", "items.jsonl", "--confidence", "calibrated:confidence", "--calibration", "no.json"),
@@ -87,11 +87,11 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
         (("agree", "nothing.jsonl"), "no such file"),
     ],
 )
-def test_what_is_wrong_is_said_on_standard_error(capsys, arguments, said):
+def test_what_is_wrong_is_reported_on_standard_error(capsys, arguments, message):
     items()
     code, out, err = say(capsys, *arguments)
     assert (code, out) == (2, "")
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
