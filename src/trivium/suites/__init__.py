@@ -1,1 +1,3 @@
-"""What is asked: cases, suites, their settings, and the files that hold them."""
+"""Cases, suites, their settings, and the files that hold them."""
+
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Cases, what is expected of them, and sequences of cases."""
+"""Cases, their expectations, and sequences of cases."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ Complexity = Literal["simple", "medium", "complex", "very_complex"]
 COMPLEXITIES: tuple[Complexity, ...] = ("simple", "medium", "complex", "very_complex")
 
 Id = Annotated[str, Meta(min_length=1, extra={"also": "number"}, extra_json_schema={"also": "number"})]
-"""A name that keeps things apart; in a file a number will do and is kept as its decimal text."""
+"""A unique name. A file may have a number instead, which is stored as its decimal text."""
 
 Texts = Annotated[tuple[str, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
-"""Several texts; in a file a single one will do."""
+"""Several texts. A file may have a single text instead of a list."""
 
 
 COLUMN_ALIASES = {
@@ -30,17 +30,17 @@ COLUMN_ALIASES = {
     "tags": ("tags",),
     "complexity": ("complexity",),
 }  # fmt: skip
-"""Names that other tools use for the fields of a case, most likely first."""
+"""Column names that other tools use for the fields of a case, most likely first."""
 
 
 class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A tool call that a good attempt would make.
+    """A tool call that a good attempt makes.
 
     Attributes:
-        name: The tool.
-        arguments: Its arguments, or None when any will do.
-        reads: True when the call changes no state, False when it does, None when the suite's
-            ``tools.read_only`` decides.
+        name: Name of the tool.
+        arguments: Expected arguments; None accepts any.
+        reads: True if the call changes no state, False if it does; None leaves it to the suite's
+            ``tools.read_only``.
     """
 
     name: str
@@ -49,16 +49,16 @@ class ExpectedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is known beforehand about a good attempt. None means that nothing is known.
+    """What a good attempt at the case does. None means unknown.
 
     Attributes:
-        tools: The expected calls, in order. An empty tuple says that none is needed.
-        optimal_tools: The best tool for each context a call may carry.
-        workflow: The agents that should act, in order.
-        aspects: What the output should cover.
-        facts: Ground truth that claims are checked against.
-        sources: Sources that may be cited.
-        output: The exact answer.
+        tools: Expected tool calls, in order. An empty list means that none is needed.
+        optimal_tools: Best tool for each context that a call may carry.
+        workflow: Agents that should act, in order.
+        aspects: Aspects that the output should cover.
+        facts: Ground truth against which claims are checked.
+        sources: Sources that the output may cite.
+        output: The exact expected output.
     """
 
     tools: tuple[ExpectedTool, ...] | None = None
@@ -74,18 +74,18 @@ NOTHING_EXPECTED = Expect()
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing asked of an agent.
+    """One input for an agent, with what is known about good outputs.
 
     Attributes:
-        id: Unique in its suite.
-        input: What the agent is given: a text, or any JSON value.
-        references: Good answers, to compare the output with.
-        source: The document that the case is about, for the judge and for evidence.
-        expect: What is known about a good attempt.
-        tags: Free words to filter by.
-        complexity: How hard the case is held to be.
-        group: The cluster that the case belongs to (default: the case is its own).
-        metadata: Anything else; never interpreted.
+        id: Id of the case, unique in its suite.
+        input: Input of the agent: a text, or any JSON value.
+        references: Good outputs, with which the output is compared.
+        source: The document that the case is about; the judge sees it and checks quotes against it.
+        expect: What a good attempt does.
+        tags: Words to filter by.
+        complexity: How difficult the case is.
+        group: The cluster that the case belongs to (default: a cluster of its own).
+        metadata: Any further data; not interpreted.
     """
 
     id: Id
@@ -101,7 +101,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 @runtime_checkable
 class Cases(Protocol):
-    """A sequence of cases; those of a file are read when they are used."""
+    """A sequence of cases; a file-backed one reads its cases on access."""
 
     @property
     def decoded(self) -> bool:
@@ -130,11 +130,11 @@ class CaseTuple(tuple[Case, ...]):
 
 
 class CaseView(Sequence[Case]):
-    """A selection of the cases of another sequence, in its order, without copying them.
+    """A selection of the cases of another sequence, without a copy.
 
     Args:
-        base: The cases chosen from.
-        positions: Indices into ``base``, rising.
+        base: The sequence to select from.
+        positions: Indices into ``base``, ascending.
     """
 
     def __init__(self, base: Any, positions: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""Certificates of judges: the record that a suite applies, and reading it from files (spec: metrics, H.4)."""
+"""The certificate of a judge that a suite applies, and its file format (spec: metrics, H.4)."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,15 +13,15 @@ MADE_BY = "trivium trust certify RUN --dimension D --labels FILE --output CERTIF
 
 
 class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
-    """How the judgements were made that a certificate is of; others it says nothing about.
+    """How the certified judgements were made; the certificate holds for no others.
 
     Attributes:
-        models: Who judged; None for judgements that do not say.
-        prompts: Names or digests of the prompts; None for judgements that do not say.
-        rubrics: Digest of each rubric that has the dimension, by name; empty for imported judgements.
+        models: Judge models; None where unknown.
+        prompts: Names or digests of the prompts; None where unknown.
+        rubrics: Digest of each rubric with the dimension, by name; empty for imported judgements.
         scale: How a Likert value became a score; None for imported judgements.
-        step: Distance of two neighbouring Likert values; None for imported judgements.
-        samples: Answers for each judgement; None for imported judgements.
+        step: Distance between neighbouring Likert values; None for imported judgements.
+        samples: Samples for each judgement; None for imported judgements.
     """
 
     models: tuple[str | None, ...]
@@ -33,18 +33,18 @@ class JudgedBy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``trivium trust certify`` found of one dimension, as far as it takes to apply it.
+    """The result of ``trivium trust certify`` for one dimension, as far as a suite needs it.
 
     Attributes:
-        name: The file it was read from.
-        dimension: What was judged.
-        confidence: Which confidence the threshold is of.
-        threshold: Judgements at least this confident are accepted; None accepts none.
-        epsilon: Error among the accepted that is tolerated.
-        delta: Chance that the promise is broken.
+        name: File name of the certificate.
+        dimension: The judged dimension.
+        confidence: The confidence function that the threshold applies to.
+        threshold: Lowest confidence of an accepted judgement; None accepts none.
+        epsilon: Tolerated error rate among accepted judgements.
+        delta: Probability that the error rate exceeds ``epsilon``.
         judged_by: How the judgements were made.
-        tolerance: Distance from people's label up to which a judgement counted as right.
-        calibrator: The artifact of the calibrator that the confidence needs, or None.
+        tolerance: Largest distance from the human label at which a judgement counted as right.
+        calibrator: The calibrator artifact that the confidence needs, or None.
     """
 
     name: str
@@ -59,11 +59,11 @@ class JudgeCertificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_certificates(raw: Any, folder: Path) -> tuple[list[Any], list[Problem]]:
-    """Replace the files that ``judge.certificate`` names by their contents, and list every mistake.
+    """Replace the files named in ``judge.certificate`` by their contents, and list every mistake.
 
     Args:
-        raw: A file, a certificate that was read already, or a list of these.
-        folder: Where relative paths start.
+        raw: A file, a certificate, or a list of these.
+        folder: Base folder of relative paths.
     """
     entries = list(raw) if isinstance(raw, list | tuple) else [raw]
     made: list[Any] = []
@@ -99,7 +99,7 @@ def read_certificate(path: Path) -> JudgeCertificate:
     """Read a certificate from a file.
 
     Raises:
-        SuiteError: If it is none, or not of the judgements of a run.
+        SuiteError: If the file is not a certificate for judgements of a run.
     """
     raw = read_document(path)
     if not isinstance(raw, Mapping) or "threshold" not in raw or "epsilon" not in raw:

@@ -1,4 +1,4 @@
-"""Makes the JSON Schema of the files that users write, for editors (``trivium schema``)."""
+"""Generates the JSON Schema of the files that users write (``trivium schema``)."""
 
 import re
 from inspect import cleandoc
@@ -33,7 +33,7 @@ def suite_schema() -> dict[str, Any]:
     settings = defs.pop("Settings")
     origins = {
         "cases": {
-            "description": "The cases, or the file that holds them.",
+            "description": "The cases, or a file of cases.",
             "anyOf": [
                 {"type": "array", "items": {"$ref": "#/$defs/Case"}, "minItems": 1},
                 {"type": "string"},
@@ -43,12 +43,12 @@ def suite_schema() -> dict[str, Any]:
     }
     old = {name: {"deprecated": True, "description": words} for name, words in OLD_KEYS.items()}
     heads = {
-        "name": {"type": "string", "description": "How reports call the suite."},
+        "name": {"type": "string", "description": "Name of the suite in reports."},
         "config": {
             "type": "string",
-            "description": "A file of settings that those of the suite are laid over.",
+            "description": "A file of settings; settings in the suite file override them.",
         },
-        "description": {"type": "string", "description": "What the suite is for."},
+        "description": {"type": "string", "description": "Purpose of the suite."},
     }
     return {
         "$schema": DIALECT,
@@ -61,27 +61,27 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
-def _with_liberties(node: Any) -> Any:
-    """A schema that also allows the shorthands of ``trivium.suites.validation``."""
+def _with_shorthands(node: Any) -> Any:
+    """Extend a schema by the shorthands that ``trivium.suites.validation`` accepts."""
     if isinstance(node, list):
-        return [_with_liberties(item) for item in node]
+        return [_with_shorthands(item) for item in node]
     if not isinstance(node, dict):
         return node
-    made = {key: _with_liberties(item) for key, item in node.items()}
+    made = {key: _with_shorthands(item) for key, item in node.items()}
     if not isinstance(also := made.pop("also", None), str):
         return made
-    kept = {key: made.pop(key) for key in ("default", "description") if key in made}
-    return {"anyOf": [made, {"type": also}], **kept}
+    common = {key: made.pop(key) for key in ("default", "description") if key in made}
+    return {"anyOf": [made, {"type": also}], **common}
 
 
 def without_sources(text: str) -> str:
-    """A description without its references to the specification."""
+    """Remove references to the specification from a description."""
     return re.sub(r" \((?:spec: [^)]*|[A-Z]\d?\.\d+)\)", "", text)
 
 
 def _described(components: dict[str, Any]) -> dict[str, Any]:
-    """Schemas of records, with the docstring of each attribute as its description."""
-    components = _with_liberties(components)
+    """Describe each attribute in the schemas of records by its docstring."""
+    components = _with_shorthands(components)
     for schema in components.values():
         text = cleandoc(schema.get("description", ""))
         head, _, attributes = text.partition("\nAttributes:\n")
@@ -102,6 +102,6 @@ def _with_built_in(components: dict[str, Any]) -> None:
     dimensions = components["Rubric"]["properties"]["dimensions"]
     dimensions["items"] = {"anyOf": [{"enum": [*names, *BUILT_IN]}, dimensions["items"]]}
     dimension = components["Dimension"]
-    told = {"description": "A built-in dimension, of which only what is said here changes."}
-    dimension["properties"] = {"extends": {"enum": names, **told}, **dimension["properties"]}
+    described = {"description": "A built-in dimension; the other keys here replace its own."}
+    dimension["properties"] = {"extends": {"enum": names, **described}, **dimension["properties"]}
     dimension["anyOf"] = [{"required": ["extends"]}, {"required": dimension.pop("required")}]

@@ -1,4 +1,4 @@
-"""Settings of a suite, each with its default (spec: files, suite settings)."""
+"""The settings of a suite and their defaults."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,17 +15,17 @@ Count = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When an attempt counts as a success (spec: metrics, T1.6). Exactly one way is meant.
+    """When an attempt counts as a success. Exactly one criterion is given.
 
     Attributes:
         metric: Metric whose value is compared with ``at_least``.
-        at_least: The bar, in [0, 1].
+        at_least: The threshold of that metric, in [0, 1].
         exact: Whether the output must equal ``expect.output`` (or a reference) after ``strip()``.
-        contains: Whether ``any`` or ``all`` of the references must stand in the output, as whole words.
-        ignore_case: Whether ``contains`` takes upper and lower case as the same (default: true).
-        regex: Pattern (as Python's ``re`` has them, of the package ``regex``) to be found in the output.
-        predicate: ``pkg.mod:function`` called with (case, attempt); what it returns is the verdict.
-        reward: The recorded reward must be at least this, in [0, 1].
+        contains: Whether the output must contain ``any`` or ``all`` of the references, as whole words.
+        ignore_case: Whether ``contains`` ignores upper and lower case (default: true).
+        regex: Regular expression (of the package ``regex``) that must match somewhere in the output.
+        predicate: Function ``pkg.mod:function``, called with (case, attempt); it returns the verdict.
+        reward: Threshold of the recorded reward, in [0, 1].
     """
 
     metric: str | None = None
@@ -39,20 +39,21 @@ class SuccessRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PassRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When an evaluation counts as passed: a metric (or ``composite``) and a bar in [0, 1]."""
+    """When an attempt passes: a metric (or ``composite``) and its threshold in [0, 1]."""
 
     metric: str
     at_least: Share = 1.0
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How tool calls are read.
+    """How tool calls are interpreted.
 
     Attributes:
-        read_only: Tools that change no state (spec: metrics, T3.13).
-        ignore: Tools that are left out of every tool figure.
-        match: How expected calls are matched with those made (T3.3).
-        by: One tool sequence for the run, or one per agent (T3.1).
+        read_only: Tools that change no state.
+        ignore: Tools that every tool metric ignores.
+        match: How the calls made are matched with the expected calls: by name, by name and arguments, or by
+            name in order.
+        by: Whether the tool graph has one call sequence for the run, or one for each agent.
     """
 
     read_only: tuple[str, ...] = ()
@@ -64,14 +65,14 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class MessageSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Which message types coordinate and which produce (spec: metrics, T3.8)."""
+    """Which message types are coordination and which are productive work."""
 
     coordination: tuple[str, ...] = ("coordination", "status_update", "handoff")
     productive: tuple[str, ...] = ("task_request", "result_delivery", "data_transfer")
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Lowest composite of each recommendation (spec: metrics, C.3)."""
+    """Lowest composite of each recommendation, in [0, 1]."""
 
     accept: Share = 0.8
     weak_accept: Share = 0.6
@@ -91,12 +92,13 @@ COMPOSITE_PARTS = (
 class CompositeSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Weights and bars of the composite (spec: metrics, C).
+    """Weights and thresholds of the composite.
 
     Attributes:
-        weights: Weight of each part, rescaled to sum to 1. Parts that are not named weigh 0.
-        missing: What a part without a score does: leave (``rescale``) or count 0 (``zero``).
-        min_coverage: Least share of the weight that must be scored for a recommendation, in [0, 1].
+        weights: Weight of each part, rescaled to sum to 1. Parts that are not named have weight 0.
+        missing: Whether a part without a score is left out and the weights are rescaled (``rescale``), or
+            counts as 0 (``zero``).
+        min_coverage: Share of the weight that must be scored for a recommendation, in [0, 1].
         thresholds: Lowest composite of each recommendation.
     """
 
@@ -107,13 +109,13 @@ class CompositeSettings(
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Bounds on asking.
+    """Limits on calls of the agent.
 
     Attributes:
-        seconds: Wall time of one attempt before it is given up.
-        output_bytes: Largest output kept, in UTF-8 bytes; a larger one fails the attempt.
-        attempts_at_once: Attempts in flight.
-        retries: How often an attempt is asked again after an error worth retrying.
+        seconds: Time limit of one attempt, in seconds of wall time.
+        output_bytes: Largest output in UTF-8 bytes; a larger one fails the attempt.
+        attempts_at_once: Number of attempts that run at the same time.
+        retries: Number of retries after a retryable error.
     """
 
     seconds: Annotated[float, Meta(gt=0)] = 600
@@ -123,13 +125,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A limit that the mean of a metric must reach or stay under.
+    """A threshold that the mean of a metric must reach or must not exceed.
 
     Attributes:
-        at_least: The lowest mean that is good.
-        at_most: The highest mean that is good.
-        missing: Scores that were due and are not there are taken at their worst for a pass and at their best
-            for a fail (``worst``), or are left out (``ignore``).
+        at_least: Lowest mean that passes.
+        at_most: Highest mean that passes.
+        missing: How missing scores count: with their worst value for a pass and their best value for a fail
+            (``worst``), or not at all (``ignore``).
     """
 
     at_least: float | None = None
@@ -138,32 +140,33 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 LEFT_OUT = ("temperature", "seed", "max_tokens", "logprobs", "response_format", "tools")
-"""Request parameters that judges send by themselves, and ``judge.parameters`` can leave out with null.
+"""Request parameters that Trivium sets and that ``judge.parameters`` can leave out with null.
 
-Without ``response_format`` the JSON schema is sent as a tool, without ``tools`` too in the prompt."""
+Without ``response_format`` the JSON schema is sent as a tool; without ``tools`` as well, it is sent in the
+prompt."""
 
 Rubrics = Annotated[
     tuple[str | Rubric, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
 ]
-"""Rubrics by their names, or themselves; in a file a single one will do."""
+"""Rubrics or their names. A file may have a single one instead of a list."""
 
 
 Certificates = Annotated[
     tuple[str | JudgeCertificate, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})
 ]
-"""Certificates by their files, or themselves; in a file a single one will do."""
+"""Certificates or their files. A file may have a single one instead of a list."""
 
 
 class ServerSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Where one model is asked, and what its requests carry besides the usual.
+    """Base URL of one model, and additions to its requests.
 
     Attributes:
-        base_url: In place of the provider's. ``${NAME}`` in it stands for an environment variable.
-        headers: Added to each request, in place of usual ones of the same name; ``${NAME}`` likewise, which
-            is how a header holds a secret.
-        body: Fields added to the body of each request, in place of usual ones of the same name.
+        base_url: Replaces the provider's URL. ``${NAME}`` stands for an environment variable.
+        headers: Headers added to each request; they replace default headers of the same name. ``${NAME}``
+            stands for an environment variable, so that a header can hold a secret.
+        body: Fields added to the body of each request; they replace default fields of the same name.
     """
 
     base_url: str | None = None
@@ -174,45 +177,47 @@ class ServerSettings(
 class JudgeSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Who judges, by what rubric, and at what cost (spec: metrics, T2).
+    """The judge models, their rubrics, and limits on their cost.
 
     Attributes:
-        models: Models by their PydanticAI names, the first that answers judging (T2.6).
-        models_by_complexity: Models for cases of a complexity, in place of ``models``.
-        rubric: ``review``, ``agent``, a file or a rubric itself, or several of these; a file is read when
-            the suite is loaded, and what it holds takes its place.
-        together: Whether the dimensions of a rubric are judged in one request, or each in its own.
-        samples: Answers asked of each model for each judgement.
-        panel: Whether every model judges and the median counts, instead of the first that answers.
-        concurrency: Most requests in flight; None lets the limiter find it.
-        timeout: Seconds that a request may take.
-        time_limit: Seconds that the judging of a run may take in all: a provider that asks to wait is waited
-            for until then, and nothing is asked later. None sets no bound.
-        temperature: None means 0 with one sample and 0.7 with several (T2.5).
-        seed: Sent with each request, raised by the sample's index.
-        reasoning_effort: How much a model that reasons does so; None leaves it to the provider.
-        parameters: Request parameters by the provider's names, sent as they are; null leaves out one that is
-            sent otherwise (:data:`LEFT_OUT`).
-        servers: Base URL, headers and body of single models.
-        client: How models are asked: directly over HTTP where that can be done, always so, or through
-            PydanticAI and the provider's SDK.
-        excerpts: Which part of a long document the judge is shown: its beginning, or the passages that the
-            sentences of the output lead to.
-        excerpt_chars: Characters of the source, of each reference and of the trace's steps that the judge is
-            shown; no more than the context of its model has tokens, where that is known.
-        evidence_similarity: How cited quotes are compared with passages of the source.
-        tokens: Whose log-probabilities make the token signals: those of the scores, or of all.
-        scale: How a Likert value becomes a score: v/5, or (v−1)/4 (T2.1).
-        step: Distance of two neighbouring values on a Likert scale.
-        budget_usd: Most that a run may spend; None sets no bound.
-        budget_tokens: Most tokens that a run may use; None sets no bound.
-        prices: USD per million tokens, ``{model: {input: …, output: …}}``; they go before the list's.
-        max_tokens: Most tokens of an answer; None takes what its dimensions need. A request in flight is held
-            against the budget at this bound.
-        cache: Whether the answers of other runs of the store are taken, instead of asking anew.
+        models: PydanticAI names of the models; the first one that answers judges.
+        models_by_complexity: Models for the cases of a complexity, instead of ``models``.
+        rubric: ``review``, ``agent``, a file, a rubric, or a list of these. Files are read when the suite is
+            loaded.
+        together: Whether one request covers all dimensions of a rubric, or each dimension has its own.
+        samples: Number of samples of each model for each judgement.
+        panel: Whether every model judges and the median counts, instead of the first model that answers.
+        concurrency: Maximum number of requests in flight; None lets the rate limiter choose.
+        timeout: Time limit of a request, in seconds.
+        time_limit: Time limit for all judging of a run, in seconds, waits that a provider asks for included;
+            None for no limit.
+        temperature: Sampling temperature; None means 0 with one sample and 0.7 with several.
+        seed: Seed sent with the first sample; each further sample adds 1.
+        reasoning_effort: Reasoning effort of the model; None leaves it to the provider.
+        parameters: Further request parameters by the provider's names, sent unchanged; null leaves out one
+            that Trivium sends by default (:data:`LEFT_OUT`).
+        servers: Base URL, headers and body fields for single models, by model name.
+        client: HTTP client: Trivium's own (``direct``), PydanticAI with the provider's SDK (``pydantic-ai``),
+            or the direct one where the provider supports it (``auto``).
+        excerpts: Which part of a long document the judge sees: its beginning (``head``), or the passages most
+            similar to the sentences of the output (``retrieval``).
+        excerpt_chars: Maximum number of characters of the source, of each reference and of the trace's steps
+            that the judge sees; at most one for each token of the model's context, if that is known.
+        evidence_similarity: How quotes are compared with passages of the source.
+        tokens: Which tokens' log-probabilities make the token signals: those of the scores, or all.
+        scale: How a Likert value v becomes a score: v/5 (``ratio``) or (v−1)/4 (``minmax``).
+        step: Distance between neighbouring values of a Likert scale.
+        budget_usd: Budget of a run in US dollars; None for no limit.
+        budget_tokens: Budget of a run in tokens; None for no limit.
+        prices: US dollars per million tokens, ``{model: {input: …, output: …}}``; they override the built-in
+            price list.
+        max_tokens: Maximum number of output tokens of a response; None derives it from the dimensions. A
+            request in flight reserves this many from the budget.
+        cache: Whether responses cached by other runs of the store are reused.
         cache_mb: Most megabytes of answers that the store keeps when a run ends; those that were not used
             for longest leave first.
-        on_failure: What stands in for a judgement that cannot be had (T2.6).
+        on_failure: What happens if no judge answers: fall back to ``similarity`` (``tier1``), skip the score
+            (``skip``), or fail the run (``fail``).
         certificate: Files that ``trivium trust certify --output`` wrote, one a dimension: they say which
             judgements are accepted and which go to people. A file is read when the suite is loaded, and what
             it holds takes its place.
@@ -250,7 +255,7 @@ class JudgeSettings(
 
 
 DEFAULT_SUCCESS = SuccessRule(metric="similarity", at_least=0.8)
-"""What counts as success where a suite does not say, and its references are longer than a few words."""
+"""Success rule of a suite that states none and has references of more than a few words."""
 
 DEFAULT_SIMILARITY = {"semantic": 0.5, "cosine": 0.3, "jaccard": 0.2}
 
@@ -263,29 +268,29 @@ class Settings(
     omit_defaults=True,
     rename={"passed": "pass"},
 ):
-    """How a suite is asked and scored. Every field is a key of the suite file.
+    """How a suite is run and scored. Every field is a key of the suite file.
 
     Attributes:
-        metrics: What is measured; None measures all that applies.
+        metrics: Metrics to compute; None computes all that apply.
         references: Whether the best or the mean value over several references counts.
-        group: The field or metadata key of a case that names its cluster (default: its group, else its id).
-        repeats: How often each case is asked.
-        reduce: How the attempts of a case become one figure.
-        failed_attempts: Whether failed attempts count as 0 or leave the averages.
+        group: Field or metadata key of a case that names its cluster (default: its group, else its id).
+        repeats: Number of attempts at each case.
+        reduce: How the scores of a case's attempts become one score.
+        failed_attempts: Whether failed attempts count as 0 or are left out of the averages.
         encoder: Name or folder of the encoder for ``semantic``.
         similarity: Weights of the parts of ``similarity``.
-        success: When an attempt is a success; None says nothing, and ``success_rule`` has what counts then.
-        passed: ``pass`` in files: when an evaluation counts as passed (spec: metrics, "What passed means").
-        tools: How tool calls are read.
-        messages: Which messages coordinate and which produce.
-        judge: Who judges, or None without judges.
-        composite: How the parts become one number.
-        limits: Bounds on asking.
-        gates: Bars for the means of metrics, by metric or ``pass_rate``.
-        margin: A comparison passes when the loss is surely smaller than this.
-        level: Of the intervals.
-        resamples: Of the bootstrap.
-        seed: Of everything random.
+        success: When an attempt counts as a success; None applies the default rule.
+        passed: When an attempt passes; the key ``pass`` of a suite file.
+        tools: How tool calls are interpreted.
+        messages: Which message types are coordination and which are productive work.
+        judge: The judge's models, rubrics and limits; None for no judge.
+        composite: Weights and thresholds of the composite.
+        limits: Limits on calls of the agent.
+        gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+        margin: Largest loss that a comparison tolerates, in [0, 1].
+        level: Confidence level of the intervals.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of all randomness.
     """
 
     metrics: Texts | None = None
@@ -311,5 +316,5 @@ class Settings(
 
     @property
     def success_rule(self) -> SuccessRule:
-        """When an attempt is a success, where the suite does not say either (spec: metrics, T1.6)."""
+        """The suite's success rule, or the default one (spec: metrics, T1.6)."""
         return self.success or DEFAULT_SUCCESS

@@ -153,10 +153,10 @@ CRITERIA = [{"name": "c", "asks": "y"}]
         ({"criteria": CRITERIA, "claims": True}, "dimensions[1]: is scored by criteria and claims"),
         ({"criteria": CRITERIA, "levels": {"a": 1, "b": 0}}, "dimensions[1]: has criteria and levels"),
         ({"levels": {"a": 1}}, "dimensions[1].levels: found a mapping (a), expected two at least"),
-        ({"criteria": CRITERIA * 2}, 'dimensions[1].criteria: "c" stands there 2 times'),
+        ({"criteria": CRITERIA * 2}, 'dimensions[1].criteria: "c" occurs 2 times'),
         ({"needs": "trace"}, 'dimensions[1].needs: "trace" is not among what it sees'),
         ({"name": "overall"}, 'dimensions[1].name: "overall" is the rubric\'s score as a whole'),
-        ({"name": "kindness"}, 'dimensions[1]: "kindness" stands there 2 times'),
+        ({"name": "kindness"}, 'dimensions[1]: "kindness" occurs 2 times'),
         ({"sees": ["outptu"]}, 'dimensions[1].sees[0]: found the text "outptu", expected "aspects" or'),
         ({"sees": []}, "dimensions[1].sees: found an empty list, expected a list that is not empty"),
         ({"levels": {"a": 2, "b": 0}}, "dimensions[1].levels.a: found the number 2"),
@@ -177,7 +177,7 @@ CRITERIA = [{"name": "c", "asks": "y"}]
         ),
         (
             {"criteria": [CRITERIA[0] | {"anchors": {"1": "x", "1.0": "y", "3": "z"}}]},
-            "dimensions[1].criteria[0].anchors: 1 stands there 2 times",
+            "dimensions[1].criteria[0].anchors: 1 occurs 2 times",
         ),
         (
             {"criteria": [CRITERIA[0] | {"anchors": {"low": "x"}}]},
@@ -231,7 +231,7 @@ def test_what_is_wrong_with_the_whole_is_refused(tmp_path, changes, said):
             {"length": "shrt"},
             'length: found the text "shrt", expected one of short, long. Did you mean "short"?',
         ),
-        ({"completeness": "good"}, "completeness: is scored by aspects, of which an example shows none"),
+        ({"completeness": "good"}, "completeness: is scored by aspects, which an example cannot show"),
     ],
 )
 def test_an_example_must_fit_its_rubric(tmp_path, scores, said):

@@ -1,4 +1,4 @@
-"""Validates one line of a file of outputs and makes an attempt of it."""
+"""Validates the lines of a file of outputs and makes attempts from them."""
 
 import re
 from collections.abc import Iterator
@@ -26,22 +26,22 @@ LONGEST_LINE = 256 * 1024**2
 
 _BOM = b"\xef\xbb\xbf"
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-"""Escapes of NUL and of surrogates: the texts of such a line are cleaned."""
+"""Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
 
 _MOST = 2**53
-"""Whole numbers up to here mean the same in every program that reads JSON."""
+"""Largest integer that every JSON reader represents exactly."""
 
 Tokens = Annotated[int, Meta(ge=0, le=_MOST)]
 Amount = Annotated[float, Meta(ge=0)]
 
 
 class LineUsage(Usage, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Tokens and money that an attempt used.
+    """Tokens and cost of an attempt.
 
     Attributes:
-        input_tokens: Tokens that went in.
-        output_tokens: Tokens that came out.
-        cost_usd: US dollars.
+        input_tokens: Number of input tokens.
+        output_tokens: Number of output tokens.
+        cost_usd: Cost in US dollars.
     """
 
     input_tokens: Tokens | None = None
@@ -55,14 +55,14 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         case: Id of the case.
         repeat: Which attempt of the case this is, from 0.
-        output: What the agent gave back: a text, or any JSON value.
-        seconds: Wall time.
+        output: What the agent returned: a text, or any JSON value.
+        seconds: Wall time in seconds.
         trace: A native trace, or {"file": path, "format": name}.
         usage: Tokens and cost.
-        reward: A verdict that came with the recording.
-        error: Why the attempt failed; an empty text says that it did not.
-        metadata: Anything else.
-        flags: What was changed at the door before, in what Trivium itself exported.
+        reward: The recorded reward.
+        error: Why the attempt failed; empty if it did not.
+        metadata: Any further data.
+        flags: What an earlier sanitising changed, in a file that Trivium exported.
     """
 
     case: Id
@@ -78,19 +78,19 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _Traced(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same with a native trace, as most lines have it: not yet normalised."""
+    """A line with a native trace, the usual case; the trace is not normalised yet."""
 
     trace: Trace | None = None
 
 
 class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same with the trace left as it stands, for whoever needs it."""
+    """A line whose trace stays undecoded until it is needed."""
 
     trace: msgspec.Raw = msgspec.Raw()
 
 
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trace that is a file of its own."""
+    """A reference to a trace in a file of its own."""
 
     file: str
     format: str | None = None
@@ -100,17 +100,17 @@ _TRACED_DECODER = msgspec.json.Decoder(_Traced)
 _DECODER = msgspec.json.Decoder(_FastOutput)
 _TRACE_DECODER = msgspec.json.Decoder(Trace)
 
-Told = tuple[Output | None, list[Problem], tuple[str, ...]]
-"""The parsed line, or None; every problem of it; and flags of what sanitising changed."""
+ParsedLine = tuple[Output | None, list[Problem], tuple[str, ...]]
+"""The parsed line, or None; every problem of it; and flags for what sanitising changed."""
 
 
 def lines_of(
     file: IO[bytes], source: str, *, error: type[InputError] = OutputsError
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Number, start and bytes of every line that is not blank.
+    """Yield number, start offset and bytes of every line that is not blank.
 
     Raises:
-        InputError: As ``error``, at a line that is too long to be held, or holds too many values.
+        InputError: As ``error``, if a line is too long or holds too many values.
     """
     start, number = 0, 0
     while line := file.readline(LONGEST_LINE + 1):
@@ -127,8 +127,8 @@ def lines_of(
         start += len(line)
 
 
-def read_line(line: bytes, number: int) -> Told:
-    """Parse a line; ``trace_problems`` and ``attempt_from`` look at its trace."""
+def read_line(line: bytes, number: int) -> ParsedLine:
+    """Parse a line, apart from its trace, which ``trace_problems`` and ``attempt_from`` read."""
     if not _SUSPECT.search(line):
         for decoder in (_TRACED_DECODER, _DECODER):
             try:
@@ -147,7 +147,7 @@ def read_line(line: bytes, number: int) -> Told:
 
 
 def trace_problems(output: Output, number: int, folder: Path) -> list[Problem]:
-    """Problems of the trace of a line; a file that it names is not read."""
+    """List the mistakes in the trace of a line; a trace file is not read."""
     where = f"line {number}: trace"
     try:
         trace = _trace_value(output)
@@ -167,9 +167,9 @@ def attempt_from(output: Output, flags: tuple[str, ...], *, folder: Path, limit:
 
     Args:
         output: A line without problems.
-        flags: What sanitising changed in it.
-        folder: The folder that paths of trace files are relative to.
-        limit: Most bytes of an output.
+        flags: What sanitising changed in the line.
+        folder: Base folder of the paths of trace files.
+        limit: Largest output in bytes.
     """
     trace: Trace | None = None
     unreadable = None
@@ -208,7 +208,7 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
 
 
 def _trace_value(output: Output) -> Any:
-    """The trace as a Trace that is not yet normalised, or as a JSON value where it is none."""
+    """Decode the trace: a Trace that is not normalised, or any other JSON value."""
     raw = output.trace
     if not isinstance(raw, msgspec.Raw):
         return raw
@@ -232,7 +232,7 @@ def _file_problems(named: TraceFile, where: str, folder: Path) -> list[Problem]:
     path = folder / named.file
     problems = []
     try:
-        # A device or a pipe would never end; a folder may hold a trace.json.
+        # A device or a pipe would never end; a folder is allowed, because it may hold a trace.json.
         there = path.is_file() or path.is_dir()
     except OSError as failure:  # such as a name longer than any file's
         problems.append(Problem(f"{where}.file", f'"{path}" cannot be read: {failure.strerror}'))
@@ -262,21 +262,21 @@ def attempt_of(
 ) -> Attempt:
     """Make an attempt from a recorded output.
 
-    The attempt fails if the output exceeds the limit, or if there is neither output, trace nor reward.
+    The attempt fails if the output exceeds the limit, or if it has no output, trace or reward.
 
     Args:
         case: Id of the case.
-        repeat: Which attempt of the case it is.
+        repeat: Which attempt of the case this is, from 0.
         output: Any JSON value.
-        limit: Most bytes of it (``limits.output_bytes``).
-        seconds: Wall time.
-        trace: What the agent did.
+        limit: Largest output in bytes (``limits.output_bytes``).
+        seconds: Wall time in seconds.
+        trace: The recorded trace.
         trace_error: Why a recorded trace could not be read.
         usage: Tokens and cost.
-        reward: A verdict.
-        error: Why it failed; empty when it did not.
-        flags: What sanitising changed before.
-        metadata: Anything else.
+        reward: The recorded reward, in [0, 1].
+        error: Why the attempt failed; empty if it did not.
+        flags: What an earlier sanitising changed.
+        metadata: Any further data.
     """
     error = (shown(error) or None) if error else None
     try:

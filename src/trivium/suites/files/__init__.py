@@ -1,1 +1,3 @@
-"""The files that hold suites and cases: documents, lines, tables; read and written."""
+"""Reads and writes the files that hold suites and cases: documents, JSON lines and tables."""
+
+__all__: list[str] = []

@@ -1,1 +1,3 @@
-"""Rubrics: what judges look at, built in or written by users."""
+"""Built-in rubrics, and rubrics that users write."""
+
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The rubrics that come with Trivium (spec: metrics, T2.2 to T2.4)."""
+"""The built-in rubrics ``review`` and ``agent`` (spec: metrics, T2.2 to T2.4)."""
 
 from trivium.suites.rubrics.rubric import LEVELS, Criterion, Dimension, InputName, Level, Rubric
 
@@ -6,14 +6,14 @@ _PROCESS: tuple[InputName, ...] = ("input", "workflow", "trace")
 
 
 def _criterion(name: str, weight: float, asks: str, *anchors: str) -> Criterion:
-    """A criterion with the anchors of 1, 3 and 5."""
+    """Make a criterion with anchors for 1, 3 and 5."""
     return Criterion(
         name=name, weight=weight, asks=asks, anchors=dict(zip(("1", "3", "5"), anchors, strict=True))
     )
 
 
 def _levels(*means: str) -> dict[str, float | Level]:
-    """The usual levels, the best first, with anchors of their own."""
+    """The default levels, best first, with other anchors."""
     return {
         name: Level(value=level.value, means=anchor)
         for (name, level), anchor in zip(LEVELS.items(), means, strict=True)

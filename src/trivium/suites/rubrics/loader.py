@@ -27,7 +27,7 @@ from trivium.suites.validation import at, convert, describe, problem
 R = TypeVar("R", bound=Rubric)
 
 IS_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII).fullmatch
-"""Of a built-in rubric; anything else names a file."""
+"""Matches the name of a built-in rubric; any other text names a file."""
 
 _DIMENSIONS = {
     f"{rubric.name}.{dimension.name}": dimension
@@ -51,12 +51,12 @@ def load_rubric(kind: type[R], source: str | Path) -> R:
 
 
 def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, list[Problem]]:
-    """Replace the files that ``judge.rubric`` names by their contents, and list every mistake.
+    """Replace the files named in ``judge.rubric`` by their contents, and list every mistake.
 
     Args:
-        raw: A name, a file, or a list of these and of rubrics; anything else is given back as it is.
-        folder: Where relative paths start.
-        step: Of Likert values, where a rubric states none.
+        raw: A name, a file, or a list of these and of rubrics; any other value is returned unchanged.
+        folder: Base folder of relative paths.
+        step: Default distance between neighbouring Likert values.
     """
     entries = [raw] if isinstance(raw, str) else raw
     if not isinstance(entries, list | tuple):
@@ -68,7 +68,7 @@ def load_judge_rubrics(raw: Any, folder: Path, *, step: float) -> tuple[Any, lis
         if isinstance(entry, str) and not IS_NAME(entry):
             where = f"{folder / entry}:"
             try:
-                entry = read_document(folder / entry)  # noqa: PLW2901 - the file stands for what it holds
+                entry = read_document(folder / entry)  # noqa: PLW2901 - the file is replaced by its content
             except SuiteError as error:
                 problems += [
                     Problem(f"{error.source}: {each.where}".removesuffix(": "), each.what)
@@ -141,35 +141,35 @@ def _built_in(name: Any, where: str, problems: list[Problem]) -> dict[str, Any]:
                 where, f"found {describe(name)}, expected a built-in dimension such as review.clarity.{hint}"
             )
         )
-        name = "review.clarity"  # stands in, so that the other mistakes are found too
+        name = "review.clarity"  # a placeholder, so that the other mistakes are found, too
     raw: dict[str, Any] = msgspec.to_builtins(_DIMENSIONS[name])
     return raw
 
 
 OVERALL = "overall"
-"""The metric of a rubric as a whole, hence the name of no dimension."""
+"""Name of the metric of a whole rubric; no dimension may have it."""
 
 
 def semantic_problems(rubric: Rubric, where: str, *, places: Sequence[int], step: float) -> list[Problem]:
-    """Every mistake in a rubric whose types are right.
+    """List the mistakes in a rubric whose types are correct.
 
     Args:
-        rubric: As it was read.
-        where: What messages put before its keys.
-        places: Index of each dimension as the user wrote them.
-        step: The step of Likert values where the rubric states none.
+        rubric: The rubric.
+        where: Place of the rubric in messages.
+        places: Index of each dimension in the user's list.
+        step: Default distance between neighbouring Likert values.
     """
     return list(_semantic_problems(rubric, where, places, rubric.step or step))
 
 
 def step_problem(step: float) -> str | None:
-    """Why a scale from 1 to 5 cannot have this step, if it cannot."""
+    """The message if a scale from 1 to 5 cannot have this step, else None."""
     whole = _is_whole((LIKERT_MOST - 1) / step)
     return None if whole else f"1 to 5 is no whole number of steps of {step:g}"
 
 
 def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) < 1e-9  # 4 steps of 0.2 are a hair more than 0.8
+    return abs(number - round(number)) < 1e-9  # in binary, 4 steps of 0.2 are slightly more than 0.8
 
 
 def _semantic_problems(rubric: Rubric, where: str, places: Sequence[int], step: float) -> Iterator[Problem]:
@@ -181,31 +181,31 @@ def _semantic_problems(rubric: Rubric, where: str, places: Sequence[int], step: 
     for dimension, index in zip(rubric.dimensions, places, strict=True):
         place = at(at(where, "dimensions"), index)
         if names[dimension.name] > 1:
-            yield Problem(place, f'"{dimension.name}" stands there {names[dimension.name]} times')
+            yield Problem(place, f'"{dimension.name}" occurs {names[dimension.name]} times')
         yield from _dimension_problems(dimension, place, step)
     for index, example in enumerate(rubric.examples):
         yield from _example_problems(example, rubric, at(at(where, "examples"), index), step)
-    seen: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
+    inputs: dict[str, str] = {name: each.name for each in reversed(rubric.dimensions) for name in each.sees}
     raw = {"instructions": rubric.instructions, "material": rubric.material, "examples": rubric.examples}
-    yield from template_problems(raw, where, seen=seen)
+    yield from template_problems(raw, where, inputs=inputs)
 
 
 def template_problems(
-    raw: Mapping[str, Any], where: str, *, seen: Mapping[str, str] | None = None
+    raw: Mapping[str, Any], where: str, *, inputs: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
-    """Mistakes in the templates of a rubric.
+    """Yield the mistakes in the templates of a rubric.
 
     Args:
-        raw: Its keys.
-        where: What messages put before them.
-        seen: What its dimensions look at, each with the name of one that does; None where that is not known.
+        raw: Keys of the rubric.
+        where: Place of the rubric in messages.
+        inputs: Inputs that its dimensions see, each with the name of one such dimension; None if unknown.
     """
     if isinstance(instructions := raw.get("instructions"), str):
-        for said in instruction_problems(instructions, examples=bool(raw.get("examples"))):
-            yield Problem(at(where, "instructions"), said)
+        for message in instruction_problems(instructions, examples=bool(raw.get("examples"))):
+            yield Problem(at(where, "instructions"), message)
     if isinstance(material := raw.get("material"), str):
-        for said in material_problems(material, seen):
-            yield Problem(at(where, "material"), said)
+        for message in material_problems(material, inputs):
+            yield Problem(at(where, "material"), message)
 
 
 def _dimension_problems(dimension: Dimension, where: str, step: float) -> Iterator[Problem]:
@@ -222,7 +222,7 @@ def _dimension_problems(dimension: Dimension, where: str, step: float) -> Iterat
     criteria = Counter(criterion.name for criterion in dimension.criteria)
     for name, count in criteria.items():
         if count > 1:
-            yield Problem(at(where, "criteria"), f'"{name}" stands there {count} times')
+            yield Problem(at(where, "criteria"), f'"{name}" occurs {count} times')
     for name in dimension.needs:
         if name not in dimension.sees:
             yield Problem(at(where, "needs"), f'"{name}" is not among what it sees')
@@ -243,10 +243,10 @@ def _anchor_problems(criterion: Criterion, where: str, step: float) -> Iterator[
         if not _is_on_the_scale(value, step):
             yield Problem(where, f"found {point}, expected 1 to 5 in steps of {step:g}")
         elif values.count(value) > 1:
-            yield Problem(where, f"{value:g} stands there {values.count(value)} times")
-    if lacking := [f"{value}" for value in (1, 3, LIKERT_MOST) if value not in values]:
-        verb = "is" if len(lacking) == 1 else "are"
-        yield Problem(where, f"{' and '.join(lacking)} {verb} missing, expected 1, 3 and 5 at least")
+            yield Problem(where, f"{value:g} occurs {values.count(value)} times")
+    if missing := [f"{value}" for value in (1, 3, LIKERT_MOST) if value not in values]:
+        verb = "is" if len(missing) == 1 else "are"
+        yield Problem(where, f"{' and '.join(missing)} {verb} missing, expected 1, 3 and 5 at least")
 
 
 def _is_on_the_scale(value: float, step: float) -> bool:
@@ -254,9 +254,9 @@ def _is_on_the_scale(value: float, step: float) -> bool:
 
 
 def _example_problems(example: Example, rubric: Rubric, where: str, step: float) -> Iterator[Problem]:
-    seen = {name for dimension in rubric.dimensions for name in dimension.sees}
+    inputs = {name for dimension in rubric.dimensions for name in dimension.sees}
     for shown in example.shows:
-        if shown not in seen:
+        if shown not in inputs:
             yield Problem(at(at(where, "shows"), shown), "no dimension of the rubric sees this")
     by_name = {dimension.name: dimension for dimension in rubric.dimensions}
     for name, given in example.scores.items():
@@ -272,7 +272,7 @@ def _score_problems(
 ) -> Iterator[Problem]:
     if dimension.claims or dimension.aspects:
         by = "claims" if dimension.claims else "aspects"
-        yield Problem(where, f"is scored by {by}, of which an example shows none")
+        yield Problem(where, f"is scored by {by}, which an example cannot show")
     elif dimension.criteria:
         names = [criterion.name for criterion in dimension.criteria]
         if not isinstance(given, dict):

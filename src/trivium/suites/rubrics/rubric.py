@@ -31,10 +31,10 @@ Scale = Literal["ratio", "minmax"]
 InputName = Literal[
     "input", "output", "source", "references", "facts", "sources", "aspects", "workflow", "trace"
 ]
-"""What a dimension may look at; what a case or an attempt does not have is left out."""
+"""Inputs of a dimension; those that a case or an attempt lacks are left out."""
 
 Names = Annotated[tuple[InputName, ...], Meta(extra={"also": "single"}, extra_json_schema={"also": "string"})]
-"""Several of these; in a file a single one will do."""
+"""Several inputs. A file may have a single one instead of a list."""
 
 Point = Annotated[
     str,
@@ -43,18 +43,18 @@ Point = Annotated[
         extra={"also": "number", "words": "a value of the scale, such as 1, 3 or 5"},
     ),
 ]
-"""A value of a Likert scale, as the key of its anchor."""
+"""A value of a Likert scale, as text; the key of its anchor."""
 
 PASS_MARK = 0.7
 LIKERT_MOST = 5
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A level with its anchor.
+    """A level of a dimension, with its anchor.
 
     Attributes:
         value: The score, in [0, 1].
-        means: What an output of this level looks like; the judge is shown it.
+        means: Anchor: what an output of this level looks like. The judge sees it.
     """
 
     value: Share
@@ -76,17 +76,17 @@ ANCHORS: dict[str, str] = {
     "3": "It meets this in the main, with flaws that a reader notices.",
     "5": "It meets this in full; there is nothing to improve.",
 }
-"""Of a criterion that has no words of its own."""
+"""Default anchors of a criterion."""
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing that a Likert dimension is scored by.
+    """One criterion of a dimension, scored from 1 to 5.
 
     Attributes:
-        name: How the answer calls it.
-        asks: What the judge is to look for.
-        weight: Share of the dimension's score, rescaled over its criteria.
-        anchors: What an output of a value looks like, of 1, 3 and 5 at least: the judge is shown it.
+        name: Name in the judge's answer.
+        asks: What the judge looks for.
+        weight: Weight within the dimension, rescaled over its criteria.
+        anchors: What an output with each value looks like, for at least 1, 3 and 5. The judge sees them.
     """
 
     name: Name
@@ -96,19 +96,19 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing that is judged and has a score.
+    """One quality that a judge scores.
 
     Attributes:
-        name: How metrics call it.
-        asks: What it is about.
-        criteria: Scored 1 to 5 each; a dimension without criteria is scored by one of its levels.
-        levels: Names of levels and their values, in [0, 1], or value and anchor (``value``, ``means``).
-        claims: Whether the output's claims are extracted and verified instead (T2.4).
-        aspects: Whether the aspects that were asked for are gone through instead: each is covered, partly
-            covered or not, and the score is the share that is (T2.4).
-        sees: What the judge is shown for it.
-        needs: What must be there, one of them at least; without it the dimension is skipped.
-        weight: Share of the rubric's overall score.
+        name: Name of its metric.
+        asks: What the judge assesses.
+        criteria: Criteria, each scored from 1 to 5; without criteria the judge chooses one of the levels.
+        levels: Value of each level, in [0, 1], or value and anchor (``value``, ``means``).
+        claims: Whether the judge extracts and verifies the output's claims instead.
+        aspects: Whether the judge marks each requested aspect as covered, partly covered or missing instead;
+            the score is the covered share.
+        sees: Inputs that the judge sees.
+        needs: Inputs of which at least one must be present; otherwise the dimension is skipped.
+        weight: Weight in the rubric's overall score.
     """
 
     name: Name
@@ -122,24 +122,28 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     weight: Weight = 1.0
 
     def applies_to(self, texts: Mapping[str, str]) -> bool:
-        """Whether there is something of what it needs, among texts by the names of what dimensions see."""
+        """Whether an input that the dimension needs is present.
+
+        Args:
+            texts: Text of each input, by name.
+        """
         return not self.needs or any(texts.get(name) for name in self.needs)
 
     @property
     def level_values(self) -> dict[str, float]:
-        """The value of each level."""
+        """Value of each level, in [0, 1]."""
         return {
             name: level.value if isinstance(level, Level) else level for name, level in self.levels.items()
         }
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something judged before, shown to the judge as an example.
+    """A judged example that the judge sees before it judges.
 
     Attributes:
-        shows: Its texts, by the names of what dimensions see.
-        scores: What it deserves, by dimension: values by criterion, or a level.
-        reason: Why.
+        shows: Text of each input, by name.
+        scores: Correct scores by dimension: values by criterion, or a level.
+        reason: Why these scores are correct.
     """
 
     shows: Annotated[dict[InputName, str], Meta(min_length=1)]
@@ -148,20 +152,22 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a judge is asked to look at: dimensions, and how they are asked about.
+    """The dimensions that a judge scores, and the templates of its prompt.
 
     Attributes:
-        name: How metrics call it: ``name.dimension``.
-        dimensions: At least one. In a file ``review.clarity`` stands for a built-in dimension, ``review``
-            for all of a rubric's, and a dimension that ``extends`` one changes only what it says.
-        pass_mark: The overall score that passes.
-        scale: How a Likert value becomes a score, v/5 or (v−1)/4; None leaves it to ``judge.scale``.
-        step: Distance of two neighbouring Likert values; None leaves it to ``judge.step``.
-        examples: Shown to the judge before it judges.
-        instructions: Template of the instructions, with ``{rubric}``, ``{examples}`` and, on wish, our own
-            ``{rules}`` on evidence, explanations and abstaining (default: all three).
-        material: Template of what is judged, with ``{output}``, ``{source}``, … and ``{material}`` for all
-            that has no place of its own (default: ``{material}``).
+        name: Name of the rubric; its metrics are called ``name.dimension``.
+        dimensions: At least one. In a file, ``review.clarity`` stands for a built-in dimension, ``review``
+            for all dimensions of a rubric, and a dimension that ``extends`` another changes only the keys it
+            has.
+        pass_mark: Lowest overall score that passes, in [0, 1].
+        scale: How a Likert value v becomes a score: v/5 (``ratio``) or (v−1)/4 (``minmax``); None for
+            ``judge.scale``.
+        step: Distance between neighbouring Likert values; None for ``judge.step``.
+        examples: Judged examples that the judge sees first.
+        instructions: Template of the instructions, with ``{rubric}``, ``{examples}`` and, optionally,
+            Trivium's ``{rules}`` on evidence, explanations and abstaining (default: all three).
+        material: Template of the material to judge, with ``{output}``, ``{source}``, … and ``{material}`` for
+            all inputs without a placeholder of their own (default: ``{material}``).
     """
 
     name: Name
@@ -175,19 +181,19 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def load(cls, source: str | Path) -> Self:
-        """A rubric from a .yaml, .json or .toml file, or a built-in one by its name.
+        """Load a rubric from a .yaml, .json or .toml file, or a built-in one by name.
 
         Raises:
             SuiteError: With every mistake found.
         """
-        # The one import that closes a circle: the loader builds rubrics, and users load one from here.
+        # Imported late, because the loader imports this module.
         from trivium.suites.rubrics.loader import load_rubric
 
         return load_rubric(cls, source)
 
     @property
     def digest(self) -> str:
-        """Hash of all of it."""
+        """Hash of the whole rubric."""
         raw = msgspec.json.encode(self, order="deterministic")
         return blake2b(raw, digest_size=8).hexdigest()
 
@@ -195,7 +201,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 INSTRUCTION_PLACES = ("rules", "rubric", "examples")
 INPUT_NAMES: tuple[str, ...] = get_args(InputName)
 MATERIAL = "material"
-"""Placeholder of all texts that have none of their own."""
+"""Placeholder for all inputs without a placeholder of their own."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -244,48 +250,48 @@ def placeholders(template: str) -> list[str]:
 
 
 def instruction_problems(template: str, *, examples: bool) -> list[str]:
-    """Mistakes in a template of instructions.
+    """List the mistakes in a template of instructions.
 
     Args:
-        template: As the user wrote it.
-        examples: Whether there are examples to show.
+        template: The user's template.
+        examples: Whether the rubric has examples.
     """
     parts, wrong = parse_template(template)
     for part in parts:
         if isinstance(part, Placeholder) and part.name not in INSTRUCTION_PLACES:
             if part.name in (*INPUT_NAMES, MATERIAL):
-                said = f'"{{{part.name}}}" is judged: its place is in the template "material", never here'
+                message = f'"{{{part.name}}}" is judged: its place is in the template "material", never here'
             else:
-                said = _unknown(part.name, INSTRUCTION_PLACES)
-            wrong.append(f"line {part.line}: {said}")
-    there = placeholders(template)
-    if "rubric" not in there:
+                message = _unknown(part.name, INSTRUCTION_PLACES)
+            wrong.append(f"line {part.line}: {message}")
+    present = placeholders(template)
+    if "rubric" not in present:
         wrong.append('"{rubric}" is missing, which says what is scored and how')
-    if examples and "examples" not in there:
+    if examples and "examples" not in present:
         wrong.append('"{examples}" is missing, and the rubric has examples')
     return wrong
 
 
-def material_problems(template: str, seen: Mapping[str, str] | None) -> list[str]:
-    """Mistakes in a template of the material.
+def material_problems(template: str, inputs: Mapping[str, str] | None) -> list[str]:
+    """List the mistakes in a template of the material.
 
     Args:
-        template: As the user wrote it.
-        seen: What dimensions look at, each with the name of one that does; None where that is not known.
+        template: The user's template.
+        inputs: Inputs that the dimensions see, each with the name of one such dimension; None if unknown.
     """
     parts, wrong = parse_template(template)
     for part in parts:
         if isinstance(part, Placeholder):
             if part.name not in (*INPUT_NAMES, MATERIAL):
                 wrong.append(f"line {part.line}: {_unknown(part.name, (*INPUT_NAMES, MATERIAL))}")
-            elif seen is not None and part.name not in (*seen, MATERIAL):
+            elif inputs is not None and part.name not in (*inputs, MATERIAL):
                 wrong.append(f'line {part.line}: no dimension sees "{part.name}"')
-    there = placeholders(template)
-    if seen is not None and MATERIAL not in there:
+    present = placeholders(template)
+    if inputs is not None and MATERIAL not in present:
         wrong += [
-            f'"{{{name}}}" is missing, which {by} sees (or "{{material}}" for all that has no place)'
-            for name, by in seen.items()
-            if name not in there
+            f'"{{{name}}}" is missing, which {by} sees (or "{{material}}" for all other inputs)'
+            for name, by in inputs.items()
+            if name not in present
         ]
     return wrong
 
