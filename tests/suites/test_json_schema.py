@@ -76,4 +76,4 @@ def test_no_schema_speaks_of_the_specification():
     described = json.dumps(schemas)
     assert "spec:" not in described
     assert not re.search(r"\([A-Z]\d?\.\d+\)", described)
-    assert "When an attempt counts as a success. Exactly one way is meant." in described
+    assert "When an attempt counts as a success. Exactly one criterion is given." in described
