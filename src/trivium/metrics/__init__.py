@@ -1,1 +1,3 @@
-"""How an attempt is scored: metrics of three tiers, their registry, the composite."""
+"""Metrics in three tiers (text, judge, trace), their registry, and the composite of an attempt."""
+
+__all__: list[str] = []

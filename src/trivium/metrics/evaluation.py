@@ -1,4 +1,4 @@
-"""Folds the scores of an attempt into its composite and its verdict (spec: metrics, C)."""
+"""Computes the composite and the verdict of an attempt from its scores (spec: metrics, C)."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -11,25 +11,24 @@ from trivium.suites.rubrics.loader import OVERALL
 from trivium.suites.settings import CompositeSettings, PassRule, Settings, Thresholds
 
 TOLERANCE = 1e-9
-"""A composite this close under a threshold reaches it: weights and means are rounded in binary."""
+"""A composite this little below a threshold reaches it, because of rounding in binary."""
 
 RECOMMENDATION_WEIGHTS = {"accept": 1.0, "weak_accept": 0.7, "weak_reject": -0.7, "reject": -1.0}
 
 
 class Composite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One number for one attempt.
+    """The weighted mean of several metrics of one attempt.
 
     Attributes:
-        value: In [0, 1]; None when no part has a score.
-        status: ``fallback`` when any part's is, ``skipped`` without a value.
-        coverage: Share of the weight that belongs to parts with a score, in [0, 1]; a value that stands in
-            for a judgement is no score. 1 for a failed attempt, of which everything is known.
-        parts: Value of every part with a weight, None where it has none.
-        recommendation: accept, weak_accept, weak_reject or reject; None where too little was measured
+        value: In [0, 1]; None if no part has a score.
+        status: ``fallback`` if a part is a fallback, ``skipped`` without a value, else ``ok``.
+        coverage: Share of the weight of parts with a score, in [0, 1]; the fallback for a judgement does not
+            count as a score. 1 for a failed attempt.
+        parts: Value of every part with a weight; None for a part without a value.
+        recommendation: accept, weak_accept, weak_reject or reject; None if the coverage is too low
             (spec: metrics, C.3).
-        reason: Why it is not ok, or why it is 0.
-        bounds: Lowest and highest value that it can have once the parts that were due and are missing are
-            there; None where none is missing.
+        reason: Why the status is not ok, or why the value is 0.
+        bounds: The value with every missing part at 0 and at 1; None if no part is missing.
     """
 
     value: float | None
@@ -42,12 +41,12 @@ class Composite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def recommendation_weight(self) -> float | None:
-        """1.0, 0.7, −0.7 or −1.0 (spec: metrics, C.3)."""
+        """The recommendation as a number: 1.0, 0.7, −0.7 or −1.0 (spec: metrics, C.3)."""
         return RECOMMENDATION_WEIGHTS[self.recommendation] if self.recommendation else None
 
 
 def recommend(value: float, thresholds: Thresholds) -> str:
-    """The recommendation that a composite in [0, 1] stands for, compared with ``TOLERANCE`` (C.3)."""
+    """Map a composite in [0, 1] to its recommendation (C.3)."""
     for name in ("accept", "weak_accept", "weak_reject"):
         if value >= getattr(thresholds, name) - TOLERANCE:
             return name
@@ -55,33 +54,33 @@ def recommend(value: float, thresholds: Thresholds) -> str:
 
 
 def nearest_threshold(value: float, thresholds: Thresholds) -> float:
-    """The threshold between two recommendations that a composite lies nearest to."""
+    """Return the threshold between two recommendations that is nearest to a composite."""
     limits = (thresholds.accept, thresholds.weak_accept, thresholds.weak_reject)
     return min(limits, key=lambda limit: abs(value - limit))
 
 
 def distance_to_threshold(value: float, thresholds: Thresholds) -> float:
-    """How far a composite lies from the nearest threshold between two recommendations."""
+    """Return the distance of a composite from the nearest threshold between two recommendations."""
     return abs(value - nearest_threshold(value, thresholds))
 
 
 def measures_result(name: str, tier: str) -> bool:
-    """Whether a part of the composite measures the result of an attempt, not the way to it (C.3).
+    """Whether a part of the composite measures the result of an attempt, rather than its process (C.3).
 
     Args:
-        name: The metric.
-        tier: Its tier. Texts and judgements do; graphs of the process and the time taken do not.
+        name: Name of the metric; ``time`` measures the process.
+        tier: Its tier; ``trace`` metrics measure the process.
     """
     return tier != "trace" and name != "time"
 
 
 def may_recommend(coverage: float, settings: CompositeSettings, *, result: bool) -> bool:
-    """Whether enough was measured for a recommendation (spec: metrics, C.3).
+    """Whether the scores suffice for a recommendation (spec: metrics, C.3).
 
     Args:
-        coverage: Share of the weight that was scored.
-        settings: Name the least coverage.
-        result: Whether a part that looks at the result has a score.
+        coverage: Share of the weight that was scored, in [0, 1].
+        settings: Settings with the minimum coverage.
+        result: Whether a part that measures the result has a score.
     """
     return result and coverage >= settings.min_coverage - TOLERANCE
 
@@ -89,12 +88,12 @@ def may_recommend(coverage: float, settings: CompositeSettings, *, result: bool)
 def composite(
     scores: Mapping[str, Score], settings: CompositeSettings, *, failed: str | None = None
 ) -> Composite:
-    """Fold the scores of one attempt into its composite (spec: metrics, C).
+    """Compute the composite of one attempt (spec: metrics, C).
 
     Args:
         scores: Scores by metric.
-        settings: Weights, thresholds and what a missing part does.
-        failed: Why the attempt failed; its composite is then 0 (spec: metrics, "What passed means").
+        settings: Weights, thresholds and the treatment of missing parts.
+        failed: Why the attempt failed, or None; a failed attempt has composite 0.
     """
     weights = {name: weight for name, weight in settings.weights.items() if weight > 0}
     if not weights:
@@ -117,19 +116,19 @@ def composite(
             value=None, status="skipped", parts=parts, reason="no part has a score", bounds=bounds
         )
     divisor = total if settings.missing == "zero" else sum(weights[name] for name in present)
-    # A weighted mean of numbers in [0, 1] may round to a hair outside it.
+    # Rounding can move a weighted mean of numbers in [0, 1] slightly outside of it.
     value = min(1.0, max(0.0, sum(weights[name] * value for name, value in present.items()) / divisor))
-    leaning = [name for name in present if scores[name].status == "fallback"]
+    fallbacks = [name for name in present if scores[name].status == "fallback"]
     coverage = sum(weights[name] for name in scored) / total
     result = any(measures_result(name, scores[name].tier) for name in scored)
     enough = may_recommend(coverage, settings, result=result)
     return Composite(
         value=value,
-        status="fallback" if leaning else "ok",
+        status="fallback" if fallbacks else "ok",
         coverage=coverage,
         parts=parts,
         recommendation=recommend(value, settings.thresholds) if enough else None,
-        reason=f"fallback in {', '.join(leaning)}" if leaning else None,
+        reason=f"fallback in {', '.join(fallbacks)}" if fallbacks else None,
         bounds=bounds,
     )
 
@@ -140,14 +139,14 @@ def _bounds(
     weights: Mapping[str, float],
     settings: CompositeSettings,
 ) -> tuple[float, float] | None:
-    """The composite with every part that was due and is missing at 0, and at 1; None where none is."""
+    """The composite with every missing part at 0, and at 1; None if no part is missing."""
     missing = sum(weight for name, weight in weights.items() if name in scores and is_missing(scores[name]))
     if not missing:
         return None
-    there = sum(weights[name] * (scores[name].value or 0.0) for name in scored)
-    whole = sum(weights[name] for name in scored) + missing
-    divisor = sum(weights.values()) if settings.missing == "zero" else whole
-    return there / divisor, min(1.0, (there + missing) / divisor)
+    known = sum(weights[name] * (scores[name].value or 0.0) for name in scored)
+    due = sum(weights[name] for name in scored) + missing
+    divisor = sum(weights.values()) if settings.missing == "zero" else due
+    return known / divisor, min(1.0, (known + missing) / divisor)
 
 
 SUCCESS = PassRule(metric="success", at_least=1.0)
@@ -159,11 +158,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         case: Id of the case.
-        repeat: Which attempt of the case.
-        scores: By metric, in the order of the suite.
-        composite: See :class:`~trivium.metrics.evaluation.Composite`.
-        passed: The verdict of the suite's ``pass`` rule; None when its metric has no value.
-        failed: Why the attempt itself failed, or None.
+        repeat: Which attempt of the case this is, from 0.
+        scores: Scores by metric, in the order of the suite.
+        composite: Weighted mean of the scores.
+        passed: The verdict of the suite's ``pass`` rule; None if its metric has no value.
+        failed: Why the attempt failed, or None.
     """
 
     case: str
@@ -175,7 +174,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings) -> Evaluation:
-    """Fold the scores of one attempt (spec: metrics, "What passed means" and C)."""
+    """Make the evaluation of one attempt (spec: metrics, "What passed means" and C)."""
     folded = composite(scores, settings.composite, failed=attempt.error)
     return Evaluation(
         case=attempt.case,
@@ -188,11 +187,12 @@ def evaluation(attempt: Attempt, scores: Mapping[str, Score], settings: Settings
 
 
 def pass_rule(names: Container[str], settings: Settings) -> PassRule:
-    """When an attempt counts as passed (spec: metrics, "What passed means").
+    """Return the rule by which an attempt passes (spec: metrics, "What passed means").
 
     Args:
-        names: Of its scores.
-        settings: The suite's. Without a rule of its own the rubric ``agent`` decides where it is judged.
+        names: Names of the attempt's scores.
+        settings: Settings of the suite. If they state no rule, the rubric ``agent`` decides if it was judged,
+            else ``success``.
     """
     judged = settings.judge is not None and JUDGED.metric in names
     return settings.passed or (JUDGED if judged else SUCCESS)
@@ -201,13 +201,13 @@ def pass_rule(names: Container[str], settings: Settings) -> PassRule:
 def verdict_is_missing(
     passed: bool | None, scores: Mapping[str, ScoreLike], folded: Composite, settings: Settings
 ) -> bool:
-    """Whether there is no verdict although one was due (spec: metrics, "What was due and is not there").
+    """Whether the verdict is missing (spec: metrics, "What was due and is not there").
 
     Args:
-        passed: The verdict.
-        scores: Of the attempt, by metric.
-        folded: Its composite.
-        settings: The suite's.
+        passed: The verdict, or None.
+        scores: Scores of the attempt, by metric.
+        folded: Composite of the attempt.
+        settings: Settings of the suite.
     """
     if passed is not None:
         return False
@@ -215,7 +215,7 @@ def verdict_is_missing(
     if rule.metric == "composite":
         return folded.bounds is not None
     score = scores.get(rule.metric)
-    # A rubric as a whole has a value and no verdict where a panel ties, or missing dimensions would decide.
+    # A whole rubric has a value but no verdict if its panel ties, or if missing dimensions would decide.
     return score is not None and (is_missing(score) or score.value is not None)
 
 
@@ -237,7 +237,7 @@ def _passed(
 
 
 def _reaches(bounds: tuple[float | None, float | None], at_least: float) -> bool | None:
-    """Whether a value between two bounds reaches a limit; None where it may or may not."""
+    """Whether a value between two bounds reaches a threshold; None if the bounds do not decide."""
     low, high = bounds
     if low is None or high is None:
         return None

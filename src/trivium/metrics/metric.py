@@ -18,20 +18,20 @@ STATUSES: tuple[Status, ...] = ("ok", "fallback", "abstained", "skipped", "error
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One figure about one attempt.
+    """The result of one metric for one attempt.
 
     Attributes:
-        name: The metric.
+        name: Name of the metric.
         tier: text, judge or trace.
-        value: In [0, 1], higher is better; None unless status is ok or fallback. An ``ok`` score
-            without value is a figure that is reported, not scored.
+        value: In [0, 1], higher is better; None unless the status is ok or fallback. An ``ok`` score without
+            a value is reported, not scored.
         status: ok, fallback, abstained, skipped or error.
-        raw: The figure in its natural unit.
-        reason: Why it is not ok.
-        method: What was used when it was not the defined way, or which of several ways it was.
-        detail: Anything a report may show.
-        missing: Whether a skipped score was due: the metric applies, and what it needs could not be had
-            (no judge answered, and ``on_failure`` is ``skip``).
+        raw: The value in its natural unit, such as seconds.
+        reason: Why the status is not ok.
+        method: Which of several methods computed the value.
+        detail: Further data for reports.
+        missing: Whether a skipped score counts as missing: the metric applies, but something that it needs
+            was not available (no judge answered, and ``on_failure`` is ``skip``).
     """
 
     name: str
@@ -46,17 +46,17 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_value(self) -> bool:
-        """Whether there is a number that may enter an average."""
+        """Whether the score has a number that can enter an average."""
         return self.value is not None
 
     @property
     def shown(self) -> Any:
-        """Which of the texts that it rests on were shown to a judge in part, and how much of them."""
+        """Inputs of which the judge saw only a part, and how much of each; None if there is none."""
         return self.detail.get("shown")
 
 
 class ScoreLike(Protocol):
-    """What a score and its outline have in common; see :class:`Score`."""
+    """The attributes that a full score and its stored outline share; see :class:`Score`."""
 
     @property
     def tier(self) -> str:
@@ -72,28 +72,32 @@ class ScoreLike(Protocol):
 
     @property
     def missing(self) -> bool:
-        """Whether a skipped score was due."""
+        """Whether a skipped score counts as missing."""
 
 
 def is_judge_fallback(score: ScoreLike) -> bool:
-    """Whether the value stands in for a judgement: another quantity, which decides nothing."""
+    """Whether the value is the fallback for a judgement: another quantity that decides nothing."""
     return score.tier == "judge" and score.status == "fallback"
 
 
 def is_unavailable(score: ScoreLike) -> bool:
-    """Whether it was due and is not there because of an error, or because no judge could be had."""
+    """Whether the score is missing because of an error, or because no judge answered."""
     return score.status == "error" or score.missing or is_judge_fallback(score)
 
 
 def is_missing(score: ScoreLike) -> bool:
-    """Whether it was due and is not there, for whatever reason (spec: metrics, "What was due …")."""
+    """Whether the score is missing for any reason (spec: metrics, "What was due …")."""
     return score.status == "abstained" or is_unavailable(score)
 
 
 class MetricInput(msgspec.Struct, frozen=True):
-    """What a metric looks at: a case, an attempt of it, and the scores that the metric ``needs``.
+    """The input of a metric.
 
-    Metrics keep in ``prefetched`` what they have under way for it.
+    Attributes:
+        case: The case.
+        attempt: An attempt at it.
+        scores: Scores of the metrics that the metric ``needs``.
+        prefetched: Work that metrics have started for this input, such as pending judgements.
     """
 
     case: Case
@@ -103,24 +107,24 @@ class MetricInput(msgspec.Struct, frozen=True):
 
 
 class Skip(Exception):
-    """Raised by a metric that does not apply; its text becomes the reason of a skipped score."""
+    """Raised by a metric that does not apply; the message becomes the reason of a skipped score."""
 
 
 class Stopped(Exception):
-    """Raised by a metric that was closed before its scores were there; the attempt stays unscored."""
+    """Raised by a metric that was closed while it scored; the attempt stays unscored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """Base of all metrics.
+    """Base class of all metrics.
 
-    Subclasses are frozen dataclasses, made by the decorator ``@metric``; their fields are their settings.
+    The decorator ``@metric`` makes subclasses frozen dataclasses; their fields are their settings.
 
     Attributes:
-        name: How suites and reports call it.
+        name: Name in suites and reports.
         tier: text, judge or trace.
-        fixed_needs: Metrics whose scores must be there first, whatever the settings.
-        version: Changes when the same input may give another score; runs with unlike versions are
+        fixed_needs: Metrics that must be computed first, independent of the settings.
+        version: Changes when the same input may give another score; runs with different versions are
             compared only on request.
     """
 
@@ -129,65 +133,69 @@ class Metric:
     fixed_needs: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
     prefetches: ClassVar[bool] = False
-    """Whether ``prefetch`` does something; it is then called with attempts before their turn to be scored."""
+    """Whether the metric implements ``prefetch``, which is then called before the attempts are scored."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric as a suite's settings want it."""
+        """Make the metric from the settings of a suite."""
         return cls()
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Metrics whose scores must be there first. Override where the settings decide."""
+        """Metrics that must be computed first. Override this if they depend on the settings."""
         return self.fixed_needs
 
     def check(self) -> None:
-        """Refuse to be measured where what the metric needs is not installed.
+        """Check that everything that the metric needs is installed.
 
         Raises:
-            TriviumError: Saying what to install.
+            TriviumError: If something is not; the message says what to install.
         """
 
-    def score(self, subject: MetricInput) -> Score:
-        """The score of one attempt; raises Skip where the metric does not apply."""
+    def score(self, metric_input: MetricInput) -> Score:
+        """Score one attempt.
+
+        Raises:
+            Skip: If the metric does not apply.
+        """
         raise NotImplementedError
 
-    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
-        """Scores of several attempts, in order. Override where a batch is cheaper."""
-        return [self.score_or_skip(subject) for subject in subjects]
+    def score_many(self, inputs: Sequence[MetricInput]) -> list[Score]:
+        """Score several attempts, in order. Override this if a batch is faster."""
+        return [self.score_or_skip(metric_input) for metric_input in inputs]
 
-    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
-        """Start what takes long without waiting for it; ``score_many`` gets the same inputs later."""
+    def prefetch(self, inputs: Sequence[MetricInput]) -> None:
+        """Start slow work without waiting for it; ``score_many`` gets the same inputs later."""
 
     def close(self) -> None:
-        """Let go of what is held: nothing is scored any more. May be called twice, and from any thread."""
+        """Release all resources; no score follows. May be called twice, and from any thread."""
 
-    def score_or_skip(self, subject: MetricInput) -> Score:
-        """The score of one attempt; a Skip, or an extra that is not installed, becomes a skipped score."""
+    def score_or_skip(self, metric_input: MetricInput) -> Score:
+        """Score one attempt; a Skip or a missing extra becomes a skipped score."""
         try:
-            return self.score(subject)
+            return self.score(metric_input)
         except (Skip, MissingExtra) as skip:
             return self.skipped(str(skip))
 
     def ok(self, value: float | None, **fields: Any) -> Score:
-        """A score of this metric that was computed as defined."""
+        """Make a score with status ok."""
         return Score(name=self.name, tier=self.tier, value=value, **fields)
 
     def skipped(self, reason: str, **fields: Any) -> Score:
-        """A score of this metric that does not apply."""
+        """Make a score with status skipped: the metric does not apply."""
         return Score(name=self.name, tier=self.tier, status="skipped", reason=reason, **fields)
 
     def error(self, reason: str, **fields: Any) -> Score:
-        """A score of this metric that was due and failed."""
+        """Make a score with status error: the metric applies, but failed."""
         return Score(name=self.name, tier=self.tier, status="error", reason=reason, **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextMetric(Metric):
-    """A metric that compares an output with a reference text; several references are handled here.
+    """A metric that compares an output with each reference; this class combines the values.
 
     Attributes:
-        references: ``best`` takes the highest value over the references, ``mean`` their mean.
+        references: Whether the ``best`` or the ``mean`` value over the references is the score.
     """
 
     tier: ClassVar[Tier] = "text"
@@ -195,53 +203,57 @@ class TextMetric(Metric):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's rule for several references."""
+        """Make the metric with the suite's rule for several references."""
         return cls(references=settings.references)
 
     def compare(self, output: str, reference: str) -> float:
-        """How close an output is to one reference, in [0, 1]."""
+        """Return the similarity of an output to one reference, in [0, 1]."""
         raise NotImplementedError
 
-    def score(self, subject: MetricInput) -> Score:
-        """Compares with every reference and reduces; ``raw`` keeps every value."""
-        references = subject.case.references
+    def score(self, metric_input: MetricInput) -> Score:
+        """Compare the output with every reference; ``raw`` has the value for each."""
+        references = metric_input.case.references
         if not references:
             raise Skip("the case has no reference")
-        text = subject.attempt.text
+        text = metric_input.attempt.text
         return self.reduced([self.compare(text, reference) for reference in references])
 
     def reduced(self, values: Sequence[float], **fields: Any) -> Score:
-        """The score of one attempt from its values against each reference."""
+        """Make the score of one attempt from its values for each reference."""
         value = max(values) if self.references == "best" else sum(values) / len(values)
         return self.ok(value, raw=list(values), **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceMetric(Metric):
-    """A metric of what an agent did; an attempt without a trace, or whose trace is broken, ends here."""
+    """A metric of the trace; this class handles attempts without a trace, or with an unreadable one."""
 
     tier: ClassVar[Tier] = "trace"
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; raises Skip where the metric does not apply."""
+        """Score one trace.
+
+        Raises:
+            Skip: If the metric does not apply.
+        """
         raise NotImplementedError
 
-    def score(self, subject: MetricInput) -> Score:
-        """Measures the attempt's trace."""
-        trace = subject.attempt.trace
-        if trace is None and TRACE_LEFT_OUT in subject.attempt.flags:
-            why = subject.attempt.metadata.get("trace_error")
+    def score(self, metric_input: MetricInput) -> Score:
+        """Score the attempt's trace."""
+        trace = metric_input.attempt.trace
+        if trace is None and TRACE_LEFT_OUT in metric_input.attempt.flags:
+            why = metric_input.attempt.metadata.get("trace_error")
             return self.error(f"the trace of the attempt cannot be read: {why}")
         if trace is None:
             raise Skip("the attempt has no trace")
-        made = self.measure(trace, subject.case)
+        made = self.measure(trace, metric_input.case)
         if trace.missing_part is not None and made.status == "ok":
             made = msgspec.structs.replace(made, reason=f"{INCOMPLETE_TRACE}{trace.missing_part}")
         return made
 
 
 INCOMPLETE_TRACE = "the trace is incomplete: "
-"""How the reason of a score begins that was computed all the same."""
+"""Start of the reason of a score that was computed from an incomplete trace."""
 
 RECORDED_BY = "recorded by "
-"""How the method of a figure names what recorded the trace, where the figure depends on it."""
+"""Start of the method of a score that depends on which tool recorded the trace."""

@@ -1,7 +1,7 @@
 """Finds metrics by name: built-in ones, those of other packages, and those made with ``@metric``.
 
-Other packages add theirs through the entry-point group ``trivium.metrics``; a suite may also name a class
-directly as ``package.module:Class``.
+Other packages declare metrics in the entry-point group ``trivium.metrics``. A suite can also name a class
+as ``package.module:Class``.
 """
 
 import logging
@@ -47,29 +47,29 @@ BUILT_IN = {
 }
 
 CASE_FIGURES = ("path_agreement",)
-"""Figures of a case, not of an attempt (spec: metrics, T3.14); a suite may name them too."""
+"""Metrics of a case rather than of an attempt (spec: metrics, T3.14); a suite may name them, too."""
 
 AGGREGATES = ("composite", "pass_rate")
-"""Figures that are no metrics, but may have a gate."""
+"""Aggregates that are not metrics, but may have a gate."""
 
 OWN_NAMES = frozenset({*BUILT_IN, *CASE_FIGURES, *AGGREGATES})
-"""Names that no metric from elsewhere may take."""
+"""Names that third-party metrics may not have."""
 
 PLANNING = "planning_rationality"
-"""The judged dimension that is a part of the composite: measured wherever a suite names no metrics."""
+"""The judged dimension that is a part of the composite; measured if a suite names no metrics."""
 
 JUDGE_FALLBACK = "similarity"
-"""What stands in for a judgement that cannot be had (spec: metrics, T2.6)."""
+"""The metric that is the fallback if no judge answers (spec: metrics, T2.6)."""
 
 KNOWN_WITHOUT_LOADING = frozenset({*BUILT_IN, *CASE_FIGURES, PLANNING})
-"""Names that need not be looked for among rubrics and installed packages, which takes a while."""
+"""Names that are known without the slow search in rubrics and installed packages."""
 
 _JUDGED = "trivium.metrics.judge.metrics"
-"""Holds the judged dimensions; named, not imported, so that the tiers know nothing of each other."""
+"""Module of the judged dimensions; imported by name, so that the tiers stay independent."""
 
 _RECORDED = "trivium.metrics.scoring"
 _RECORDED_PREFIX = "inspect."
-"""Names of scores that came with a recording."""
+"""Prefix of recorded scores, which came with imported outputs."""
 
 OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate"})
 
@@ -77,20 +77,20 @@ OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "ret
 M = TypeVar("M", bound=Metric)
 
 REGISTERED: dict[str, type[Metric]] = {}
-"""The classes that ``@metric`` made, by name, as their modules are imported."""
+"""Classes registered by ``@metric``, by name; filled when their modules are imported."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def metric(name: str, *, needs: Sequence[str] = (), version: str = "1") -> Callable[[type[M]], type[M]]:
-    """Make a class a metric: a frozen dataclass, known by its name.
+    """Make a class a frozen dataclass and register it as a metric.
 
     Args:
-        name: How suites and reports call it.
-        needs: Metrics whose scores must be there first.
+        name: Name in suites and reports.
+        needs: Metrics that must be computed first.
         version: See :class:`Metric`.
 
     Raises:
-        ValueError: If the name is empty, or one of Trivium's own.
+        ValueError: If the name is empty, or belongs to a built-in metric.
     """
     if not name.strip():
         raise ValueError("a metric needs a name")
@@ -115,7 +115,7 @@ def _from_packages() -> dict[str, EntryPoint]:
 
 @cache
 def _is_broken(name: str) -> bool:
-    """Whether a metric that a package declares cannot be loaded; it is then logged once and passed over."""
+    """Whether a metric declared by a package cannot be loaded; logs a warning once."""
     try:
         metric_class(name)
     except SuiteError as error:
@@ -126,7 +126,7 @@ def _is_broken(name: str) -> bool:
 
 
 def _remedy(name: str) -> str:
-    """What to do about a metric of a package that cannot be loaded; empty for a class named by its path."""
+    """Advice about a package's metric that cannot be loaded; empty for a class named by its path."""
     point = _from_packages().get(name)
     if point is None:
         return ""
@@ -136,41 +136,41 @@ def _remedy(name: str) -> str:
 
 
 def _judged(settings: Settings | None) -> Any:
-    """The metrics of rubrics: those built in, and those of a suite."""
+    """The metrics of the built-in rubrics and of the suite's rubrics."""
     taken = {*BUILT_IN, *CASE_FIGURES, *AGGREGATES, *_from_packages(), *REGISTERED}
     return import_module(_JUDGED).judged(settings, taken)
 
 
 def known_metrics(settings: Settings | None = None) -> tuple[str, ...]:
-    """Every name that a suite may use now, built-in ones first.
+    """List every name that a suite can use, built-in ones first.
 
     Args:
-        settings: The suite's, which may bring rubrics of its own.
+        settings: Settings of the suite, which may contain rubrics.
     """
     judged = _judged(settings).metrics
     return tuple(dict.fromkeys([*BUILT_IN, *CASE_FIGURES, *judged, *_from_packages(), *REGISTERED]))
 
 
 def usable_metrics(settings: Settings | None = None) -> tuple[str, ...]:
-    """Those of :func:`known_metrics` that can be loaded; a metric of a broken package is named in the log."""
+    """List those of :func:`known_metrics` that can be loaded; the others are logged."""
     declared = _from_packages().keys() - REGISTERED.keys()
     return tuple(name for name in known_metrics(settings) if not (name in declared and _is_broken(name)))
 
 
 def no_metric(name: str, known: Iterable[str]) -> str:
-    """The message for a name that no metric has."""
+    """The message for an unknown metric."""
     return f'no metric is called "{name}".{suggest(name, known)} (all: trivium show metrics)'
 
 
 def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
-    """The class of a metric, imported when it is first asked for.
+    """Return the class of a metric; its module is imported on first use.
 
     Args:
         name: A known name, an alias, or ``package.module:Class``.
-        settings: The suite's, which may bring rubrics of its own.
+        settings: Settings of the suite, which may contain rubrics.
 
     Raises:
-        SuiteError: If no metric is called that, or the named class cannot be had.
+        SuiteError: If the name is unknown, or the class cannot be loaded.
     """
     name = renamed(name)
     if name in REGISTERED:
@@ -203,23 +203,23 @@ def metric_class(name: str, settings: Settings | None = None) -> type[Metric]:
 
 
 def default_metrics(settings: Settings) -> tuple[str, ...]:
-    """The metrics that are measured: those of :func:`asked_metrics`, and what decides on success and passing.
+    """The metrics of a run: :func:`asked_metrics`, and those that the rules of success and passing need.
 
-    What the suite's rules need is measured whether it names it or not (spec: metrics, "What passed means").
+    The latter are measured even if the suite does not name them (spec: metrics, "What passed means").
     """
     asked = asked_metrics(settings)
     decisive = [name for name in _decisive(settings) if name not in asked]
     if not decisive:
         return asked
     own = {metric_class(name, settings).name for name in asked if ":" in name}
-    known = {*known_metrics(settings)}  # a class named by its path has a name of its own, which finds it not
+    known = {*known_metrics(settings)}  # lacks the names of classes that the suite names by their path
     return (*asked, *(name for name in decisive if name not in own and (name in known or ":" in name)))
 
 
 def asked_metrics(settings: Settings) -> tuple[str, ...]:
-    """The metrics that a suite names, or else every one that is not off by default, and its rubrics.
+    """The metrics that a suite names; if it names none, all that are on by default, and its rubrics.
 
-    The name of a rubric stands for its dimensions.
+    The name of a rubric stands for all its dimensions.
     """
     if (
         settings.metrics is not None
@@ -240,7 +240,7 @@ def asked_metrics(settings: Settings) -> tuple[str, ...]:
 
 
 def _decisive(settings: Settings) -> list[str]:
-    """What a suite's rules of success and of passing need, whether ``metrics`` names it or not."""
+    """The metrics that a suite's rules of success and passing need."""
     found = []
     by_rubric = settings.judge is not None and {"agent", "agent.overall"} & set(settings.metrics or ())
     if settings.success is not None or (
@@ -253,9 +253,9 @@ def _decisive(settings: Settings) -> list[str]:
 
 
 def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
-    """Metrics of attempts ready to score, with everything they need, in an order that serves it.
+    """Make metrics and all that they need, in topological order.
 
-    Figures of a case (``CASE_FIGURES``) may be among the names; they are worked out when a run ends.
+    Names of ``CASE_FIGURES`` are ignored; those are computed when the run ends.
 
     Raises:
         SuiteError: If a name is unknown, or metrics need each other in a circle.
@@ -282,24 +282,24 @@ def build_metrics(names: Iterable[str], settings: Settings) -> list[Metric]:
             add(name, ())
     if settings.judge is None:
         return list(ordered.values())
-    seated: list[Metric] = import_module(_JUDGED).attach_judges(list(ordered.values()), settings)
-    return seated
+    judging: list[Metric] = import_module(_JUDGED).attach_judges(list(ordered.values()), settings)
+    return judging
 
 
 ACCEPTED = "accepted"
-"""In a gate: the share of judgements that certificates accept; ``NAME.accepted`` is that of one dimension."""
+"""Gate on the share of judgements that certificates accept; ``NAME.accepted`` is for one dimension."""
 
 
 def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) -> None:
-    """Look at each name in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
+    """Check the names in ``metrics``, ``success``, ``pass``, ``similarity``, ``gates`` and the weights.
 
     Args:
-        settings: The suite's.
-        source: What messages call it.
-        also: Metrics that the suite names beside ``settings.metrics``, when those stand in for its own.
+        settings: Settings of the suite.
+        source: Name of the suite in messages.
+        also: Metrics of the suite itself, if ``settings.metrics`` replaces them.
 
     Raises:
-        SuiteError: With every name that no metric has, its place and the nearest that one has.
+        SuiteError: With every unknown name, its place and the nearest known name.
     """
     problems = unknown_names(settings, also=also)
     if problems:
@@ -307,7 +307,7 @@ def check_names(settings: Settings, *, source: str, also: Sequence[str] = ()) ->
 
 
 def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Problem]:
-    """Every name that no metric has, with its place and the nearest that one has; see :func:`check_names`."""
+    """List every unknown name with its place and the nearest known name; see :func:`check_names`."""
     named = asked_metrics(settings)
     if not named:
         return [Problem("metrics", "names no metric (all: trivium show metrics)")]
@@ -317,7 +317,7 @@ def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Probl
     doubtful = [
         (where, name, others)
         for where, name, others in _names_in_settings(settings)
-        # A path is followed where the metric is built, which says what is wrong with it.
+        # Paths are resolved when the metric is built, with a message of their own.
         if ":" not in name and name not in KNOWN_WITHOUT_LOADING and name not in own and name not in others
     ]
     known = {*known_metrics(settings), *own} if doubtful else set()
@@ -328,7 +328,7 @@ def unknown_names(settings: Settings, *, also: Sequence[str] = ()) -> list[Probl
 
 
 def _gated(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """The metric that a gate speaks of, and names that will do in its place; see ``ACCEPTED``."""
+    """The metric of a gate, and further names allowed in its place; see ``ACCEPTED``."""
     certificates = () if settings.judge is None else settings.judge.certificate
     certified = tuple(each.dimension for each in certificates if not isinstance(each, str))
     metric = name.removesuffix(f".{ACCEPTED}")
@@ -336,7 +336,7 @@ def _gated(name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
 
 
 def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -> set[str]:
-    """What the named classes call themselves: a class named by its path has a name of its own too."""
+    """The registered names of the metrics; a class named by its path has such a name, too."""
     own = set()
     for index, name in enumerate(named):
         if name in CASE_FIGURES:
@@ -349,7 +349,7 @@ def _loaded(named: Sequence[str], settings: Settings, problems: list[Problem]) -
 
 
 def _names_in_settings(settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """(place, name, names that will do there beside those of metrics)."""
+    """Yield each name in the settings: place, name, and names allowed there besides metrics."""
     if settings.success_rule.metric is not None:
         yield "success.metric", settings.success_rule.metric, ()
     if settings.passed is not None:

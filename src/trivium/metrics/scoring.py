@@ -1,7 +1,7 @@
-"""Scores attempts with metrics, so that a metric that fails costs no other its scores.
+"""Scores attempts with metrics; a metric that fails does not affect the others.
 
-Scores of third-party metrics are checked before they are stored. Scores that came with a recording are read
-from ``metadata.scores`` of the attempt, by name; a value that is no number in [0, 1] is reported, not scored.
+Scores of third-party metrics are validated before they are stored. Recorded scores are read by name from
+``metadata.scores`` of the attempt; a value that is not a number in [0, 1] is reported, not scored.
 """
 
 import logging
@@ -40,81 +40,81 @@ Scores = dict[str, Score]
 
 
 def prefetch(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[MetricInput]:
-    """Make the inputs of metrics, and let metrics start on what takes long.
+    """Make the inputs of metrics, and let metrics start their slow work.
 
     Args:
-        metrics: As ``build_metrics`` orders them.
+        metrics: Metrics in the order of ``build_metrics``.
         pairs: Cases with the attempts to score.
     """
-    subjects = [MetricInput(case, attempt, {}) for case, attempt in pairs]
-    standing = [subject for subject in subjects if not subject.attempt.failed]
+    inputs = [MetricInput(case, attempt, {}) for case, attempt in pairs]
+    completed = [each for each in inputs if not each.attempt.failed]
     for metric in metrics:
-        if standing and metric.prefetches:
-            metric.prefetch(standing)
-    return subjects
+        if completed and metric.prefetches:
+            metric.prefetch(completed)
+    return inputs
 
 
-def score_inputs(metrics: Sequence[Metric], subjects: Sequence[MetricInput]) -> list[Scores]:
-    """Scores of each subject by every metric, in the order of the metrics.
+def score_inputs(metrics: Sequence[Metric], inputs: Sequence[MetricInput]) -> list[Scores]:
+    """Score each input with every metric, in the order of the metrics.
 
-    An attempt that failed has success 0 and every other score skipped (spec: metrics, "What passed
-    means"). A metric that raises gives that attempt's score status ``error``; the others go on.
+    A failed attempt has success 0, and its other scores are skipped (spec: metrics, "What passed means").
+    If a metric raises for an attempt, that score has status ``error``; the others are computed.
 
     Raises:
-        Stopped: If a metric was closed before it had scored them.
+        Stopped: If a metric was closed before it had scored all inputs.
     """
-    standing = [subject for subject in subjects if not subject.attempt.failed]
-    results: list[Scores] = [dict(subject.scores) for subject in subjects]
-    scores_of = {id(subject): scores for subject, scores in zip(subjects, results, strict=True)}
-    at_hand = [
-        MetricInput(each.case, each.attempt, scores_of[id(each)], each.prefetched) for each in standing
+    completed = [each for each in inputs if not each.attempt.failed]
+    results: list[Scores] = [dict(each.scores) for each in inputs]
+    scores_of = {id(each): scores for each, scores in zip(inputs, results, strict=True)}
+    scored_inputs = [
+        MetricInput(each.case, each.attempt, scores_of[id(each)], each.prefetched) for each in completed
     ]
     for metric in metrics:
-        for subject, score in zip(standing, _scores_of(metric, at_hand), strict=True):
-            scores_of[id(subject)][metric.name] = score
-    for subject, scores in zip(subjects, results, strict=True):
-        if subject.attempt.failed:
-            scores.update(_failed(metrics, subject.attempt))
+        for metric_input, score in zip(completed, _scores_of(metric, scored_inputs), strict=True):
+            scores_of[id(metric_input)][metric.name] = score
+    for metric_input, scores in zip(inputs, results, strict=True):
+        if metric_input.attempt.failed:
+            scores.update(_failed(metrics, metric_input.attempt))
     return results
 
 
 def score_attempts(metrics: Sequence[Metric], pairs: Sequence[tuple[Case, Attempt]]) -> list[Scores]:
-    """Scores of each attempt by every metric: :func:`prefetch` and :func:`score_inputs` in one."""
+    """Score each attempt with every metric: :func:`prefetch`, then :func:`score_inputs`."""
     return score_inputs(metrics, prefetch(metrics, pairs))
 
 
-def _scores_of(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
-    if not subjects:
+def _scores_of(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
+    if not inputs:
         return []
     try:
-        return _score_batch(metric, subjects)
+        return _score_batch(metric, inputs)
     except Stopped:
         raise
-    except BaseException as error:  # one bad attempt must not cost the others their scores
+    except BaseException as error:  # score them one by one: the others of the batch may be fine
         if may_be_ctrl_c(error):
             raise
-        log.debug("%s failed on a batch of %d: %s", metric.name, len(subjects), reason(error))
-    return [_score_alone(metric, subject) for subject in subjects]
+        log.debug("%s failed on a batch of %d: %s", metric.name, len(inputs), reason(error))
+    return [_score_alone(metric, each) for each in inputs]
 
 
-def _score_alone(metric: Metric, subject: MetricInput) -> Score:
+def _score_alone(metric: Metric, metric_input: MetricInput) -> Score:
     try:
-        (score,) = _score_batch(metric, [subject])
+        (score,) = _score_batch(metric, [metric_input])
     except Stopped:
         raise
     except BaseException as error:
         if may_be_ctrl_c(error):
             raise
-        where = f"{subject.attempt.case}, repeat {subject.attempt.repeat}"
+        where = f"{metric_input.attempt.case}, repeat {metric_input.attempt.repeat}"
         log.warning("%s failed on %s: %s", metric.name, where, reason(error))
         return metric.error(reason(error))
     return score
 
 
-def _score_batch(metric: Metric, subjects: Sequence[MetricInput]) -> list[Score]:
+def _score_batch(metric: Metric, inputs: Sequence[MetricInput]) -> list[Score]:
     if not is_third_party(metric):
-        return metric.score_many(subjects)
-    return checked_scores(metric, metric.score_many(list(subjects)), len(subjects))
+        return metric.score_many(inputs)
+    return checked_scores(metric, metric.score_many(list(inputs)), len(inputs))
 
 
 def _failed(metrics: Sequence[Metric], attempt: Attempt) -> Scores:
@@ -157,33 +157,33 @@ def score(
 
     Args:
         metric: The name of the metric.
-        output: What the agent gave back.
-        references: Good answers, to compare the output with.
+        output: Output of the agent.
+        references: Good outputs, with which the output is compared.
         id: Id of the case.
-        input: What the agent was given.
+        input: Input of the agent.
         source: The document that the case is about.
-        expect: What is known about a good attempt.
+        expect: What a good attempt does.
         tags: Tags of the case.
-        complexity: How hard the case is held to be.
+        complexity: How difficult the case is.
         group: The cluster that the case belongs to.
-        metadata: Anything else that came with the attempt.
+        metadata: Further data of the attempt.
         repeat: Which attempt of the case this is, from 0.
-        seconds: Wall time of the attempt.
-        trace: What the agent did.
+        seconds: Wall time of the attempt, in seconds.
+        trace: Trace of the attempt.
         usage: Tokens and cost of the attempt.
-        reward: A verdict that came with the recording, in [0, 1].
+        reward: The recorded reward, in [0, 1].
         error: Why the attempt failed.
-        flags: What was replaced in the output when it was read.
+        flags: What sanitising changed in the output.
         encoder: Name or folder of the encoder for ``semantic``.
         similarity: Weights of the parts of ``similarity``.
-        success: When an attempt is a success.
-        tools: How tool calls are read.
-        messages: Which messages coordinate and which produce.
-        judge: Who judges.
-        seed: Seed of everything random.
+        success: When an attempt counts as a success.
+        tools: How tool calls are interpreted.
+        messages: Which message types are coordination and which are productive work.
+        judge: The judge's models, rubrics and limits.
+        seed: Seed of all randomness.
 
     Raises:
-        SuiteError: If no metric has that name, or a setting is wrong.
+        SuiteError: If the metric is unknown, or a setting is wrong.
 
     Examples:
         >>> score("jaccard", output="a b c", references=["a b d"]).value
@@ -241,14 +241,14 @@ def _expect(expect: Expect | Mapping[str, Any]) -> Expect:
 
 
 LARGEST_DETAIL = 1_000_000
-"""Bytes of JSON that ``raw`` and ``detail`` of a score may have, each."""
+"""Largest ``raw`` and largest ``detail`` of a third-party score, in bytes of JSON."""
 
 ROUNDING = 1e-9
-"""How far past 0 or 1 a value may lie by rounding; it is then 0 or 1."""
+"""A value this little below 0 or above 1 is taken as a rounding error and clamped."""
 
 
 def is_third_party(metric: Metric) -> bool:
-    """Whether a metric's class is none of Trivium's own."""
+    """Whether the class of a metric is defined outside of Trivium."""
     return type(metric).__module__.partition(".")[0] != "trivium"
 
 
@@ -256,12 +256,12 @@ def checked_scores(metric: Metric, scores: Any, count: int) -> list[Score]:
     """Check the scores of a third-party metric; one that cannot be stored becomes an error.
 
     Args:
-        metric: Whose scores they are.
-        scores: What its ``score_many`` gave back.
-        count: How many there should be.
+        metric: The metric.
+        scores: The result of its ``score_many``.
+        count: Expected number of scores.
 
     Raises:
-        TypeError: If they are not that many.
+        TypeError: If ``scores`` is not a list of that length.
     """
     if not isinstance(scores, Sequence) or len(scores) != count:
         found = f"{len(scores)} scores" if isinstance(scores, Sequence) else _kind(scores)
@@ -294,7 +294,7 @@ def _value(score: Score) -> float | None:
         return None
     value: Any = score.value
     if value is None and score.raw is not None and score.raw != [None]:
-        return None  # a figure that is reported, not scored
+        return None  # reported, not scored
     try:
         number = float(value) if not isinstance(value, str | bytes) else math.nan
     except (TypeError, ValueError):
@@ -312,20 +312,20 @@ def _kind(found: Any) -> str:
 
 @cache
 def recorded_metric(name: str) -> type[Metric]:
-    """The metric that passes on the recorded score of a name."""
+    """Make the metric that returns the recorded score of a name."""
     made: type[Metric] = named_metric(name)(
         type("RecordedScore", (_Recorded,), {"__doc__": _Recorded.__doc__})
     )
-    del REGISTERED[name]  # other suites shall not take it for one of theirs
+    del REGISTERED[name]  # it must not be visible to other suites
     return made
 
 
 class _Recorded(Metric):
-    """A score that another tool recorded for the attempt."""
+    """A score that another tool computed and recorded for the attempt."""
 
-    def score(self, subject: MetricInput) -> Score:
-        """The recorded score; skipped where there is none, or the tool itself gave no value."""
-        scores = subject.attempt.metadata.get("scores")
+    def score(self, metric_input: MetricInput) -> Score:
+        """Return the recorded score; skipped if there is none, abstained if it is unscored."""
+        scores = metric_input.attempt.metadata.get("scores")
         recorded = scores.get(self.name) if isinstance(scores, dict) else None
         if not isinstance(recorded, dict):
             raise Skip(f"no score {self.name} was recorded")

@@ -1,1 +1,3 @@
-"""The trace tier: the graphs of what agents did, and their measures."""
+"""The trace tier: metrics of tool calls and of interactions between agents."""
+
+__all__: list[str] = []

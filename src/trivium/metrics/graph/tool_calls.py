@@ -146,9 +146,9 @@ class ToolEfficiency(Metric):
 
     tier: ClassVar[Tier] = "trace"
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """The score of one attempt; an error when a part of it is one."""
-        parts = {name: subject.scores[name] for name in PARTS}
+        parts = {name: metric_input.scores[name] for name in PARTS}
         for name, part in parts.items():
             if part.status == "error":
                 return self.error(f"{name}: {part.reason}")

@@ -1,1 +1,3 @@
-"""The text tier: how close an output is to its references."""
+"""The text tier: similarity of an output to its references, success and time."""
+
+__all__: list[str] = []

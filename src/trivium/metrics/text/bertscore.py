@@ -104,20 +104,20 @@ class Semantic(TextMetric):
         pair = (output, reference)
         return compare_pairs(load(self.encoder, layer=self.layer), [pair])[pair].match.f1
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """The score of one attempt; skipped without an encoder."""
-        (score,) = self.score_many([subject])
+        (score,) = self.score_many([metric_input])
         return score
 
-    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
+    def score_many(self, inputs: Sequence[MetricInput]) -> list[Score]:
         """Scores of several attempts, their texts encoded together."""
-        pairs = [[(each.attempt.text, text) for text in each.case.references] for each in subjects]
+        pairs = [[(each.attempt.text, text) for text in each.case.references] for each in inputs]
         if not any(pairs):
-            return [self.skipped("the case has no reference") for _ in subjects]
+            return [self.skipped("the case has no reference") for _ in inputs]
         try:
             encoder = load(self.encoder, layer=self.layer)
         except EncoderUnavailable as error:
-            return [self.skipped(str(error)) for _ in subjects]
+            return [self.skipped(str(error)) for _ in inputs]
         compared = compare_pairs(encoder, [pair for own in pairs for pair in own])
         return [self._of(encoder, [compared[pair] for pair in own]) for own in pairs]
 

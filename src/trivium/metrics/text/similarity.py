@@ -50,18 +50,19 @@ class Similarity(Metric):
         """The parts with a weight."""
         return tuple(name for name, weight in self.weights.items() if weight > 0)
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """Folds the parts' values against each reference; ``raw`` keeps every result."""
-        if not subject.case.references:
+        if not metric_input.case.references:
             raise Skip("the case has no reference")
-        there = [name for name in self.needs if subject.scores[name].has_value]
-        gone = [f"{name}: {subject.scores[name].reason}" for name in self.needs if name not in there]
+        there = [name for name in self.needs if metric_input.scores[name].has_value]
+        gone = [f"{name}: {metric_input.scores[name].reason}" for name in self.needs if name not in there]
         if not there:
             raise Skip("; ".join(gone))
         total = sum(self.weights[name] for name in there)
-        parts = [(self.weights[name] / total, subject.scores[name].raw) for name in there]
+        parts = [(self.weights[name] / total, metric_input.scores[name].raw) for name in there]
         values = [
-            sum(weight * raw[index] for weight, raw in parts) for index in range(len(subject.case.references))
+            sum(weight * raw[index] for weight, raw in parts)
+            for index in range(len(metric_input.case.references))
         ]
         value = max(values) if self.references == "best" else sum(values) / len(values)
         return Score(
@@ -72,5 +73,5 @@ class Similarity(Metric):
             raw=values,
             reason=f"without {'; '.join(gone)}" if gone else None,
             method=" + ".join(f"{self.weights[name] / total:.3g}·{name}" for name in there),
-            detail={"parts": {name: subject.scores[name].value for name in there}},
+            detail={"parts": {name: metric_input.scores[name].value for name in there}},
         )

@@ -70,19 +70,19 @@ class Success(Metric):
         rule = self.rule
         return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """Whether the attempt meets the rule."""
-        rule, attempt = self.rule, subject.attempt
+        rule, attempt = self.rule, metric_input.attempt
         if rule.metric is not None:
-            return self._by_metric(subject.scores[self.needs[0]])
+            return self._by_metric(metric_input.scores[self.needs[0]])
         if rule.exact:
-            return self._exact(attempt.text, subject.case)
+            return self._exact(attempt.text, metric_input.case)
         if rule.contains is not None:
-            return self._contains(attempt.text, subject.case)
+            return self._contains(attempt.text, metric_input.case)
         if rule.regex is not None:
             return self._decided(_matches(rule.regex, attempt.text), f"regex {rule.regex}")
         if rule.predicate is not None:
-            verdict = _verdict(_predicate(rule.predicate)(subject.case, attempt))
+            verdict = _verdict(_predicate(rule.predicate)(metric_input.case, attempt))
             return self.ok(verdict, method=f"predicate {rule.predicate}")
         if attempt.reward is None:
             raise Skip("no reward was recorded")
@@ -273,9 +273,9 @@ def time_score(seconds: float) -> float:
 class Time(Metric):
     """How quick the attempt was; ``raw`` is its wall time in seconds."""
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """The score of the attempt's seconds."""
-        seconds = subject.attempt.seconds
+        seconds = metric_input.attempt.seconds
         if seconds is None:
             raise Skip("nobody measured the attempt's time")
         if not (math.isfinite(seconds) and seconds >= 0):
