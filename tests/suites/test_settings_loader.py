@@ -146,7 +146,7 @@ def test_a_judge_is_read():
         ({"metrics": [3]}, r"metrics[0]: found the number 3, expected text"),
         ({"composite": 3}, "composite: found the number 3, expected a mapping"),
         ({"composite": 3, "metrics_and_weights": {}}, "composite: found the number 3, expected a mapping"),
-        ({"success": {"exact": False}}, "success: says no way"),
+        ({"success": {"exact": False}}, "success: names no criterion"),
         ({"passed": {"metric": "x"}}, 'unknown key "passed". Did you mean "pass"?'),
     ],
 )

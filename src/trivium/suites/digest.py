@@ -1,4 +1,4 @@
-"""Hashes records so that equal suites have equal digests on every machine."""
+"""Hashes records, so that equal suites have equal digests on every machine."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 
 _ONE_OBJECT = frozenset({type(None), bool, tuple, dict, type(msgspec.NODEFAULT)})
-"""Types of defaults that msgspec always leaves out, because equal values are one object or empty."""
+"""Types of defaults that msgspec always omits, because equal values are the same object or empty."""
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 def digest_of(records: Iterable[msgspec.Struct], *, decoded: bool = False) -> str:
-    """Hash records in order to 32 hexadecimal digits; fields that hold their defaults are ignored.
+    """Hash records in order to 32 hexadecimal digits; fields that equal their defaults are ignored.
 
     Args:
         records: The records.
-        decoded: Whether they are cases as JSON had them. Few of their fields may then equal a default that
-            msgspec does not leave out, and where none does it writes the same by itself, only faster.
+        decoded: Whether the records are cases decoded from JSON. Most of them have no field that equals a
+            default but is not omitted by msgspec; msgspec then gives the same result faster.
     """
     digest = blake2b(digest_size=16)
     for record in records:
@@ -32,8 +32,8 @@ def digest_of(records: Iterable[msgspec.Struct], *, decoded: bool = False) -> st
 
 
 def _spells_out(record: msgspec.Struct) -> bool:
-    """Whether a record holds a default that msgspec would encode."""
-    for field, default in _telling(type(record)):
+    """Whether a record has a field that equals its default and that msgspec would not omit."""
+    for field, default in _not_omitted(type(record)):
         held = getattr(record, field)
         if held is not default and held == default:
             return True
@@ -41,7 +41,7 @@ def _spells_out(record: msgspec.Struct) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Records as mappings without defaults; msgspec leaves out only defaults that are the same object."""
+    """Convert records to mappings without defaults; msgspec omits only defaults that are the same object."""
     if isinstance(value, msgspec.Struct):
         made = {}
         for field, name, default in _fields(type(value)):
@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
-    """Field, key in a file and default of each field."""
+    """Return field name, encoded key and default of each field."""
     return tuple(
         (
             field.name,
@@ -70,6 +70,6 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
 
 
 @cache
-def _telling(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
-    """Field and default of each field whose default becomes another object when decoded from JSON."""
+def _not_omitted(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    """Return the fields, with defaults, whose default is another object after decoding from JSON."""
     return tuple((field, default) for field, _, default in _fields(kind) if type(default) not in _ONE_OBJECT)

@@ -1,4 +1,4 @@
-"""Replaces characters that a store or JSON cannot hold, and returns flags that say so (spec: metrics, T1).
+"""Replaces characters that a store or JSON cannot hold, and flags what was replaced (spec: metrics, T1).
 
 Lone surrogates become U+FFFD, NUL becomes U+2400. Nothing else is normalised.
 """
@@ -13,16 +13,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def sanitise(value: Any) -> tuple[Any, tuple[str, ...]]:
-    """Replace what cannot be stored in a JSON value, and return flags of what was replaced.
+    """Replace the characters of a JSON value that cannot be stored.
 
-    Values of any depth are walked without recursion, and values that hold themselves are left as they are.
+    Works without recursion, so that any depth and values that contain themselves are safe.
 
     Args:
-        value: A text, or any JSON value; other objects within it are passed through.
+        value: A text, or any JSON value; other objects within it are not changed.
 
     Returns:
-        The value itself when nothing was wrong with it, else a copy; and the flags ``lone_surrogates``
-        and ``nul``, as far as they apply.
+        The value itself if nothing was replaced, else a copy; and those of the flags ``lone_surrogates`` and
+        ``nul`` that apply.
     """
     flags = _flags(value)
     return (_cleaned(value) if flags else value), flags
@@ -65,7 +65,7 @@ def _cleaned_text(text: str) -> str:
 
 
 def _cleaned(value: Any) -> Any:
-    """A copy of a value with every text in it cleaned; lists and tuples become lists."""
+    """Copy a value with every text in it sanitised; tuples become lists."""
     made: dict[int, Any] = {}
     holder: list[Any] = [None]
     waiting: list[tuple[Any, Any, Any]] = [(value, holder, 0)]

@@ -1,4 +1,4 @@
-"""Checks cases as a set, filters them, and samples and splits them by a seed."""
+"""Validates sets of cases, filters them, and samples and splits them with a seed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -15,7 +15,7 @@ Condition = Callable[[Case], bool]
 
 
 def value_at(case: Case, key: str) -> Any:
-    """The value of a case at a field, a dotted path (``expect.output``) or a metadata key; else None."""
+    """Return a case's value at a field, a dotted path (``expect.output``) or a metadata key; else None."""
     first, _, rest = key.replace("__", ".").partition(".")
     if first not in Case.__struct_fields__:
         return _below(case.metadata, key)
@@ -24,7 +24,7 @@ def value_at(case: Case, key: str) -> Any:
 
 
 def _below(value: Any, path: str) -> Any:
-    """The value at a dotted path; keys that contain dots are found too."""
+    """Return the value at a dotted path; keys that contain dots are found, too."""
     if isinstance(value, Mapping) and path in value:
         return value[path]
     for step in path.split("."):
@@ -33,7 +33,7 @@ def _below(value: Any, path: str) -> Any:
 
 
 def case_filter(fields: Mapping[str, Any]) -> Condition:
-    """A predicate: whether a case has these values at these fields.
+    """Make a predicate: whether a case has these values at these fields.
 
     Raises:
         SuiteError: If a case has no such field.
@@ -61,7 +61,7 @@ def _hash_rank(name: str, seed: int) -> int:
 
 
 def seeded_sample(n: int, names: Iterable[str], *, seed: int) -> list[int]:
-    """Indices, ascending, of the ``n`` names with the smallest hashes."""
+    """Return the indices of the ``n`` names with the smallest hashes, ascending."""
     from heapq import nsmallest
 
     drawn = nsmallest(n, ((_hash_rank(name, seed), index) for index, name in enumerate(names)))
@@ -71,13 +71,13 @@ def seeded_sample(n: int, names: Iterable[str], *, seed: int) -> list[int]:
 def split_by_group(groups: Sequence[str], shares: Sequence[float], *, seed: int) -> list[list[int]]:
     """Split members into parts by group; return the indices of each part.
 
-    Groups are ordered by their hashes and cut according to the shares; a group goes to the part in which its
-    middle falls.
+    Groups are ordered by their hashes, and the order is cut according to the shares; a group goes to the part
+    that contains its middle.
 
     Args:
         groups: Group of each member.
-        shares: Sizes of the parts relative to each other, all above 0.
-        seed: Of the hashes.
+        shares: Relative sizes of the parts, all above 0.
+        seed: Seed of the hashes.
     """
     members: dict[str, list[int]] = {}
     for index, group in enumerate(groups):
@@ -97,7 +97,7 @@ def split_by_group(groups: Sequence[str], shares: Sequence[float], *, seed: int)
 
 
 def group_of(case: Case, key: str | None) -> str | None:
-    """The cluster that a case belongs to: the value at ``key`` as text (default: its group, else its id)."""
+    """Return the cluster of a case: the value at ``key`` as text (default: its group, else its id)."""
     if key in (None, "group"):
         return case.group or case.id
     value = value_at(case, str(key))
@@ -128,8 +128,8 @@ def cases_of(placed: Iterable[tuple[str, Any]]) -> tuple[CaseTuple, list[Problem
         if case is None:
             continue
         if case.id in places:
-            said = f'duplicate id "{case.id}" (first in {places[case.id].rstrip(":")})'
-            problems.append(Problem(where.rstrip(":"), said))
+            what = f'duplicate id "{case.id}" (first in {places[case.id].rstrip(":")})'
+            problems.append(Problem(where.rstrip(":"), what))
         places.setdefault(case.id, where)
         cases.append(case)
     return CaseTuple(cases), problems
@@ -145,15 +145,15 @@ def _case_of(raw: Any, where: str) -> tuple[Case | None, list[Problem]]:
 
 
 def check_groups(cases: Iterable[Case], key: str | None, source: str) -> None:
-    """Check that every case has a value at the key that cases are grouped by.
+    """Check that every case has a value at the key by which cases are grouped.
 
     Args:
         cases: The cases of a suite.
         key: The setting ``group``.
-        source: What messages call the suite.
+        source: Name of the suite in messages.
 
     Raises:
-        SuiteError: If cases have none.
+        SuiteError: If a case has no such value.
     """
     if key in (None, "id", "group"):
         return

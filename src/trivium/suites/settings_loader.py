@@ -1,6 +1,6 @@
-"""Reads settings from raw keys and lists every mistake in them.
+"""Converts raw keys to settings and lists every mistake in them.
 
-Deprecated keys and names of metrics are replaced by today's first.
+Deprecated keys and metric names are replaced by current ones first.
 """
 
 import re
@@ -27,7 +27,7 @@ from trivium.suites.settings import (
 from trivium.suites.validation import at, convert, describe, unknown_key
 
 MERGED = frozenset({"tools", "messages", "judge", "composite", "limits"})
-"""Settings that a change merges key by key; other mappings are replaced as a whole."""
+"""Settings whose changes are merged key by key; other mappings are replaced as a whole."""
 
 SETTING_KEYS = tuple(Settings.__struct_encode_fields__)
 
@@ -37,7 +37,7 @@ _PREDICATE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 def read_config(path: str | Path) -> dict[str, Any]:
     """Read raw settings from a .yaml, .json or .toml file without cases, such as a config_eval.json.
 
-    Deprecated keys are replaced, so that other settings can be merged into them.
+    Deprecated keys are replaced, so that other settings can be merged into the result.
 
     Raises:
         SuiteError: With every mistake found.
@@ -69,11 +69,11 @@ def merge_settings(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 
 
 def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[Problem]]:
-    """Convert raw keys to settings, and list every mistake; settings of wrong keys keep their defaults.
+    """Convert raw keys to settings, and list every mistake; settings with mistakes get their defaults.
 
     Args:
         raw: The keys of a file.
-        folder: Where the relative paths in them start.
+        folder: Base folder of relative paths.
     """
     if not isinstance(raw, Mapping):
         return Settings(), [Problem("", f"found {describe(raw)}, expected a mapping of settings")]
@@ -102,7 +102,7 @@ def parse_settings(raw: Any, *, folder: Path = Path()) -> tuple[Settings, list[P
 
 
 def _semantic_problems(settings: Settings) -> list[Problem]:
-    """Mistakes in settings whose types are right."""
+    """List the mistakes in settings whose types are correct."""
     problems = _success_problems(settings.success_rule)
     problems += _gate_problems(settings.gates)
     for where, weights in (
@@ -132,7 +132,7 @@ def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
     for name, gate in gates.items():
         where = at("gates", name)
         if gate.at_least is None and gate.at_most is None:
-            problems.append(Problem(where, "names no bar: expected at_least or at_most"))
+            problems.append(Problem(where, "names no threshold: expected at_least or at_most"))
         elif gate.at_least is not None and gate.at_most is not None and gate.at_least > gate.at_most:
             problems.append(Problem(where, f"{gate.at_least} to {gate.at_most} holds no value"))
         for side, limit in (("at_least", gate.at_least), ("at_most", gate.at_most)):
@@ -142,20 +142,20 @@ def _gate_problems(gates: Mapping[str, Gate]) -> list[Problem]:
 
 
 def _success_problems(rule: SuccessRule) -> list[Problem]:
-    ways = [
-        way
-        for way in ("metric", "exact", "contains", "regex", "predicate", "reward")
-        if getattr(rule, way) not in (None, False)
+    criteria = [
+        key
+        for key in ("metric", "exact", "contains", "regex", "predicate", "reward")
+        if getattr(rule, key) not in (None, False)
     ]
     expected = "expected one of metric, exact, contains, regex, predicate, reward"
     problems = []
-    if len(ways) != 1:
-        found = f"says {' and '.join(ways)}" if ways else "says no way"
+    if len(criteria) != 1:
+        found = f"names {' and '.join(criteria)}" if criteria else "names no criterion"
         problems.append(Problem("success", f"{found}: {expected}"))
     if rule.metric is not None and rule.at_least is None:
-        problems.append(Problem("success", '"at_least" is missing, the bar that the metric must reach'))
+        problems.append(Problem("success", '"at_least" is missing, the threshold of the metric'))
     if rule.metric is None and rule.at_least is not None:
-        problems.append(Problem("success.at_least", "is the bar of a metric, and no metric is named"))
+        problems.append(Problem("success.at_least", "is the threshold of a metric, and no metric is named"))
     if rule.ignore_case is not None and rule.contains is None:
         problems.append(Problem("success.ignore_case", "goes with success.contains only"))
     if rule.regex is not None:
@@ -182,18 +182,18 @@ ALIASES = {
 """Old names of metrics."""
 
 OLD_KEYS = {
-    "similarity_metrics": "Parts that similarity keeps, with their usual weights; say similarity instead.",
-    "confidence_threshold": "Similarity that is a success; say success instead.",
-    "metrics_and_weights": "Weights of the composite; say composite.weights instead.",
+    "similarity_metrics": "Parts of similarity, with their default weights; use similarity instead.",
+    "confidence_threshold": "Threshold of similarity for a success; use success instead.",
+    "metrics_and_weights": "Weights of the composite; use composite.weights instead.",
 }
-"""Deprecated keys of a config_eval.json, and what replaces them."""
+"""Deprecated keys of a config_eval.json, and their replacements."""
 
 
 def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Replace deprecated keys and names of metrics in raw settings, and list contradictions.
+    """Replace deprecated keys and metric names in raw settings, and list contradictions.
 
-    ``similarity_metrics`` (a list) leaves those parts of ``similarity`` their weights and takes the others',
-    ``confidence_threshold`` is the threshold of ``success``, ``metrics_and_weights`` are
+    ``similarity_metrics`` (a list) becomes ``similarity`` with the default weights of these parts,
+    ``confidence_threshold`` becomes the threshold of ``success``, ``metrics_and_weights`` becomes
     ``composite.weights``.
     """
     keys = dict(raw)
@@ -218,7 +218,7 @@ def replace_old_keys(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Probl
 
 
 def renamed(name: str) -> str:
-    """Today's name of a metric."""
+    """Return the current name of a metric."""
     return ALIASES.get(name, name)
 
 
@@ -262,7 +262,7 @@ def _metrics_and_weights(keys: dict[str, Any], problems: list[Problem]) -> None:
 
 def _given_twice(keys: Mapping[str, Any], new: str, old: str, problems: list[Problem]) -> bool:
     if new in keys:
-        problems.append(Problem(old, f'is the old name of what "{new}" says too: leave one out'))
+        problems.append(Problem(old, f'is the old name of "{new}", which is given, too: leave one out'))
     return new in keys
 
 
@@ -277,17 +277,17 @@ def _renamed_keys(raw: Mapping[Any, Any], where: str, problems: list[Problem]) -
 
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""An environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
+"""Matches an environment variable in a text of a suite, such as ``${GATEWAY_KEY}``."""
 
 _PARAMETERS_WITH_A_SETTING = ("temperature", "seed", "max_tokens", "reasoning_effort")
 _RESERVED_PARAMETERS = frozenset(
     {"messages", "model", "stream", "n", "input", "system", "response_format", "tools", "tool_choice"}
 )
-"""Parameters of a request that Trivium sets: the prompt and the form of the response."""
+"""Request parameters that Trivium sets: the prompt and the response format."""
 
 
 def judge_problems(judge: JudgeSettings) -> list[Problem]:
-    """Mistakes in the settings of a judge whose types are right."""
+    """List the mistakes in the settings of a judge whose types are correct."""
     problems = []
     if wrong := step_problem(judge.step):
         problems.append(Problem("judge.step", wrong))
@@ -338,6 +338,6 @@ def _server_problems(where: str, server: ServerSettings) -> Iterator[Problem]:
 
 
 def _is_secret(name: str, literal: str) -> bool:
-    """Whether a header, apart from its variables, holds a secret by its value or by its name."""
+    """Whether a header contains a secret, by its name or by its value without variables."""
     bare = re.sub(r"(?i)\b(bearer|basic)\b", "", literal).strip()
     return bool(bare) and MASK in mask(f"{name}: {bare}")

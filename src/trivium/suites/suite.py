@@ -1,4 +1,4 @@
-"""The suite: a named, ordered set of cases and how to score them."""
+"""The suite: a named, ordered set of cases with the settings to score them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,20 +26,20 @@ from trivium.suites.settings import (
 )
 
 SuiteSource = str | PathLike[str] | Mapping[str, Any] | Iterable[Case | Mapping[str, Any]] | Any
-"""What a suite can be loaded from: see ``Suite.load``. Data frames are of any library, so of any type."""
+"""Sources of a suite, see ``Suite.load``; ``Any`` covers the data frames of several libraries."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Suite:
-    """A named, ordered set of cases and how to score them. Never changed after it is made.
+    """A named, ordered set of cases with the settings to score them. Immutable.
 
     Attributes:
-        name: How reports call it.
-        cases: At least one; mappings with the keys of a case will do.
-        settings: How it is asked and scored.
-        description: What it is for.
-        notes: What was left out when its cases were read; reports repeat them.
-        source: The file that it was read from; messages name it.
+        name: Name in reports.
+        cases: At least one case; mappings with the keys of a case are converted.
+        settings: How the suite is run and scored.
+        description: Purpose of the suite.
+        notes: What was left out when the cases were read; shown in reports.
+        source: File of the suite, for messages.
     """
 
     name: str
@@ -92,38 +92,38 @@ class Suite:
     ) -> Self:
         """Load a suite from a file, a folder or Python objects.
 
-        A setting that is given replaces that of the file. ``tools``, ``messages``, ``judge``, ``composite``
-        and ``limits`` may be mappings of only the keys that change.
+        Settings given here replace those of the file. ``tools``, ``messages``, ``judge``, ``composite`` and
+        ``limits`` can be mappings of only the keys that change.
 
         Args:
-            source: A suite file (.yaml, .yml, .json, .toml), a file of cases alone (.jsonl, .csv, .parquet,
+            source: A suite file (.yaml, .yml, .json, .toml), a file of cases only (.jsonl, .csv, .parquet,
                 .json, .yaml), or another format with its prefix, such as ``peerread:FOLDER``. Also a list of
                 cases (:class:`Case`, or mappings with the keys of a case), a mapping with the keys of a suite
-                file, or a data frame of pandas or polars, an Arrow table or a data set with one case a row
-                (see :meth:`from_dataset`). Cases in memory that have no id are numbered from 0.
-            name: How reports call the suite.
-            description: What the suite is for.
+                file, or a data frame of pandas or polars, an Arrow table or a data set with one case per row
+                (see :meth:`from_dataset`). Cases in memory without an id are numbered from 0.
+            name: Name of the suite in reports.
+            description: Purpose of the suite.
             config: A file of settings, such as a config_eval.json; settings given here replace those in it.
-            metrics: What is measured; None measures all that applies.
+            metrics: Metrics to compute; None computes all that apply.
             references: Whether the best or the mean value over several references counts.
-            group: The field or metadata key of a case that names its cluster.
-            repeats: How often each case is asked.
-            reduce: How the attempts of a case become one figure.
-            failed_attempts: Whether failed attempts count as 0 or leave the averages.
+            group: Field or metadata key of a case that names its cluster.
+            repeats: Number of attempts at each case.
+            reduce: How the scores of a case's attempts become one score.
+            failed_attempts: Whether failed attempts count as 0 or are left out of the averages.
             encoder: Name or folder of the encoder for ``semantic``.
             similarity: Weights of the parts of ``similarity``.
-            success: When an attempt is a success.
-            passed: When an evaluation counts as passed; the key ``pass`` of a suite file.
-            tools: How tool calls are read.
-            messages: Which messages coordinate and which produce.
-            judge: Who judges; None without judges.
-            composite: How the parts become one number.
-            limits: Bounds on asking.
-            gates: Limits on the means of metrics, by metric or ``pass_rate``.
-            margin: A comparison passes when the loss is surely smaller than this.
-            level: Nominal coverage of the intervals.
-            resamples: Number of resamples of the bootstrap.
-            seed: Seed of everything random.
+            success: When an attempt counts as a success.
+            passed: When an attempt passes; the key ``pass`` of a suite file.
+            tools: How tool calls are interpreted.
+            messages: Which message types are coordination and which are productive work.
+            judge: The judge's models, rubrics and limits; None for no judge.
+            composite: Weights and thresholds of the composite.
+            limits: Limits on calls of the agent.
+            gates: Thresholds for the means of metrics, by metric or ``pass_rate``.
+            margin: Largest loss that a comparison tolerates, in [0, 1].
+            level: Confidence level of the intervals.
+            resamples: Number of bootstrap resamples.
+            seed: Seed of all randomness.
 
         Raises:
             SuiteError: With every mistake found.
@@ -171,12 +171,12 @@ class Suite:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], *, folder: Path = Path(), source: str = "suite") -> Self:
-        """A suite from the keys of a suite file.
+        """Make a suite from the keys of a suite file.
 
         Args:
             raw: The keys; see ``trivium schema``.
-            folder: Where relative paths start.
-            source: What messages call it.
+            folder: Base folder of relative paths.
+            source: Name of the suite in messages.
         """
         from trivium.suites.files.suite_files import parts_from_dict
 
@@ -191,15 +191,15 @@ class Suite:
         name: str | None = None,
         **settings: Any,
     ) -> Self:
-        """A suite from a data set in memory.
+        """Make a suite from a data set in memory.
 
         Args:
             dataset: A ``datasets.Dataset`` of Hugging Face, any other iterable of mappings, or a
                 ``pydantic_evals.Dataset``.
-            columns: Which column is the ``id``, ``input``, ``references``, ``source``, ``group``, ``tags`` or
-                ``complexity`` of a case; found out by usual names where it is not said.
-            name: How reports call the suite.
-            settings: As for :meth:`with_settings`.
+            columns: Column for each of ``id``, ``input``, ``references``, ``source``, ``group``, ``tags`` and
+                ``complexity``; fields that are not given are found by common column names.
+            name: Name of the suite in reports.
+            settings: Settings by name, see :meth:`with_settings`.
 
         Raises:
             SuiteError: With every mistake found.
@@ -212,9 +212,9 @@ class Suite:
         return suite.with_settings(**{**found.settings, **settings})
 
     def save(self, path: str | Path) -> None:
-        """Write the suite to a file; its ending says how.
+        """Write the suite to a file in the format of its extension.
 
-        .yaml, .yml, .json and .toml hold everything; .jsonl, .csv and .parquet the cases alone.
+        .yaml, .yml, .json and .toml contain everything; .jsonl, .csv and .parquet only the cases.
         """
         from trivium.suites.files.suite_files import SuiteParts, save_parts
 
@@ -243,10 +243,10 @@ class Suite:
         return self._cases.position(id)
 
     def case(self, id: str) -> Case:  # noqa: A002
-        """The case of that id.
+        """Return the case with an id.
 
         Raises:
-            KeyError: If there is none.
+            KeyError: If there is no such case.
         """
         position = self.position(id)
         if position is None:
@@ -254,7 +254,7 @@ class Suite:
         return self.cases[position]
 
     def group_of(self, case: Case) -> str:
-        """The cluster that a case belongs to, as ``settings.group`` names it (default: its own)."""
+        """Return the cluster of a case, according to ``settings.group`` (default: a cluster of its own)."""
         group = group_of(case, self.settings.group)
         if group is None:
             key = self.settings.group
@@ -263,7 +263,7 @@ class Suite:
 
     @cached_property
     def tags(self) -> dict[str, tuple[int, ...]]:
-        """Indices of the cases that carry each tag, tags in alphabetical order."""
+        """Indices of the cases with each tag; tags in alphabetical order."""
         found: dict[str, list[int]] = {}
         for index, case in enumerate(self):
             for tag in dict.fromkeys(case.tags):
@@ -271,7 +271,7 @@ class Suite:
         return {tag: tuple(found[tag]) for tag in sorted(found)}
 
     def complexity_distribution(self) -> dict[str, int]:
-        """Number of cases of each complexity that occurs, simple ones first."""
+        """Count the cases of each complexity that occurs, simplest first."""
         counts = dict.fromkeys(COMPLEXITIES, 0)
         for case in self:
             counts[case.complexity] += 1
@@ -285,15 +285,15 @@ class Suite:
         where: Callable[[Case], bool] | None = None,
         **fields: Any,
     ) -> Self:
-        """The suite of those cases that meet every condition given.
+        """Return a suite of the cases that meet every given condition.
 
         Args:
-            tag: A tag, or several of which a case has at least one.
-            complexity: A complexity, or several of which a case has one.
-            where: Called with each case.
-            fields: Values of fields. A field of a mapping is named with two underscores or a dot
-                (``metadata__year=2017``); a mapping is a condition on its keys
-                (``metadata={"year": 2017}``); a value is also met by a list that holds it.
+            tag: A tag, or several of which a case must have at least one.
+            complexity: A complexity, or several of which a case must have one.
+            where: Predicate on a case.
+            fields: Required values of fields. Two underscores or a dot name a key of a mapping
+                (``metadata__year=2017``), as does a mapping (``metadata={"year": 2017}``). A list matches a
+                value that it contains.
 
         Raises:
             SuiteError: If no case is left, or a case has no such field.
@@ -315,28 +315,28 @@ class Suite:
         return self._with(chosen)
 
     def sample(self, n: int, *, seed: int) -> Self:
-        """A random suite of ``n`` cases, the same whatever the order of the file.
+        """Return a random suite of ``n`` cases, independent of the order of the file.
 
-        A larger sample with the same seed holds the smaller one.
+        A larger sample with the same seed contains the smaller one.
 
         Raises:
-            SuiteError: If there are fewer cases, or none is asked for.
+            SuiteError: If ``n`` is below 1 or above the number of cases.
         """
         if not 1 <= n <= len(self):
             raise SuiteError(f'suite "{self.name}"', f"cannot sample {n:,} of {len(self):,} cases")
         return self._with(seeded_sample(n, (case.id for case in self), seed=seed))
 
     def split(self, shares: Sequence[float] | Mapping[str, float], *, seed: int) -> Any:
-        """Random parts of the suite; a group is never torn apart.
+        """Split the suite into random parts; a group is never divided.
 
-        Which part a group falls into depends on its name and the seed alone, up to the few at the cuts.
+        The part of a group depends only on its name and the seed, except for the few groups at the cuts.
 
         Args:
-            shares: Size of each part relative to the others, in a list or by name.
+            shares: Relative size of each part, in a list or by name.
             seed: Any whole number.
 
         Returns:
-            A tuple of suites, or a dictionary of them by the names given.
+            A tuple of suites, or a dictionary of suites by the given names.
 
         Raises:
             SuiteError: If a share is not positive or a part gets no case.
@@ -353,11 +353,11 @@ class Suite:
         return dict(zip(names, suites, strict=True)) if isinstance(shares, Mapping) else tuple(suites)
 
     def with_settings(self, **changes: Any) -> Self:
-        """The same cases with other settings.
+        """Return a suite with the same cases and other settings.
 
         Args:
-            changes: Settings by name, as values or as a file would have them. A mapping for ``tools``,
-                ``messages``, ``judge``, ``composite`` or ``limits`` changes only the keys it names.
+            changes: Settings by name, as records or as in a suite file. A mapping for ``tools``,
+                ``messages``, ``judge``, ``composite`` or ``limits`` changes only the keys that it has.
 
         Raises:
             SuiteError: With every mistake found.
@@ -369,7 +369,7 @@ class Suite:
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all that is asked: the cases, in order."""
+        """Hash of the cases, in order."""
         return digest_of(self, decoded=self._cases.decoded)
 
     @cached_property
@@ -383,7 +383,7 @@ class Suite:
         return self.cases
 
     def _with(self, chosen: Sequence[int]) -> Self:
-        """The suite of some of its cases, in its own order."""
+        """Return a suite of the cases at these indices."""
         cases: Any = CaseView(self.cases, chosen)
         if isinstance(self.cases, CaseTuple):
             cases = CaseTuple(cases)

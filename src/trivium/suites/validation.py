@@ -1,10 +1,10 @@
-"""Converts raw values to records and describes every mistake in plain words.
+"""Converts raw values to records and describes every mistake.
 
-``convert`` tries msgspec first, which is fast and strict. Only if that fails is the value walked along its
-type, to collect all mistakes (msgspec stops at the first) and to accept the shorthands that a field allows. A
-field declares a shorthand with ``Meta(extra={"also": …})``: ``"number"`` accepts a number for its decimal
-text, ``"single"`` accepts one value for a list of one. ``extra={"words": …}`` describes what is expected
-where the type alone says too little.
+``convert`` tries msgspec first, which is fast and strict. If that fails, it walks the value along its type to
+collect all mistakes (msgspec stops at the first) and to accept the shorthands of a field. A field declares a
+shorthand with ``Meta(extra={"also": …})``: ``"number"`` accepts a number in place of its decimal text,
+``"single"`` accepts a value in place of a list with that value. ``extra={"words": …}`` describes the expected
+value in messages.
 """
 
 import math
@@ -22,20 +22,20 @@ from trivium.suites.case import COLUMN_ALIASES
 T = TypeVar("T")
 
 QUOTED_CHARS = 60
-"""Characters of a wrong text that a message quotes."""
+"""Characters of a wrong text that a message quotes at most."""
 
 
 def convert(raw: Any, kind: type[T], where: str = "") -> tuple[T | None, list[Problem]]:
     """Convert a raw JSON value to a record.
 
     Args:
-        raw: Mappings, lists, texts, numbers, booleans and None, as any reader gives them.
+        raw: Mappings, lists, texts, numbers, booleans and None, as a parser returns them.
         kind: A msgspec Struct.
-        where: Where the value stands, such as ``cases[3]``; one that ends in a colon, such as
-            ``line 7:``, stands before the path instead of being part of it.
+        where: Place of the value, such as ``cases[3]``. A place that ends in a colon, such as ``line 7:``,
+            is put before the path instead of being part of it.
 
     Returns:
-        The record and no problem, or None and every problem.
+        The record and no problems, or None and every problem.
     """
     try:
         return msgspec.convert(raw, kind), []
@@ -51,12 +51,12 @@ def convert(raw: Any, kind: type[T], where: str = "") -> tuple[T | None, list[Pr
 
 
 def problem(where: str, what: str) -> Problem:
-    """A problem at a place, in the notation of ``convert``."""
+    """Make a problem at a place, in the notation of ``convert``."""
     return Problem(where.rstrip(":"), what)
 
 
 def at(where: str, step: str | int) -> str:
-    """The place of a key or an index within a place."""
+    """Return the place of a key or an index within a place."""
     if isinstance(step, int):
         return f"{where}[{step}]"
     if not step.replace("-", "_").isidentifier():
@@ -93,7 +93,7 @@ def describe(value: Any) -> str:
 
 
 def decimal_text(number: float) -> str:
-    """The text of a number that is used as an id."""
+    """Return the text of a number that is used as an id."""
     try:
         return repr(number)
     except ValueError:  # more digits than Python will print
@@ -102,9 +102,9 @@ def decimal_text(number: float) -> str:
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """The message for an unknown key."""
-    called = [field for field, names in COLUMN_ALIASES.items() if key.lower() in names and field in known]
-    meant = f' Did you mean "{called[0]}"?' if called and {"id", "input"} <= set(known) else ""
-    hint = meant or suggest(key, known) or f" Known: {', '.join(known)}"
+    aliased = [field for field, names in COLUMN_ALIASES.items() if key.lower() in names and field in known]
+    alias = f' Did you mean "{aliased[0]}"?' if aliased and {"id", "input"} <= set(known) else ""
+    hint = alias or suggest(key, known) or f" Known: {', '.join(known)}"
     return f'unknown key "{quote(key)}".{hint}'
 
 
@@ -114,7 +114,7 @@ def _shape(kind: Hashable) -> inspect.Type:
 
 
 def _walk(raw: Any, shape: inspect.Type, where: str, problems: list[Problem]) -> Any:
-    """Resolve the shorthands in a value and add its mistakes to ``problems``."""
+    """Resolve the shorthands in a value, and append its mistakes to ``problems``."""
     walk: _Walk = _WALKS.get(type(shape), _walk_plain)
     return walk(raw, shape, where, problems)
 
@@ -215,7 +215,7 @@ _WALKS: dict[type, _Walk] = {
 
 
 def _fits(raw: Any, shape: inspect.Type) -> bool:
-    """Whether a value has the JSON type of a shape."""
+    """Whether a value has the JSON type that a schema type describes."""
     number = isinstance(raw, int | float) and not isinstance(raw, bool)
     match shape:
         case inspect.Metadata():
@@ -265,7 +265,7 @@ def _mismatch(raw: Any, shape: inspect.Type, where: str) -> Problem:
 
 
 def _expected(shape: inspect.Type) -> str:
-    """Describe what a shape expects."""
+    """Describe a schema type for a message."""
     match shape:
         case inspect.Metadata():
             return (shape.extra or {}).get("words") or _expected(shape.type)

@@ -163,8 +163,8 @@ def test_a_predicate_that_is_a_coroutine_is_an_error_not_a_success(rules: str):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (SuccessRule(), "names no way"),
-        (SuccessRule(exact=False), "names no way"),
+        (SuccessRule(), "names no criterion"),
+        (SuccessRule(exact=False), "names no criterion"),
         (SuccessRule(exact=True, regex="x"), "names exact and regex"),
         (SuccessRule(regex="x", reward=0.0), "names regex and reward"),
         (SuccessRule(metric="jaccard"), "which value of jaccard"),

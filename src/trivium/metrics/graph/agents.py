@@ -1,4 +1,4 @@
-"""Measures how agents work together: communication, coordination, centrality and balance of tasks."""
+"""Metrics of interactions between agents: communication, coordination, centrality and task balance."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Overhead(msgspec.Struct, frozen=True):
-    """Messages of each sort; a type that neither coordinates nor produces counts in the total only."""
+    """Number of messages by purpose; other types count only in the total."""
 
     coordination: int
     productive: int
@@ -36,11 +36,11 @@ class Overhead(msgspec.Struct, frozen=True):
 
 
 def overhead(types: Mapping[str, int], messages: MessageSettings) -> Overhead:
-    """Sorts messages by what their type does.
+    """Count messages by purpose.
 
     Args:
         types: Number of messages by type.
-        messages: Which types coordinate and which produce.
+        messages: Which types are coordination and which are productive work.
     """
     return Overhead(
         sum([count for type_, count in types.items() if type_ in messages.coordination]),
@@ -56,20 +56,21 @@ class CommunicationOverhead(TraceMetric):
     Skipped without messages.
 
     Attributes:
-        messages: Which types coordinate and which produce.
+        messages: Which types are coordination and which are productive work.
     """
 
     messages: MessageSettings = MessageSettings()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's types of messages."""
+        """Make the metric with the suite's message types."""
         return cls(messages=settings.messages)
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace.
+        """Score one trace.
 
-        ``detail`` has the counts by type and ``coordination_to_productive``, None when nothing produces.
+        ``detail`` has the counts by type and ``coordination_to_productive``, which is None without productive
+        messages.
         """
         types = interactions(trace).types
         if not types:
@@ -95,30 +96,30 @@ Pair = tuple[str, str]
 
 @metric("coordination_quality", version="2")
 class CoordinationQuality(TraceMetric):
-    """(1 − share of messages that only coordinate) × efficiency, in [0, 1].
+    """(1 − share of coordination messages) × efficiency, in [0, 1].
 
-    With ``expect.workflow``, efficiency is the F1 of the ordered pairs of agents that handed work on against
-    the workflow's consecutive pairs; answers back do not count, so that a run that follows it has 1. Else it
-    is the global efficiency of the undirected interaction graph (Latora & Marchiori 2001), which is 1 when
-    everyone talks to everyone: it measures how easily messages get around, not whether they had to. One
-    agent, or no messages: skipped.
+    With ``expect.workflow``, efficiency is the F1 of the hand-offs between agents against the workflow's
+    consecutive pairs; answers do not count, so that a run that follows the workflow scores 1. Otherwise it is
+    the global efficiency of the undirected interaction graph (Latora & Marchiori 2001), which is 1 for a
+    complete graph: it measures how easily messages spread, not whether they were needed. Skipped for a single
+    agent, or without messages.
 
-    Frameworks record one and the same job differently, a hand-off in one being a request and its answer in
-    another: ``method`` names what recorded the trace, and traces of different recorders are not compared.
+    Frameworks record the same work differently: a hand-off in one is a request and an answer in another.
+    ``method`` therefore names what recorded the trace, and traces of different recorders are not compared.
 
     Attributes:
-        messages: Which types coordinate and which produce.
+        messages: Which types are coordination and which are productive work.
     """
 
     messages: MessageSettings = MessageSettings()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's types of messages."""
+        """Make the metric with the suite's message types."""
         return cls(messages=settings.messages)
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has both factors and what of the workflow is amiss."""
+        """Score one trace; ``detail`` has both factors, and missing and extra hand-offs."""
         found = interactions(trace)
         if len(found.agents) < 2:
             raise Skip("the trace has fewer than two agents")
@@ -141,7 +142,7 @@ class CoordinationQuality(TraceMetric):
 
 
 def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str, Any]) -> float:
-    """F1 of the observed pairs against the workflow's; 1 when neither has any."""
+    """F1 of the observed pairs against the workflow's; 1 if both are empty. Extends ``detail``."""
     wanted = dict.fromkeys(pairwise(workflow))
     missing = [pair for pair in wanted if pair not in observed]
     extra = [pair for pair in observed if pair not in wanted]
@@ -154,17 +155,17 @@ def _follows(observed: Sequence[Pair], workflow: Sequence[str], detail: dict[str
 class Centrality(TraceMetric):
     """Highest (betweenness + closeness + degree) / 3 of an agent in the interaction graph.
 
-    Each of the three is as NetworkX defines it on the DiGraph. ``raw`` is the maximum, up to 4/3 since
-    degree counts both directions; the score is clamped to 1. Skipped when the trace names no agent.
+    The three are defined as in NetworkX on a DiGraph. ``raw`` is the maximum, up to 4/3 because degree counts
+    both directions; the score is clamped to 1. Skipped if the trace names no agent.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace.
+        """Score one trace.
 
-        ``detail`` has the most central agent and every agent's three measures with their mean. Above
-        2,000 agents betweenness is estimated (above 5,000 closeness too): ``estimated`` is then true,
-        ``sources`` the number sampled, ``standard_error`` that of the most central agent's betweenness
-        and ``largest_standard_error`` that of any.
+        ``detail`` has the most central agent, and every agent's three measures with their mean. Above 2,000
+        agents betweenness is estimated (above 5,000 closeness, too). ``estimated`` is then true, ``sources``
+        is the number of sampled sources, ``standard_error`` is that of the most central agent's betweenness,
+        and ``largest_standard_error`` is the largest of all agents.
         """
         found = interactions(trace)
         if not found.agents:
@@ -194,13 +195,13 @@ class Centrality(TraceMetric):
 
 
 def balance(tasks: Collection[int]) -> float:
-    """max(0, 1 − standard deviation / mean), with the sample standard deviation (ddof 1).
+    """Return max(0, 1 − standard deviation / mean), with the sample standard deviation (ddof 1).
 
     Args:
         tasks: Number of tasks of each agent.
 
     Returns:
-        In [0, 1]; 1 for fewer than two agents or no task at all.
+        In [0, 1]; 1 for fewer than two agents, or without tasks.
     """
     total = sum(tasks)
     if len(tasks) < 2 or total == 0:
@@ -214,33 +215,33 @@ def balance(tasks: Collection[int]) -> float:
 class TaskBalance(ToolMetric):
     """How evenly tool calls and model requests are spread over the agents, in [0, 1].
 
-    Agents that were only addressed count with no task. Fewer than two agents, or no task at all: 1.
+    Agents that only received messages count with 0 tasks. 1 for fewer than two agents, or without tasks.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has every agent's tasks, and those that are nobody's."""
+        """Score one trace; ``detail`` has the number of tasks of every agent, and of tasks without agent."""
         tasks = dict.fromkeys(trace.agents, 0)
-        nobodys = 0
+        unassigned = 0
         done = [span.agent for span in trace.spans if span.kind == "llm"]
         done += [call.agent for call in counted_calls(trace, self.tools)]
         for agent in done:
             if agent is None:
-                nobodys += 1
+                unassigned += 1
             else:
                 tasks[agent] += 1
-        detail = {"tasks": tasks, "unassigned": nobodys}
+        detail = {"tasks": tasks, "unassigned": unassigned}
         return self.ok(balance(tasks.values()), detail=detail)
 
 
 HANDING_ON = frozenset({"task_request", "handoff", "delegation", "data_transfer"})
-"""Types of messages that hand work on; answers back and status do not (spec: metrics, T3.10)."""
+"""Message types that hand work on; answers and status updates do not (spec: metrics, T3.10)."""
 
 
 def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
-    """The interaction graph as NetworkX holds it, for drawing and for measures of one's own.
+    """Return the interaction graph in NetworkX, for drawings and for further measures.
 
-    Nodes are agents; an edge says that one sent the other messages, its ``count`` how many and its
-    ``types`` how many of each type. People, such as the user of a chat, are no agents.
+    Nodes are agents. An edge goes from sender to receiver; its attributes are ``count``, the number of
+    messages, and ``types``, their number by type. People, such as the user of a chat, are not nodes.
     """
     import networkx as nx
 
@@ -255,12 +256,12 @@ def interaction_graph(trace: Trace) -> "nx.DiGraph[Any]":
 
 
 class Interactions:
-    """The messages of a trace by numbers.
+    """The messages between the agents of a trace.
 
     Attributes:
-        agents: All agents; the shape's nodes.
-        pairs: Distinct (sender, receiver), in order of their first message.
-        handed_on: Those among them where work was handed on.
+        agents: All agents; the nodes of the graph.
+        pairs: Distinct (sender, receiver) pairs, in order of their first message.
+        handed_on: The pairs that handed work on.
         types: Number of messages by type.
     """
 
@@ -280,15 +281,15 @@ class Interactions:
 
     @cached_property
     def graph(self) -> IndexGraph:
-        """The interaction graph."""
+        """The interaction graph; its nodes are indices into ``agents``."""
         return IndexGraph.of(self.agents, self.pairs)
 
 
 def recorded_by(trace: Trace) -> str | None:
-    """Who recorded the trace, as the method of a figure that depends on it; None where it is not known."""
+    """The method of a score that depends on what recorded the trace; None if that is unknown."""
     return f"{RECORDED_BY}{' and '.join(trace.recorders)}" if trace.recorders else None
 
 
 def interactions(trace: Trace) -> Interactions:
-    """The messages of a trace by numbers."""
+    """Return the interactions of a trace, cached."""
     return cached(trace, "interactions", lambda: Interactions(trace))

@@ -12,12 +12,12 @@ from trivium.traces.trace import Span, Trace, canonical
 
 
 class Matching(msgspec.Struct, frozen=True):
-    """How calls made meet calls expected.
+    """A one-to-one matching of the calls made with the expected calls.
 
     Attributes:
         made: Number of calls made.
-        expected: Number of calls expected.
-        matched: Number of calls that are both.
+        expected: Number of expected calls.
+        matched: Number of matched calls.
         missing: Expected calls that were not made.
         extra: Calls made that were not expected.
     """
@@ -30,30 +30,30 @@ class Matching(msgspec.Struct, frozen=True):
 
     @property
     def precision(self) -> float:
-        """Matched / made; 1 when none was made."""
+        """Matched / made; 1 without calls."""
         return self.matched / self.made if self.made else 1.0
 
     @property
     def recall(self) -> float:
-        """Matched / expected; 1 when none was expected."""
+        """Matched / expected; 1 without expected calls."""
         return self.matched / self.expected if self.expected else 1.0
 
     @property
     def f1(self) -> float:
-        """2 · matched / (made + expected); 1 when both are none."""
+        """2 · matched / (made + expected); 1 without any calls."""
         both = self.made + self.expected
         return 2 * self.matched / both if both else 1.0
 
 
 def case_matching(trace: Trace, case: Case, tools: ToolSettings) -> Matching | None:
-    """The matching of a trace with what its case expects, or None when nothing is known."""
+    """Match the calls of a trace with those that its case expects; None if the case does not state them."""
     expected = case.expect.tools
     if expected is None:
         return None
     found, of = cached(
         trace, ("matching", tools.ignore, tools.match), lambda: _of_case(trace, expected, tools)
     )
-    # A trace scored against another case is matched anew.
+    # The cache may hold the matching of this trace with another case.
     return found if of is expected else _of_case(trace, expected, tools)[0]
 
 
@@ -65,14 +65,14 @@ def _of_case(
 
 
 def match(made: Sequence[Span], expected: Sequence[ExpectedTool], how: str) -> Matching:
-    """Matches calls one to one.
+    """Match calls one to one.
 
     Args:
-        made: In order.
-        expected: In order. Without arguments, any will do.
-        how: ``names`` and ``arguments`` take the multiset intersection of the names, or of names with
-            arguments; ``ordered`` the longest common subsequence of the names, where ``missing`` and
-            ``extra`` stay those of ``names``.
+        made: Calls made, in order.
+        expected: Expected calls, in order. One without arguments matches any arguments.
+        how: ``names`` is the multiset intersection by name, ``arguments`` by name and arguments;
+            ``ordered`` is the longest common subsequence of the names, with ``missing`` and ``extra`` as for
+            ``names``.
     """
     if how == "arguments":
         return _by_arguments(made, expected)
@@ -109,7 +109,7 @@ def _by_arguments(made: Sequence[Span], expected: Sequence[ExpectedTool]) -> Mat
             waiting.pop()
         else:
             left.append(call)
-    # What any arguments will do for takes of the rest; exact ones first, so that the most are matched.
+    # Calls with exact arguments are matched first and wildcards take the rest, which matches the most.
     rest = _by_name(left, [tool for tool in expected if tool.arguments is None])
     open_ = {None: [tool for waiting in exact.values() for tool in waiting] + list(rest.missing)}
     return _matching(made, expected, open_, list(rest.extra))
@@ -126,7 +126,7 @@ def _matching(
 
 
 def counted_names(items: Sequence[Span] | Sequence[ExpectedTool]) -> dict[str, int]:
-    """How often each tool occurs."""
+    """Count the calls of each tool."""
     return dict(Counter(item.name for item in items))
 
 
@@ -134,7 +134,7 @@ ALL_CALLS = ToolSettings()
 
 
 def counted_calls(trace: Trace, tools: ToolSettings) -> tuple[Span, ...]:
-    """Tool calls ordered by start, without those that the suite ignores."""
+    """Return the tool calls ordered by start, without those that the suite ignores."""
     if not tools.ignore:
         return trace.tool_calls
     return cached(
@@ -145,7 +145,7 @@ def counted_calls(trace: Trace, tools: ToolSettings) -> tuple[Span, ...]:
 
 
 def tool_sequence(trace: Trace, tools: ToolSettings = ALL_CALLS) -> tuple[str, ...]:
-    """Names of the tools called, in order."""
+    """Return the names of the tools called, in order."""
     return cached(
         trace,
         ("sequence", tools.ignore),
@@ -154,7 +154,7 @@ def tool_sequence(trace: Trace, tools: ToolSettings = ALL_CALLS) -> tuple[str, .
 
 
 def tool_walks(trace: Trace, tools: ToolSettings) -> list[tuple[str, ...]]:
-    """The tool sequences that the tool graph is made of: one, or with ``by: agent`` one an agent."""
+    """Return the call sequences that make the tool graph: one for the run, or one for each agent."""
     if tools.by == "run":
         sequence = tool_sequence(trace, tools)
         return [sequence] if sequence else []
@@ -165,9 +165,9 @@ def tool_walks(trace: Trace, tools: ToolSettings) -> list[tuple[str, ...]]:
 
 
 def logical_calls(trace: Trace, tools: ToolSettings) -> int:
-    """Number of calls, with a retry and what it retries counted as one.
+    """Return the number of calls, where a call and its retries count as one.
 
-    A retry is a call of the same tool as the call before it of the same agent, when that one failed.
+    A retry follows a failed call of the same tool by the same agent.
     """
     return cached(trace, ("logical", tools.ignore), lambda: _without_retries(counted_calls(trace, tools)))
 
@@ -184,10 +184,10 @@ def _without_retries(calls: Sequence[Span]) -> int:
 
 
 def lcs_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
     Bit-parallel over the shorter sequence (Hyyrö, "Bit-parallel LCS-length computation revisited",
-    2004): 50,000 against 50,000 calls take a fraction of a second.
+    2004): two sequences of 50,000 calls take a fraction of a second.
     """
     if len(first) > len(second):
         first, second = second, first
@@ -207,12 +207,12 @@ T = TypeVar("T")
 
 
 def cached(trace: Trace, key: Hashable, make: Callable[[], T]) -> T:
-    """What ``make`` gives, from the second time on as it was given first.
+    """Return ``make()``, cached on the trace.
 
     Args:
-        trace: The trace that it is worked out of.
-        key: Everything else that it depends on.
-        make: Called the first time.
+        trace: The trace that the value is computed from.
+        key: Everything else that the value depends on.
+        make: Computes the value on the first call.
     """
     cache: dict[Hashable, Any] = trace.__dict__.setdefault("_once", {})
     try:

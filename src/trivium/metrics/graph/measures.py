@@ -15,10 +15,11 @@ import rustworkx as rx
 from numpy.typing import NDArray
 
 EXACT_DISTANCES = 5_000
-"""Nodes up to which all distances are held, 200 MB each way; beyond, those from sampled sources."""
+"""Largest graph whose full distance matrix is computed (200 MB each, directed and undirected); larger graphs
+use sampled sources."""
 
 SOURCES = 100
-"""Sources sampled where a graph is too large to start from every node."""
+"""Number of source nodes sampled in a larger graph."""
 
 SEED = 42
 
@@ -26,11 +27,11 @@ Distances = NDArray[np.float64]
 
 
 class IndexGraph:
-    """A directed graph by numbers.
+    """A directed graph with nodes 0 … n−1.
 
     Args:
         n: Number of nodes.
-        edges: Distinct (from, to) pairs of nodes; a self loop is one.
+        edges: Distinct (from, to) pairs of nodes; self loops are allowed.
     """
 
     def __init__(self, n: int, edges: Sequence[tuple[int, int]]) -> None:
@@ -39,14 +40,14 @@ class IndexGraph:
 
     @classmethod
     def of(cls, nodes: Iterable[Hashable], edges: Iterable[tuple[Hashable, Hashable]]) -> "IndexGraph":
-        """The shape of a graph with named nodes; repeated edges collapse."""
+        """Make the graph from named nodes; repeated edges collapse."""
         place = {node: index for index, node in enumerate(nodes)}
         distinct = dict.fromkeys((place[source], place[target]) for source, target in edges)
         return cls(len(place), list(distinct))
 
     @cached_property
     def directed(self) -> Any:
-        """The graph as rustworkx holds it."""
+        """The graph in rustworkx."""
         graph = rx.PyDiGraph(multigraph=False)
         graph.add_nodes_from(range(self.n))
         graph.add_edges_from_no_data(self.edges)
@@ -54,35 +55,35 @@ class IndexGraph:
 
     @cached_property
     def undirected(self) -> Any:
-        """The same without directions."""
+        """The undirected graph in rustworkx."""
         return self.directed.to_undirected(multigraph=False)
 
     @cached_property
     def sources(self) -> tuple[int, ...] | None:
-        """Nodes that distances start from, or None when all do."""
+        """Sampled source nodes of the distances, or None if every node is a source."""
         return None if self.n <= EXACT_DISTANCES else self.sample(SOURCES)
 
     def sample(self, count: int) -> tuple[int, ...]:
-        """Distinct nodes, the same ones every time."""
+        """Sample distinct nodes with a fixed seed, in ascending order."""
         chosen = np.random.default_rng(SEED).choice(self.n, size=count, replace=False)
         return tuple(int(node) for node in np.sort(chosen))
 
     @cached_property
     def distances(self) -> Distances:
-        """Edges on the shortest path, shape (sources, n); 0 for itself and where there is no path."""
+        """Lengths of shortest paths, shape (sources, n); 0 from a node to itself and without a path."""
         if self.sources is None:
             return _matrix(rx.digraph_distance_matrix(self.directed))
         return _rows(self.directed, self.n, self.sources)
 
     @cached_property
     def undirected_distances(self) -> Distances:
-        """As ``distances``, without directions."""
+        """Like ``distances``, in the undirected graph."""
         if self.sources is None:
             return _matrix(rx.graph_distance_matrix(self.undirected))
         return _rows(self.undirected, self.n, self.sources)
 
     def hops(self, source: int, target: int) -> int | None:
-        """Edges on the shortest path between two nodes, or None when there is no path."""
+        """Return the length of the shortest path between two nodes, or None if there is no path."""
         for depth, layer in enumerate(rx.bfs_layers(self.directed, [source])):
             if target in layer:
                 return depth
@@ -103,9 +104,9 @@ def _rows(graph: Any, n: int, sources: Sequence[int]) -> Distances:
 
 
 def degree(graph: IndexGraph) -> list[float]:
-    """In- and out-degree of each node over n − 1, up to 2; a self loop counts twice.
+    """Return (in-degree + out-degree) / (n − 1) of each node, up to 2; a self loop counts twice.
 
-    A lone node has 1, as ``networkx.degree_centrality`` defines it.
+    A single node has 1, as in ``networkx.degree_centrality``.
     """
     if graph.n == 1:
         return [1.0]
@@ -117,15 +118,15 @@ def degree(graph: IndexGraph) -> list[float]:
 
 
 def branching_factor(graph: IndexGraph) -> float | None:
-    """Mean out-degree of the nodes that have a successor, self loops included; None when none has."""
+    """Return the mean out-degree of nodes with a successor, self loops included; None without edges."""
     sources = {source for source, _ in graph.edges}
     return len(graph.edges) / len(sources) if sources else None
 
 
 def clustering(graph: IndexGraph) -> float | None:
-    """Mean over nodes of the share of pairs of neighbours that are neighbours themselves.
+    """Return the average clustering coefficient: the share of pairs of neighbours that are connected.
 
-    Of the undirected graph without self loops, as ``networkx.average_clustering`` defines it.
+    Computed on the undirected graph without self loops, as in ``networkx.average_clustering``.
 
     Returns:
         In [0, 1], or None without nodes.
@@ -137,7 +138,7 @@ def clustering(graph: IndexGraph) -> float | None:
         if source != target:
             neighbours[source].add(target)
             neighbours[target].add(source)
-    links = [0] * graph.n  # edges between neighbours of each node, met from both of their ends
+    links = [0] * graph.n  # edges between the neighbours of each node, each counted twice
     for node, near in enumerate(neighbours):
         for other in near:
             if other > node:
@@ -149,14 +150,14 @@ def clustering(graph: IndexGraph) -> float | None:
 
 
 _BLOCK = 512
-"""Rows of distances taken at once, so that a large graph needs no second copy of them."""
+"""Rows of the distance matrix processed together, which avoids a second copy of the matrix."""
 
 
 def average_shortest_path(graph: IndexGraph) -> float | None:
-    """Mean number of edges on the shortest path, over ordered pairs of nodes that have one.
+    """Return the mean length of shortest paths, over ordered pairs of nodes with a path.
 
     Returns:
-        At least 1, or None when no node reaches another.
+        At least 1, or None if no node reaches another.
     """
     distances = graph.distances
     pairs = int(np.count_nonzero(distances))
@@ -164,29 +165,29 @@ def average_shortest_path(graph: IndexGraph) -> float | None:
 
 
 def closeness(graph: IndexGraph) -> list[float]:
-    """Closeness of each node over incoming distance, with the Wasserman–Faust factor.
+    """Return the closeness of each node by incoming distance, with the Wasserman–Faust factor.
 
-    For a node that r others reach over a total distance of t: (r / t) · (r / (n − 1)); 0 when none does.
-    As ``networkx.closeness_centrality`` defines it on a DiGraph. From sampled sources, r and t are theirs and
-    n − 1 is their number.
+    If r other nodes reach a node over a total distance t, it is (r / t) · (r / (n − 1)); 0 if none does, as
+    in ``networkx.closeness_centrality`` on a DiGraph. With sampled sources, r and t count only sources, and
+    their number replaces n − 1.
 
     Returns:
-        One value a node, in [0, 1].
+        One value per node, in [0, 1].
     """
     distances = graph.distances
     reach = np.count_nonzero(distances, axis=0).tolist()
     total = distances.sum(axis=0).tolist()
     others = [graph.n - 1 if graph.sources is None else len(distances)] * graph.n
     for source in graph.sources or ():
-        others[source] -= 1  # a source is no other node to itself
+        others[source] -= 1  # a source does not count for itself
     return [(r / t) * (r / asked) if t else 0.0 for r, t, asked in zip(reach, total, others, strict=True)]
 
 
 def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
-    """Longest shortest path of the undirected graph, in edges, and whether the graph is connected.
+    """Return the diameter of the undirected graph, in edges, and whether the graph is connected.
 
-    Of a disconnected graph it is that of the largest component; where several are largest, the longest.
-    From sampled sources it is a lower bound. None without nodes.
+    For a disconnected graph it is the diameter of the largest component; among equally large ones, the
+    longest. With sampled sources it is a lower bound. None without nodes.
     """
     if graph.n == 0:
         return None, False
@@ -198,10 +199,10 @@ def diameter(graph: IndexGraph) -> tuple[int | None, bool]:
 
 
 def global_efficiency(graph: IndexGraph) -> float:
-    """Mean of 1 / distance over ordered pairs of the undirected graph, 0 where there is no path.
+    """Return the mean of 1 / distance over ordered pairs of nodes, 0 for a pair without a path.
 
-    Latora & Marchiori, "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001). It is 1
-    when everyone talks to everyone, and 0 for fewer than two nodes.
+    Computed on the undirected graph; 1 for a complete graph, 0 for fewer than two nodes. Latora & Marchiori,
+    "Efficient behavior of small-world networks", Phys. Rev. Lett. 87 (2001).
     """
     if graph.n < 2:
         return 0.0
@@ -214,19 +215,19 @@ def global_efficiency(graph: IndexGraph) -> float:
 
 
 EXACT_BETWEENNESS = 2_000
-"""Nodes up to which it is exact (spec: metrics, T3)."""
+"""Largest graph with exact betweenness (spec: metrics, T3)."""
 
 _THREADS_FROM = 300
-"""Nodes from which threads pay."""
+"""Smallest graph for which threads are faster."""
 
 
 class Betweenness(msgspec.Struct, frozen=True):
     """Betweenness of every node, normalised by (n − 1)(n − 2).
 
     Attributes:
-        values: One a node, in [0, 1].
-        sources: Sources that it was estimated from, or None when it is exact.
-        standard_errors: One a node, or None when it is exact.
+        values: One value per node, in [0, 1].
+        sources: Number of sampled sources, or None if exact.
+        standard_errors: One per node, or None if exact.
     """
 
     values: list[float]
@@ -235,11 +236,10 @@ class Betweenness(msgspec.Struct, frozen=True):
 
 
 def betweenness(graph: IndexGraph) -> Betweenness:
-    """Betweenness as ``networkx.betweenness_centrality`` defines it on a DiGraph.
+    """Return the betweenness of each node, as in ``networkx.betweenness_centrality`` on a DiGraph.
 
-    Above 2,000 nodes it is estimated from sampled sources (Brandes & Pich, "Centrality estimation in
-    large networks", 2007): the mean dependency of the sampled sources on a node, with the standard
-    error of that mean.
+    Above 2,000 nodes it is estimated (Brandes & Pich, "Centrality estimation in large networks", 2007): the
+    mean dependency of sampled sources on a node, with the standard error of that mean.
     """
     if graph.n <= EXACT_BETWEENNESS:
         found = rx.digraph_betweenness_centrality(graph.directed, parallel_threshold=_THREADS_FROM)
@@ -248,7 +248,7 @@ def betweenness(graph: IndexGraph) -> Betweenness:
 
 
 def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenness:
-    """Betweenness from some sources, at least two; exact when every node is one."""
+    """Estimate betweenness from at least two sources; exact if every node is a source."""
     following: list[list[int]] = [[] for _ in range(graph.n)]
     for source, target in graph.edges:
         following[source].append(target)
@@ -257,7 +257,7 @@ def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenn
         dependency = np.array(_dependency(following, source))
         total += dependency
         squares += dependency**2
-    # A source is not on its own shortest paths: its mean is over the other sources.
+    # A source is never inside its own shortest paths: its mean is over the other sources.
     asked = np.full(graph.n, float(len(sources)))
     asked[list(sources)] -= 1
     mean = total / asked
@@ -268,13 +268,13 @@ def estimated_betweenness(graph: IndexGraph, sources: Sequence[int]) -> Betweenn
 
 
 def _dependency(following: list[list[int]], source: int) -> list[float]:
-    """Dependency of a source on each node: Brandes, "A faster algorithm for betweenness centrality"."""
+    """Return the dependency of a source on each node (Brandes, "A faster algorithm for betweenness …")."""
     n = len(following)
     depth = [-1] * n
     ways = [0.0] * n
     depth[source], ways[source] = 0, 1.0
     order = [source]
-    for node in order:  # grows while it is walked
+    for node in order:  # grows during the loop
         below = depth[node] + 1
         for target in following[node]:
             if depth[target] < 0:
@@ -293,19 +293,20 @@ def _dependency(following: list[list[int]], source: int) -> list[float]:
 
 
 MOST_CYCLES = 100
-"""Cycles counted at most: a graph of 20 nodes can have more of them than could ever be listed."""
+"""Most cycles that are counted: even a graph of 20 nodes can have too many to enumerate."""
 
 _WORK = 1_000_000
-"""Steps that counting may take: each cycle costs up to one for every node and edge."""
+"""Most steps of counting; a cycle costs up to one step for every node and edge."""
 
 
 class Cycles(msgspec.Struct, frozen=True):
     """The simple cycles of a graph.
 
     Attributes:
-        count: How many were counted; a self loop is one.
-        counted_up_to: Where counting stopped, or None when all were counted.
-        shortest: Nodes of the shortest one, in order; of those counted, where ``counted_up_to`` is set.
+        count: Number of cycles counted; a self loop is one.
+        counted_up_to: Limit at which counting stopped, or None if all were counted.
+        shortest: Nodes of the shortest cycle, in order; possibly only of those counted if ``counted_up_to``
+            is set.
     """
 
     count: int
@@ -317,7 +318,7 @@ NO_CYCLES = Cycles(0, None, ())
 
 
 def simple_cycles(graph: IndexGraph) -> Cycles:
-    """Counts simple cycles and finds the shortest (spec: metrics, T3.6)."""
+    """Count simple cycles and find the shortest (spec: metrics, T3.6)."""
     if rx.is_directed_acyclic_graph(graph.directed):
         return NO_CYCLES
     limit = max(10, min(MOST_CYCLES, _WORK // (graph.n + len(graph.edges))))
@@ -332,9 +333,9 @@ def simple_cycles(graph: IndexGraph) -> Cycles:
 
 
 def _shortest(graph: IndexGraph) -> tuple[int, ...] | None:
-    """The shortest cycle: a self loop, or an edge and the shortest way back.
+    """Return the shortest cycle: a self loop, or an edge and the shortest path back.
 
-    None where not all distances are held.
+    None if distances are only sampled.
     """
     loop = next((source for source, target in graph.edges if source == target), None)
     if loop is not None:

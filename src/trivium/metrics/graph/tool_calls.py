@@ -1,4 +1,4 @@
-"""Measures tool calls: recall, selection, success, efficiency, and agreement with the expected actions."""
+"""Metrics of tool calls: recall, selection, success, efficiency, and match with the expected actions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ToolMetric(TraceMetric):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's settings for tools."""
+        """Make the metric with the suite's tool settings."""
         return cls(tools=settings.tools)
 
 
@@ -39,11 +39,11 @@ class ToolMetric(TraceMetric):
 class ToolRecall(ToolMetric):
     """Expected calls that were made / expected calls, in [0, 1]; 1 when none was expected.
 
-    Calls are matched as ``tools.match`` says. Skipped when the case does not state its calls.
+    Calls are matched according to ``tools.match``. Skipped if the case does not state ``expect.tools``.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has the missing calls by tool."""
+        """Score one trace; ``detail`` has the missing calls by tool."""
         matching = case_matching(trace, case, self.tools)
         if matching is None:
             raise Skip("the case does not state expect.tools")
@@ -61,17 +61,17 @@ class ToolRecall(ToolMetric):
 class ToolSelection(ToolMetric):
     """Correct calls / all calls, in [0, 1].
 
-    With ``expect.optimal_tools``, a call is correct when it carries a context (``attributes.context``)
-    whose optimal tool is the one called; where no call carries any context, ``expect.tools`` decides.
-    With ``expect.tools``, the calls that match expected ones are correct (``tools.match``). Without
-    either: skipped. No calls: 1 when none was expected, else 0.
+    With ``expect.optimal_tools``, a call is correct if its context (``attributes.context``) has the called
+    tool as optimal tool; if no call has a context, ``expect.tools`` decides. With ``expect.tools``, the calls
+    that match expected ones are correct (``tools.match``). Skipped without either. Without calls it is 1 if
+    none was expected, else 0.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace.
+        """Score one trace.
 
-        ``detail`` has calls, correct, logical calls and, where calls are expected, precision (1 without
-        calls), recall (1 without expected calls), F1 and the extra calls by tool.
+        ``detail`` has the numbers of calls, correct calls and logical calls. If the case states its calls, it
+        also has precision (1 without calls), recall (1 without expected calls), F1 and extra calls by tool.
         """
         calls = counted_calls(trace, self.tools)
         matching = case_matching(trace, case, self.tools)
@@ -102,7 +102,7 @@ class ToolSelection(ToolMetric):
 
 
 def _by_context(calls: tuple[Span, ...], optimal: dict[str, str]) -> tuple[int, int] | None:
-    """Calls that are correct by their context and calls without one; None when no call has any."""
+    """Count calls that are correct for their context, and calls without a context; None if none has one."""
     correct = without = 0
     for call in calls:
         context = call.attributes.get("context")
@@ -117,11 +117,11 @@ def _by_context(calls: tuple[Span, ...], optimal: dict[str, str]) -> tuple[int, 
 class ToolSuccess(ToolMetric):
     """Calls that did not fail / calls, in [0, 1]; skipped when there are none.
 
-    A call that never finished did not fail; ``detail`` counts those apart.
+    An unfinished call counts as not failed; ``detail`` has the number of unfinished calls.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has the failed calls by tool."""
+        """Score one trace; ``detail`` has the failed calls by tool."""
         calls = counted_calls(trace, self.tools)
         if not calls:
             raise Skip("no tool was called")
@@ -147,7 +147,7 @@ class ToolEfficiency(Metric):
     tier: ClassVar[Tier] = "trace"
 
     def score(self, metric_input: MetricInput) -> Score:
-        """The score of one attempt; an error when a part of it is one."""
+        """Score one attempt; an error if one of its parts is an error."""
         parts = {name: metric_input.scores[name] for name in PARTS}
         for name, part in parts.items():
             if part.status == "error":
@@ -159,33 +159,35 @@ class ToolEfficiency(Metric):
 
 
 MOST_LISTED = 100
-"""Missing and extra calls listed with their arguments; those beyond are counted."""
+"""Most missing and most extra calls that are listed with their arguments; further ones are counted."""
 
 
 @metric("action_match")
 class ActionMatch(ToolMetric):
     """1 when the successful calls that change state are exactly those expected, else 0.
 
-    Calls are compared as a multiset, with their arguments (an expected call without arguments takes any).
-    A tool changes no state when the suite lists it in ``tools.read_only`` or the case expects it with
-    ``reads: true``; every other tool does. Skipped when the case does not state its calls.
+    Calls are compared as a multiset, with their arguments (an expected call without arguments matches any). A
+    tool changes no state if the suite lists it in ``tools.read_only`` or the case expects it with ``reads:
+    true``; every other tool does. Skipped if the case does not state ``expect.tools``.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace.
+        """Score one trace.
 
-        ``detail`` lists what is missing and what is extra, with precision (1 when nothing was changed)
-        and recall (1 when no change was expected).
+        ``detail`` has the missing and the extra calls, precision (1 without state-changing calls) and recall
+        (1 if none was expected).
         """
         expected = case.expect.tools
         if expected is None:
             raise Skip("the case does not state expect.tools")
-        reading = self._reading(expected)
+        read_only = self._read_only(expected)
         writes = [
-            call for call in counted_calls(trace, self.tools) if call.ok is True and call.name not in reading
+            call
+            for call in counted_calls(trace, self.tools)
+            if call.ok is True and call.name not in read_only
         ]
         wanted = [
-            tool for tool in expected if tool.name not in reading and tool.name not in self.tools.ignore
+            tool for tool in expected if tool.name not in read_only and tool.name not in self.tools.ignore
         ]
         found = match(writes, wanted, "arguments")
         detail: dict[str, Any] = {
@@ -199,15 +201,15 @@ class ActionMatch(ToolMetric):
             detail["left_out"] = left_out
         return self.ok(float(not found.missing and not found.extra), detail=detail)
 
-    def _reading(self, expected: Iterable[ExpectedTool]) -> set[str]:
-        """Tools that change no state; the case's statement of a tool goes before the suite's."""
-        reading = set(self.tools.read_only)
+    def _read_only(self, expected: Iterable[ExpectedTool]) -> set[str]:
+        """Return the tools that change no state; the case overrides the suite."""
+        read_only = set(self.tools.read_only)
         for tool in expected:
             if tool.reads:
-                reading.add(tool.name)
+                read_only.add(tool.name)
             elif tool.reads is False:
-                reading.discard(tool.name)
-        return reading
+                read_only.discard(tool.name)
+        return read_only
 
 
 def _listed(calls: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Measures the sequence of tool calls: path convergence and agreement, complexity, loops, retries."""
+"""Metrics of the sequence of tool calls: path convergence and agreement, complexity, loops, retries."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,38 +35,38 @@ if TYPE_CHECKING:
 
 
 def walk_convergence(graph: IndexGraph, source: int, target: int, steps: int) -> float | None:
-    """Shortest path / edges walked, as a function of a graph.
+    """Return length of the shortest path / length of a walk.
 
     Args:
         graph: The graph.
-        source: Where the walk began.
-        target: Where it ended.
-        steps: Edges walked.
+        source: First node of the walk.
+        target: Last node of the walk.
+        steps: Number of edges of the walk.
 
     Returns:
-        In [0, 1], or None when no edge was walked or there is no path.
+        In [0, 1], or None for a walk without edges, or if there is no path.
     """
     shortest = graph.hops(source, target)
     return None if shortest is None or steps <= 0 else min(1.0, shortest / steps)
 
 
 WITHOUT_EXPECTATION = "shortest path of the calls made"
-"""How it was worked out where the case does not say which calls it expects."""
+"""Method of the score if the case does not state ``expect.tools``."""
 
 
 @metric("path_convergence")
 class PathConvergence(ToolMetric):
-    """Fewest calls that would have done / calls made, in [0, 1].
+    """Fewest calls that would have sufficed / calls made, in [0, 1].
 
-    When the case states its calls, their number is the fewest, and the ratio is multiplied by
-    ``tool_recall``, so that stopping early is not rewarded; when it states that none is needed, none made
-    is 1 and any made is 0. When nothing is known, the fewest is the number of calls on the shortest way
-    from START to END in the tool graph (with ``by: agent``, added up over the agents' own graphs). No
-    calls and nothing known: skipped.
+    If the case states its calls, their number is the minimum, and the ratio is multiplied by ``tool_recall``,
+    so that stopping early is not rewarded; if it states that none is needed, the score is 1 without calls and
+    0 with any. If the case does not state its calls, the minimum is the number of calls on the shortest path
+    from START to END in the tool graph (with ``by: agent``, summed over the agents' graphs). Skipped without
+    calls and without expected calls.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has minimum, steps, recall and logical calls."""
+        """Score one trace; ``detail`` has minimum, steps, recall and logical calls."""
         calls = counted_calls(trace, self.tools)
         steps = len(calls)
         matching = case_matching(trace, case, self.tools)
@@ -100,12 +100,12 @@ NAME = "path_agreement"
 
 
 def path_agreement(sequences: Sequence[Sequence[str]]) -> Score:
-    """Mean over pairs of attempts of 2 · LCS / (length + length) of their tool sequences.
+    """Return the mean of 2 · LCS / (length + length) over pairs of attempts and their tool sequences.
 
-    A figure of a case, not of an attempt (spec: metrics, T3.14). Two attempts without calls agree.
+    A metric of a case, not of an attempt (spec: metrics, T3.14). Two attempts without calls agree.
 
     Args:
-        sequences: Tools called in each attempt, in order (``calls.counted.tool_sequence``).
+        sequences: Names of the tools called in each attempt, in order (see ``tool_sequence``).
 
     Returns:
         A score in [0, 1], skipped for fewer than two attempts; ``detail`` has the number of attempts and
@@ -130,18 +130,17 @@ def path_agreement(sequences: Sequence[Sequence[str]]) -> Score:
 class Complexity(ToolMetric):
     """Average shortest path × branching factor of the tool graph: reported, not scored.
 
-    ``raw`` holds it. The average is over ordered pairs of nodes, START and END included, of which one
-    reaches the other; the branching factor is the mean out-degree of nodes with a successor. Skipped when
-    no tool was called.
+    The product is in ``raw``. The average is over ordered pairs of nodes with a path, START and END included;
+    the branching factor is the mean out-degree of nodes with a successor. Skipped without calls.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The figure of one trace.
+        """Compute the complexity of one trace.
 
-        ``detail`` has its two factors; diameter and clustering coefficient of the undirected graph, and
-        whether it is connected (else the diameter is that of the largest component); the number of simple
-        cycles, ``cycles_counted_up_to`` where counting stopped, and the tools on the shortest one. Beyond
-        5,000 distinct tools distances are estimated from sampled sources: ``estimated`` is then true.
+        ``detail`` has both factors; diameter and clustering coefficient of the undirected graph, and whether
+        it is connected (otherwise the diameter is that of the largest component); the number of simple
+        cycles, ``cycles_counted_up_to`` if counting stopped at a limit, and the tools on the shortest cycle.
+        Above 5,000 distinct tools, distances are estimated from sampled sources and ``estimated`` is true.
         """
         indexed = indexed_tool_graph(trace, self.tools)
         graph = indexed.graph
@@ -167,19 +166,19 @@ class Complexity(ToolMetric):
         return self.ok(None, raw=path * branching, detail=detail)
 
 
-LOOPS_TOLD = 5
+MOST_LOOPS_LISTED = 5
 
 
 @metric("loop_free")
 class LoopFree(ToolMetric):
-    """1 − calls after the first round of a loop / calls, in [0, 1]; ``raw`` is the share that goes round.
+    """1 − calls after the first round of a loop / calls, in [0, 1]; ``raw`` is the share of looped calls.
 
-    A loop is the same calls with the same arguments by one agent, three times or more in a row. Skipped
+    In a loop, an agent repeats the same calls with the same arguments at least three times in a row. Skipped
     without calls.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace; ``detail`` has the number of loops and the longest of them."""
+        """Score one trace; ``detail`` has the number of loops and the longest of them."""
         calls = counted_calls(trace, self.tools)
         if not calls:
             raise Skip("no tool was called")
@@ -194,7 +193,7 @@ class LoopFree(ToolMetric):
                 "loops": len(loops),
                 "longest": [
                     {"agent": loop.agent, "tools": list(loop.tools), "rounds": loop.rounds}
-                    for loop in loops[:LOOPS_TOLD]
+                    for loop in loops[:MOST_LOOPS_LISTED]
                 ],
             },
         )
@@ -204,15 +203,15 @@ class LoopFree(ToolMetric):
 class RetryRate(ToolMetric):
     """1 − retries / calls, in [0, 1]; ``raw`` is the rate of retries, lower is better.
 
-    A retry is a call by the same agent, of the same tool, with the same arguments as one that failed, when
-    that was the latest such call. Skipped without calls.
+    A retry repeats an agent's call with the same tool and arguments after the latest such call failed.
+    Skipped without calls.
     """
 
     def measure(self, trace: Trace, case: Case) -> Score:
-        """The score of one trace.
+        """Score one trace.
 
-        ``detail`` has the retries by tool, those that did not fail again, and the calls that repeat what had
-        succeeded.
+        ``detail`` has the retries by tool, the number of retries that succeeded, and by tool the calls that
+        repeat a successful call.
         """
         calls = counted_calls(trace, self.tools)
         if not calls:
@@ -238,15 +237,15 @@ START, END = "START", "END"
 def tool_graph(
     trace: Trace, *, by: Literal["run", "agent"] = "run", ignore: tuple[str, ...] = ()
 ) -> "nx.DiGraph[Any]":
-    """The tool graph as NetworkX holds it, for drawing and for measures of one's own.
+    """Return the tool graph in NetworkX, for drawings and for further measures.
 
-    Nodes are the tools called plus START and END (a tool that is itself called so gets quotation marks);
-    an edge says that one call followed another, and its ``count`` how often. START leads to the first
-    call and the last to END. A trace without calls has no nodes.
+    Nodes are the tools called, START and END (a tool with such a name gets quotation marks). An edge connects
+    consecutive calls; its ``count`` is how often they occur. START leads to the first call, and the last call
+    to END. A trace without calls has no nodes.
 
     Args:
         trace: The trace.
-        by: One sequence for the run, or one for each agent.
+        by: One call sequence for the run, or one for each agent.
         ignore: Tools to leave out.
     """
     import networkx as nx
@@ -263,7 +262,7 @@ def tool_graph(
 
 
 class ToolGraph:
-    """The tool graph by numbers: node 0 is START, 1 is END, the others are tools.
+    """The tool graph with nodes as integers: 0 is START, 1 is END, the others are tools.
 
     Attributes:
         graph: The graph.
@@ -285,7 +284,7 @@ class ToolGraph:
 
 
 def indexed_tool_graph(trace: Trace, tools: ToolSettings) -> ToolGraph:
-    """The tool graph of a trace by numbers."""
+    """Return the tool graph of a trace, cached."""
     return cached(
         trace, ("indexed_tool_graph", tools.ignore, tools.by), lambda: ToolGraph(tool_walks(trace, tools))
     )

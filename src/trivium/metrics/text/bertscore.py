@@ -1,4 +1,4 @@
-"""Compares texts by the token vectors of an encoder (BERTScore), in batches."""
+"""BERTScore: compares texts by the token vectors of an encoder, in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
@@ -15,12 +15,12 @@ from trivium.suites.settings import Settings
 
 
 class Match(NamedTuple):
-    """How well two texts match, each in [0, 1].
+    """BERTScore of two texts, each value in [0, 1].
 
     Attributes:
-        precision: How well the output's tokens are matched by the reference's.
-        recall: How well the reference's tokens are matched by the output's.
-        f1: Harmonic mean of both.
+        precision: Mean similarity of each output token to the nearest reference token.
+        recall: Mean similarity of each reference token to the nearest output token.
+        f1: Harmonic mean of precision and recall.
     """
 
     precision: float
@@ -33,13 +33,13 @@ APART = Match(0.0, 0.0, 0.0)
 
 
 def normalised(vectors: Vectors) -> Vectors:
-    """The vectors, shape (tokens, width), each divided by its length."""
+    """Divide each row of ``vectors``, shape (tokens, width), by its length, in place."""
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
 
 
 def match(output: Vectors, reference: Vectors) -> Match:
-    """Greedy matching by cosine: each token with the nearest of the other text.
+    """Match each token greedily with the nearest token of the other text, by cosine.
 
     Args:
         output: Normalised vectors, shape (n, width).
@@ -48,8 +48,8 @@ def match(output: Vectors, reference: Vectors) -> Match:
     if not (len(output) and len(reference)):
         return APART
     near = output @ reference.T
-    # A token that is opposite to all others counts 0, as in torchmetrics, where the special tokens,
-    # masked to zero vectors, can be matched.
+    # Negative similarities count as 0. In torchmetrics they do, too, because its special tokens are masked
+    # to zero vectors that any token can match.
     precision = float(np.maximum(near.max(axis=1), 0).mean(dtype=np.float64))
     recall = float(np.maximum(near.max(axis=0), 0).mean(dtype=np.float64))
     both = precision + recall
@@ -58,13 +58,13 @@ def match(output: Vectors, reference: Vectors) -> Match:
 
 
 PAIRS_AT_ONCE = 64
-"""Pairs whose vectors are held at once: enough for batches of like length, and memory stays flat."""
+"""Pairs encoded together: enough for batches of similar length, while memory stays bounded."""
 
 Pair = tuple[str, str]
 
 
 class Compared(NamedTuple):
-    """How output and reference match, and whether either was cut at the encoder's limit."""
+    """BERTScore of a pair, and whether either text was truncated at the encoder's limit."""
 
     match: Match
     truncated: bool
@@ -72,14 +72,13 @@ class Compared(NamedTuple):
 
 @metric("semantic")
 class Semantic(TextMetric):
-    """BERTScore F1 of output and reference: no idf, no rescaling, special tokens left out.
+    """BERTScore F1 of output and reference: no idf, no rescaling, special tokens excluded.
 
-    Two texts that are equal after ``strip()`` score 1, an empty one 0. Without an encoder the score is
-    skipped, with what to install or fetch.
+    Texts that are equal after ``strip()`` score 1; an empty text scores 0 against any other. Without an
+    encoder the score is skipped; its reason says what to install or download.
 
     Attributes:
-        encoder: A folder or a name on the Hugging Face hub; None leaves it to TRIVIUM_ENCODER and the
-            defaults.
+        encoder: A folder or a name on the Hugging Face hub; None for TRIVIUM_ENCODER or the default.
         layer: Hidden layer whose vectors are matched, 0 for the embeddings; None for the last.
     """
 
@@ -88,29 +87,29 @@ class Semantic(TextMetric):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's encoder."""
+        """Make the metric with the suite's encoder."""
         return cls(references=settings.references, encoder=settings.encoder)
 
     def check(self) -> None:
-        """Refuse to be measured where no backend is installed; the encoder itself may be fetched later."""
+        """Check that a backend is installed; the encoder itself may be downloaded later."""
         encoder_name(self.encoder)
 
     def compare(self, output: str, reference: str) -> float:
         """BERTScore F1, in [0, 1].
 
         Raises:
-            EncoderUnavailable: If the encoder cannot be had.
+            EncoderUnavailable: If the encoder cannot be loaded.
         """
         pair = (output, reference)
         return compare_pairs(load(self.encoder, layer=self.layer), [pair])[pair].match.f1
 
     def score(self, metric_input: MetricInput) -> Score:
-        """The score of one attempt; skipped without an encoder."""
+        """Score one attempt; skipped without an encoder."""
         (score,) = self.score_many([metric_input])
         return score
 
     def score_many(self, inputs: Sequence[MetricInput]) -> list[Score]:
-        """Scores of several attempts, their texts encoded together."""
+        """Score several attempts; their texts are encoded together."""
         pairs = [[(each.attempt.text, text) for text in each.case.references] for each in inputs]
         if not any(pairs):
             return [self.skipped("the case has no reference") for _ in inputs]
@@ -139,11 +138,11 @@ class Semantic(TextMetric):
 
 
 def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compared]:
-    """How the texts of each distinct pair match.
+    """Compute the BERTScore of each distinct pair.
 
     Args:
-        encoder: What turns texts into vectors.
-        pairs: (output, reference), in any order, repeats included.
+        encoder: The encoder.
+        pairs: (output, reference) pairs in any order; duplicates are computed once.
     """
     compared: dict[Pair, Compared] = {}
     due: list[Pair] = []
@@ -155,13 +154,13 @@ def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compare
             compared[pair] = Compared(APART, truncated=False)
         else:
             due.append(pair)
-    # Pairs of one reference stand together, so that it is encoded once however many share it.
+    # Pairs with the same reference are adjacent, so that it is encoded once for all of them.
     due.sort(key=lambda pair: (len(pair[1]), pair[1], len(pair[0])))
     for start in range(0, len(due), PAIRS_AT_ONCE):
         chunk = due[start : start + PAIRS_AT_ONCE]
-        seen = embed(encoder, [output for output, _ in chunk], [reference for _, reference in chunk])
+        embedded = embed(encoder, [output for output, _ in chunk], [reference for _, reference in chunk])
         for output, reference in chunk:
-            ours, theirs = seen[output], seen[reference]
+            ours, theirs = embedded[output], embedded[reference]
             compared[output, reference] = Compared(
                 match(ours.vectors, theirs.vectors), ours.truncated or theirs.truncated
             )
@@ -169,7 +168,7 @@ def compare_pairs(encoder: Encoder, pairs: Sequence[Pair]) -> dict[Pair, Compare
 
 
 class Embedded(NamedTuple):
-    """A text as the encoder sees it: normalised vectors of its tokens, and whether it was cut."""
+    """Normalised token vectors of a text, and whether it was truncated."""
 
     vectors: Vectors
     truncated: bool
@@ -180,38 +179,38 @@ _REFERENCES: SizedCache[Embedded] = SizedCache(capacity=32_000_000)
 
 
 def embed(encoder: Encoder, outputs: Iterable[str], references: Iterable[str]) -> dict[str, Embedded]:
-    """The vectors of every text, by text.
+    """Encode texts, and return their vectors by text.
 
-    References of earlier calls are remembered, as the next outputs are often compared with the same.
+    References are cached, because later outputs are often compared with the same ones.
 
     Args:
-        encoder: What makes them.
-        outputs: Texts that are needed now.
-        references: Texts that may be needed again.
+        encoder: The encoder.
+        outputs: Texts that are not cached.
+        references: Texts that are cached.
     """
     known: dict[str, Embedded] = {}
-    kept = dict.fromkeys(references)
-    maker = describe(encoder)
-    for text in kept:
-        seen = _REFERENCES.get((maker, text))
-        if seen is not None:
-            known[text] = seen
-    new = [text for text in dict.fromkeys([*kept, *outputs]) if text not in known]
+    cacheable = dict.fromkeys(references)
+    name = describe(encoder)
+    for text in cacheable:
+        cached = _REFERENCES.get((name, text))
+        if cached is not None:
+            known[text] = cached
+    new = [text for text in dict.fromkeys([*cacheable, *outputs]) if text not in known]
     tokens = encoder.tokenise(new)
     # Few texts make small batches, so that every worker has one.
     share = -(-sum(len(each.ids) for each in tokens) // encoder.workers)
     batches = list(_batches(tokens, min(share, encoder.tokens_at_once)))
     encoded = encoder.encode([tokens[index] for index in batch] for batch in batches)
-    for batch, found in zip(batches, encoded, strict=True):
-        for index, vectors in zip(batch, found, strict=True):
+    for batch, batch_vectors in zip(batches, encoded, strict=True):
+        for index, vectors in zip(batch, batch_vectors, strict=True):
             known[new[index]] = made = Embedded(normalised(vectors), tokens[index].truncated)
-            if new[index] in kept:
-                _REFERENCES.put((maker, new[index]), made, made.vectors.nbytes)
+            if new[index] in cacheable:
+                _REFERENCES.put((name, new[index]), made, made.vectors.nbytes)
     return known
 
 
 def _batches(tokens: Sequence[Tokens], tokens_at_once: int) -> Iterator[list[int]]:
-    """Indices of texts of like length, so that little is padded; the longest first."""
+    """Yield batches of indices of texts of similar length, longest first, so that little is padded."""
     by_length = sorted(range(len(tokens)), key=lambda index: -len(tokens[index].ids))
     batch: list[int] = []
     for index in by_length:

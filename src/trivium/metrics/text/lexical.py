@@ -1,13 +1,13 @@
 """Compares texts by their words and characters: cosine, Jaccard, ROUGE-L, BLEU, chrF and edit distance.
 
-Cosine: with two documents a term's smooth idf is 1 where both have it and ``ln 1.5 + 1`` where one has, so
-the cosine follows from the counts alone: no vocabulary, no matrix, and each text is taken apart by itself.
+With two documents, the smooth idf of a term is 1 if both have it and ``ln 1.5 + 1`` if one has it. The
+cosine therefore follows from the counts of each text alone, without a vocabulary or a matrix.
 
 The list of stop words is ``ENGLISH_STOP_WORDS`` of scikit-learn (BSD-3-Clause, copyright the scikit-learn
 developers), which took it from the Glasgow Information Retrieval Group.
 
-ROUGE-L, BLEU, chrF and edit distance need the extra ``text``: without it a suite that names one of them is
-refused, with the command that installs it.
+ROUGE-L, BLEU, chrF and edit distance need the extra ``text``. Without it, a suite that names one of them is
+rejected with the command that installs the extra.
 """
 
 import math
@@ -55,13 +55,12 @@ V = TypeVar("V")
 
 
 class SizedCache(Generic[V]):
-    """A memory of bounded size that forgets what was not used for longest.
+    """A thread-safe LRU cache bounded by the total size of its values.
 
-    It is bounded by the total size of what it keeps, so that long texts cannot fill the memory, and
-    caches nothing larger than an eighth of its room, so that one text cannot push out all others.
+    Values larger than an eighth of the capacity are not cached, so that one value cannot evict all others.
 
     Args:
-        capacity: Total size it may hold, in the unit of the sizes given to :meth:`put`.
+        capacity: Largest total size, in the unit of the sizes passed to :meth:`put`.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -73,14 +72,14 @@ class SizedCache(Generic[V]):
     def get(self, key: Hashable) -> V | None:
         """The cached value of a key, or None."""
         with self._lock:
-            found = self._entries.get(key)
-            if found is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
             self._entries.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: Hashable, value: V, size: int) -> None:
-        """Keep a value of a size, forgetting older ones where there is no room."""
+        """Cache a value, and evict the least recently used ones if the capacity is exceeded."""
         if size > self._capacity // 8:
             return
         with self._lock:
@@ -102,13 +101,13 @@ class SizedCache(Generic[V]):
 
 
 _ALONE = (math.log(1.5) + 1) ** 2
-"""Squared idf of a term that only one of the two texts has."""
+"""Squared idf of a term that occurs in only one of the two texts."""
 
-_words = re.compile(r"\w\w+").findall  # what \b\w\w+\b finds: a match starts and ends at a boundary anyway
+_words = re.compile(r"\w\w+").findall  # equals \b\w\w+\b: a greedy match starts and ends at a boundary
 
 _ASCII = [chr(byte) for byte in range(128)]
 
-# In UTF-8 an ASCII character is its own byte, and every byte of any other character is 128 or more.
+# In UTF-8 an ASCII character is one byte below 128; all bytes of any other character are 128 or more.
 _ASCII_WORDS = bytes(ord(c.lower() if c.isalnum() or c == "_" else " ") for c in _ASCII) + bytes(
     range(128, 256)
 )
@@ -119,10 +118,10 @@ Term = bytes | tuple[bytes, bytes]
 
 
 class Terms(NamedTuple):
-    """Words and pairs of neighbouring words of one text.
+    """Words and word pairs (bigrams) of one text.
 
     Attributes:
-        counts: How often each occurs; a pair is a tuple of its words.
+        counts: Count of each term; a pair is a tuple of two words.
         squares: Sum of the squared counts.
     """
 
@@ -137,46 +136,46 @@ _REFERENCES: SizedCache[Terms] = SizedCache(capacity=1_000_000)
 def words(text: str) -> list[bytes]:
     r"""Words of two or more characters, lower-cased, without stop words, as UTF-8.
 
-    Equal to ``re.findall(r"\b\w\w+\b", text.lower())`` less the stop words. ASCII words, most of any
-    European text, are found by a table of bytes, which is several times faster than a pattern.
+    Equals ``re.findall(r"\b\w\w+\b", text.lower())`` without the stop words. ASCII words are found with a
+    byte table, which is several times faster than a regular expression.
     """
     raw = text.encode("utf-8", "surrogatepass")
-    # Σ is lower-cased by what follows it, so a text that holds one must be lower-cased as a whole.
+    # The lower case of Σ depends on what follows it, so a text with Σ must be lower-cased as a whole.
     if len(raw) > 1.2 * len(text) or "Σ" in text:
         raw = " ".join(_words(text.lower())).encode("utf-8", "surrogatepass")
         return list(filterfalse(_is_left_out, raw.split()))
     found = list(filterfalse(_is_left_out, raw.translate(_ASCII_WORDS).split()))
     if len(raw) == len(text):
         return found
-    kept = []
+    result = []
     for word in found:
         if word.isascii():
-            kept.append(word)
+            result.append(word)
         else:
-            kept += _parts(word)
-    return kept
+            result += _parts(word)
+    return result
 
 
 def _parts(word: bytes) -> list[bytes]:
-    """The words in what stands between two ASCII separators: ``it’s`` holds ``it``."""
+    """Split a chunk between two ASCII separators into words: ``it’s`` contains ``it``."""
     parts = " ".join(_words(word.decode("utf-8", "surrogatepass").lower())).encode().split()
     return list(filterfalse(_is_left_out, parts))
 
 
 def terms(text: str) -> Terms:
-    """Counts of the words and pairs of words of a text."""
-    kept = words(text)
-    counts: Counter[Term] = Counter(kept)
-    counts.update(pairwise(kept))
+    """Count the words and word pairs of a text."""
+    found = words(text)
+    counts: Counter[Term] = Counter(found)
+    counts.update(pairwise(found))
     repeated = [count for count in counts.values() if count > 1]  # most terms occur once
     return Terms(counts, len(counts) - len(repeated) + sum(map(mul, repeated, repeated)))
 
 
 def cosine(ours: Terms, theirs: Terms) -> float:
-    """Cosine of the TF-IDF vectors of two texts, fitted on just these two, in [0, 1].
+    """Return the cosine of the TF-IDF vectors of two texts, fitted on just these two, in [0, 1].
 
-    With a and b the counts: Σ ab / √(A·B), where A = Σ a² over shared terms + (ln 1.5 + 1)²·Σ a² over
-    the others, and B alike. The sums are of whole numbers, hence exact.
+    With counts a and b it is Σ ab / √(A·B), where A is Σ a² over shared terms + (ln 1.5 + 1)²·Σ a² over the
+    others, and B likewise. The sums are exact, because counts are integers.
     """
     shared = ours.counts.keys() & theirs.counts.keys()
     if not shared:
@@ -194,9 +193,9 @@ def cosine(ours: Terms, theirs: Terms) -> float:
 class Cosine(TextMetric):
     """Cosine of the TF-IDF vectors of output and reference, fitted on just these two.
 
-    Equal to scikit-learn's ``TfidfVectorizer(stop_words="english", ngram_range=(1, 2))`` and
-    ``cosine_similarity``. Where neither text has a word left: 1.0 when they are equal after
-    ``strip()``, else 0.0.
+    Equals scikit-learn's ``TfidfVectorizer(stop_words="english", ngram_range=(1, 2))`` with
+    ``cosine_similarity``. If neither text has a word besides stop words, it is 1.0 when they are equal
+    after ``strip()``, else 0.0.
     """
 
     def compare(self, output: str, reference: str) -> float:
@@ -235,8 +234,8 @@ class Jaccard(TextMetric):
 
 
 LONGEST = 200_000
-"""Characters of the longest text that is compared: the cost of these metrics grows with the product of
-the two lengths, so that one huge output could hold up a run for hours."""
+"""Longest text that is compared, in characters: the time grows with the product of both lengths, so that one
+huge output could stall a run for hours."""
 
 
 @cache
@@ -254,12 +253,12 @@ def _bounded(*texts: str) -> None:
 
 
 class LibraryMetric(TextMetric):
-    """A metric of a library that the extra ``text`` brings."""
+    """A metric that uses a library of the extra ``text``."""
 
     libraries: ClassVar[tuple[str, ...]] = ()
 
     def check(self) -> None:
-        """Refuse to be measured without the library."""
+        """Check that the library is installed."""
         for library in self.libraries:
             _library(library, self.name)
 
@@ -273,7 +272,7 @@ class RougeL(LibraryMetric):
     def compare(self, output: str, reference: str) -> float:
         """F1 of the longest common subsequence, in [0, 1]; two texts without a word score 0."""
         tokenizer = _library("rouge_score.tokenizers", self.name).DefaultTokenizer(use_stemmer=False)
-        # Equal to rouge-score's own, whose table in pure Python takes minutes for long texts.
+        # Equals rouge-score's LCS, whose pure Python table takes minutes for long texts.
         common = _library("rapidfuzz.distance", self.name).LCSseq.similarity
         _bounded(output, reference)
         ours, theirs = tokenizer.tokenize(output), tokenizer.tokenize(reference)

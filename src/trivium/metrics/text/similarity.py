@@ -12,46 +12,46 @@ from trivium.suites.settings import DEFAULT_SIMILARITY, Settings
 
 @metric("similarity")
 class Similarity(Metric):
-    """Weighted mean of text metrics, 0.5·semantic + 0.3·cosine + 0.2·jaccard unless said otherwise.
+    """Weighted mean of text metrics, by default 0.5·semantic + 0.3·cosine + 0.2·jaccard.
 
-    It is made for each reference and then reduced, so that ``best`` means one reference that is best
-    as a whole, not the best of each part. A part without a score leaves and the weights of the others
-    are rescaled; the score then has status ``fallback`` and says which part is missing, and why.
+    The mean is computed for each reference and then reduced, so that ``best`` is the best single reference,
+    not the best of each part. A part without a score is left out and the other weights are rescaled; the
+    score then has status ``fallback``, and its reason names the missing part.
 
     Attributes:
-        references: ``best`` takes the highest value over the references, ``mean`` their mean.
-        weights: Weight of each text metric, 0 or more; those with 0 are not asked for.
+        references: Whether the ``best`` or the ``mean`` value over the references is the score.
+        weights: Weight of each text metric, 0 or more; metrics with weight 0 are not computed.
     """
 
     references: str = "best"
     weights: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_SIMILARITY))
 
     def __post_init__(self) -> None:
-        """Refuse weights that cannot be used.
+        """Check the weights.
 
         Raises:
-            SuiteError: If a weight names no text metric, or none is above 0.
+            SuiteError: If a name is not a text metric, or no weight is above 0.
         """
         for name in self.weights:
             if not issubclass(metric_class(name), TextMetric):
                 raise SuiteError("", Problem(f"similarity.{name}", "is no metric that compares two texts"))
         by_name = {metric_class(name).name: weight for name, weight in self.weights.items()}
-        object.__setattr__(self, "weights", by_name)  # an alias or a path stands for the metric's name
+        object.__setattr__(self, "weights", by_name)  # resolves aliases and paths
         if not self.needs:
             raise SuiteError("", Problem("similarity", "no part has a weight above 0"))
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's weights."""
+        """Make the metric with the suite's weights."""
         return cls(references=settings.references, weights=settings.similarity)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The parts with a weight."""
+        """The metrics with a weight above 0."""
         return tuple(name for name, weight in self.weights.items() if weight > 0)
 
     def score(self, metric_input: MetricInput) -> Score:
-        """Folds the parts' values against each reference; ``raw`` keeps every result."""
+        """Score one attempt; ``raw`` has the value for each reference."""
         if not metric_input.case.references:
             raise Skip("the case has no reference")
         there = [name for name in self.needs if metric_input.scores[name].has_value]
@@ -68,7 +68,7 @@ class Similarity(Metric):
         return Score(
             name=self.name,
             tier=self.tier,
-            value=min(1.0, value),  # weights that sum to 1 may do so by a hair more
+            value=min(1.0, value),  # rounded weights may sum to slightly more than 1
             status="fallback" if gone else "ok",
             raw=values,
             reason=f"without {'; '.join(gone)}" if gone else None,

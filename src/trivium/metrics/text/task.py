@@ -1,4 +1,4 @@
-"""Decides whether an attempt succeeded, and scores the time it took (spec: metrics, T1)."""
+"""The metrics ``success`` and ``time`` (spec: metrics, T1)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -16,22 +16,23 @@ from trivium.metrics.registry import metric, metric_class
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings, SuccessRule
 
-WAYS = ("metric", "exact", "contains", "regex", "predicate", "reward")
+CRITERIA = ("metric", "exact", "contains", "regex", "predicate", "reward")
+"""The keys of a success rule of which exactly one is given."""
 
 DEFAULT_THRESHOLD = 0.8
-"""Threshold of ``similarity`` when the rule names none (spec: metrics, T1.6)."""
+"""Default threshold of ``similarity`` (spec: metrics, T1.6)."""
 
 SHORT_WORDS = 20
-"""Words of the longest reference for which ``contains`` is what counts where a suite does not say."""
+"""Longest reference, in words, for which ``contains`` is the default rule."""
 
 QUOTED = 80
-"""Characters of an output or a reference that a reason quotes."""
+"""Characters of an output or a reference that a reason quotes at most."""
 
 SEARCHED = 100_000
-"""Characters of an output that a regex is tried on."""
+"""Characters of an output that a regex searches at most."""
 
 REGEX_SECONDS = 5.0
-"""How long a regex is tried on one output: one with nested repeats takes exponential time on some texts."""
+"""Time limit of a regex on one output: nested repeats can take exponential time."""
 
 Predicate = Callable[[Case, Attempt], Any]
 
@@ -40,38 +41,37 @@ Predicate = Callable[[Case, Attempt], Any]
 class Success(Metric):
     """1.0 when the attempt meets the suite's rule, else 0.0.
 
-    Where the rule compares a metric whose score is missing, success is skipped with its reason; where
-    that score is a fallback, so is the success.
+    If the rule's metric is missing, success is skipped with its reason; if it is a fallback, so is success.
 
     Attributes:
         rule: What counts as success; by default ``similarity`` of at least 0.8.
-        settings: The suite's, whose rubrics the rule may name.
+        settings: Settings of the suite, whose rubrics the rule may name.
     """
 
     rule: SuccessRule = SuccessRule(metric="similarity")
     settings: Settings | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a rule that cannot be used.
+        """Check the rule.
 
         Raises:
-            SuiteError: If it names no way or several, or what it names cannot be had.
+            SuiteError: If the rule has no criterion or several, or its metric or function cannot be loaded.
         """
         _check(self.rule, self.settings)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's rule."""
+        """Make the metric with the suite's rule."""
         return cls(rule=settings.success_rule, settings=settings)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The metric that the rule names."""
+        """The metric that the rule names, if any."""
         rule = self.rule
         return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
 
     def score(self, metric_input: MetricInput) -> Score:
-        """Whether the attempt meets the rule."""
+        """Score one attempt: whether it meets the rule."""
         rule, attempt = self.rule, metric_input.attempt
         if rule.metric is not None:
             return self._by_metric(metric_input.scores[self.needs[0]])
@@ -102,10 +102,10 @@ class Success(Metric):
         if not expected:
             raise Skip("the case has neither a reference nor expect.output")
         fold = self.rule.ignore_case is not False
-        lacking = [each for each in expected if not contains(text, each, ignore_case=fold)]
-        whole = not lacking if self.rule.contains == "all" else len(lacking) < len(expected)
-        why = None if whole else f"{_either(lacking)} is not in the output {_quoted(text)}"
-        return self._decided(whole, f"contains {self.rule.contains}", reason=why)
+        missing = [each for each in expected if not contains(text, each, ignore_case=fold)]
+        success = not missing if self.rule.contains == "all" else len(missing) < len(expected)
+        why = None if success else f"{_either(missing)} is not in the output {_quoted(text)}"
+        return self._decided(success, f"contains {self.rule.contains}", reason=why)
 
     def _decided(self, success: bool, method: str, **fields: Any) -> Score:
         return self.ok(float(success), method=method, **fields)
@@ -128,10 +128,10 @@ class Success(Metric):
 
 
 def _check(rule: SuccessRule, settings: Settings | None) -> None:
-    given = [way for way in WAYS if (said := getattr(rule, way)) is not None and said is not False]
+    given = [key for key in CRITERIA if (value := getattr(rule, key)) is not None and value is not False]
     if len(given) != 1:
-        found = f"names {' and '.join(given)}" if given else "names no way"
-        raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(WAYS)}"))
+        found = f"names {' and '.join(given)}" if given else "names no criterion"
+        raise SuiteError("", Problem("success", f"{found}; expected one of {', '.join(CRITERIA)}"))
     if rule.at_least is not None and rule.metric is None:
         raise SuiteError("", Problem("success.at_least", "goes with success.metric only"))
     if rule.ignore_case is not None and rule.contains is None:
@@ -156,14 +156,14 @@ def _check(rule: SuccessRule, settings: Settings | None) -> None:
 
 
 def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
-    """Settings that say what success is: ``contains`` where every reference is short (spec: metrics, T1.6).
+    """Set the default success rule: ``contains`` if every reference is short (spec: metrics, T1.6).
 
-    Similarity suits outputs that repeat a reference; "Lima is the capital of Peru" is right where "Lima" is
-    expected.
+    Similarity suits outputs that repeat a long reference. For a short one it is too strict: if "Lima" is
+    expected, "Lima is the capital of Peru" is right.
 
     Args:
-        settings: The suite's; they come back as they are where they say it, or a reference is long.
-        cases: The suite's.
+        settings: Settings of the suite; returned unchanged if they state a rule, or if a reference is long.
+        cases: Cases of the suite.
     """
     if settings.success is not None:
         return settings
@@ -177,10 +177,10 @@ def with_default_success(settings: Settings, cases: Iterable[Case]) -> Settings:
 
 
 def contains(text: str, wanted: str, *, ignore_case: bool = True) -> bool:
-    """Whether a text stands in another as whole words, whatever the white space.
+    """Whether a text contains another as whole words; white space is normalised.
 
-    ``no`` is not in ``I know``, nor ``4`` in ``42``. In scripts without capitals (Chinese, Thai, Arabic, …),
-    in which words are not always set apart, it may stand anywhere.
+    ``I know`` does not contain ``no``, and ``42`` does not contain ``4``. In scripts without capital letters
+    (Chinese, Thai, Arabic, …), where words are not always separated, any position matches.
     """
     folded, needle = (" ".join((each.casefold() if ignore_case else each).split()) for each in (text, wanted))
     if not needle:
@@ -228,14 +228,14 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _predicate(spec: str) -> Predicate:
-    """The function that ``package.module:name`` means; the working folder is looked in too."""
+    """Load the function ``package.module:name``; modules in the working folder are found, too."""
     module, _, name = spec.partition(":")
     where = "success.predicate"
     if not (module and name):
         raise SuiteError("", Problem(where, f'found "{spec}", expected package.module:function'))
     try:
         found = import_here(module)
-    except (Exception, SystemExit) as error:  # a module that a user wrote may raise anything
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise SuiteError("", Problem(where, f"importing {module} failed: {error!r}")) from error
     function = getattr(found, name, None)
     if not callable(function):
@@ -246,7 +246,7 @@ def _predicate(spec: str) -> Predicate:
 
 
 def _verdict(answer: Any) -> float:
-    """The answer of a predicate in [0, 1]: a truth value, or a number for partial success."""
+    """Convert the result of a predicate to [0, 1]: a truth value, or a number for partial success."""
     if isawaitable(answer):
         raise TypeError("the predicate is a coroutine; expected a plain function")
     if isinstance(answer, Real):
@@ -271,13 +271,13 @@ def time_score(seconds: float) -> float:
 
 @metric("time")
 class Time(Metric):
-    """How quick the attempt was; ``raw`` is its wall time in seconds."""
+    """How fast the attempt was; ``raw`` is its wall time in seconds."""
 
     def score(self, metric_input: MetricInput) -> Score:
-        """The score of the attempt's seconds."""
+        """Score the wall time of one attempt."""
         seconds = metric_input.attempt.seconds
         if seconds is None:
-            raise Skip("nobody measured the attempt's time")
+            raise Skip("the attempt's time was not measured")
         if not (math.isfinite(seconds) and seconds >= 0):
             raise Skip(f"the attempt's time is no duration: {seconds} s")
         return self.ok(time_score(seconds), raw=seconds)
