@@ -38,7 +38,9 @@ def _compiled(*patterns: tuple[str, int, str]) -> tuple[tuple[re.Pattern[str], s
     return tuple((re.compile(pattern, flags), replacement) for pattern, flags, replacement in patterns)
 
 
-_SURE_BY_TRACE: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+_Shapes = tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]
+
+_SURE_BY_TRACE: _Shapes = tuple(
     (traces, re.compile(pattern, flags), replacement)
     for traces, pattern, flags, replacement in (
         (
@@ -160,7 +162,8 @@ _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
 """Every one of them holds one of these."""
 
 _ACROSS_SPACES = ("-----begin", "bearer", "basic")
-_IN_ONE_WORD = tuple(trace for trace in _SHAPE_PATTERNS if trace not in _ACROSS_SPACES)
+_SHAPES_ACROSS_SPACES = tuple(shape for shape in _SURE_BY_TRACE if set(shape[0]) & set(_ACROSS_SPACES))
+_ONE_WORD_SHAPES = tuple(shape for shape in _SURE_BY_TRACE if shape not in _SHAPES_ACROSS_SPACES)
 _SHORTEST_KEY = 12
 """Characters between spaces that anything of such a shape has; most words have fewer."""
 
@@ -221,8 +224,8 @@ class OutputMasker(Masker):
         """False when :meth:`mask` would leave the text as it is."""
         small = text.lower()
         return (
-            _holds(_long_words(small), _IN_ONE_WORD)
-            or _holds(small, _ACROSS_SPACES)
+            _holds_a_shape(_long_words(text), _ONE_WORD_SHAPES)
+            or _holds_a_shape(text, _SHAPES_ACROSS_SPACES)
             or (_holds(small, _ROOTS) and _holds(small, _ASSIGNED))
             or _holds(text, self._environment_secrets())
         )
@@ -241,21 +244,46 @@ class OutputMasker(Masker):
 
     def value(self, value: Any) -> Any:
         """Mask the texts in a JSON value; returns the same object if there is nothing to mask."""
+        # One check of all texts together: few attempts hold a secret, and most hold hundreds of short texts.
+        if not self.may_hold_a_secret(" ".join(_texts(value, []))):
+            return value
+        return self._masked_value(value)
+
+    def _masked_value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, list):
-            items = [self.value(item) for item in value]
+            items = [self._masked_value(item) for item in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         if isinstance(value, dict):
-            fields = {self.mask(key): self._field(key, item) for key, item in value.items()}
+            fields = {self.mask(key): self._masked_field(key, item) for key, item in value.items()}
             same = all(new is old for new, old in zip(fields.values(), value.values(), strict=False))
             return value if same and list(fields) == list(value) else fields
         return value
 
-    def _field(self, name: str, value: Any) -> Any:
+    def _masked_field(self, name: str, value: Any) -> Any:
         if isinstance(value, str) and _IS_SURE(name) and _IS_LITERAL(value):
             return MASK
-        return self.value(value)
+        return self._masked_value(value)
+
+
+def _texts(value: Any, found: list[str]) -> list[str]:
+    """All keys and texts of a JSON value, added to a list."""
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, list):
+        for item in value:
+            _texts(item, found)
+    elif isinstance(value, dict):
+        found.extend(value)
+        for item in value.values():
+            _texts(item, found)
+    return found
+
+
+def _holds_a_shape(text: str, shapes: _Shapes) -> bool:
+    small = text.lower()
+    return any(pattern.search(text) for traces, pattern, _ in shapes if _holds(small, traces))
 
 
 def _long_words(text: str) -> str:
