@@ -238,9 +238,9 @@ WRONG = {
         "list --store mysql://u:secret@h/x",
         ("mysql://u:***@h/x: expected sqlite:///FILE or postgresql://",),
     ),
-    "store that is a folder": Row({}, "list --store .", (".: is no file",)),
+    "store that is a folder": Row({}, "list --store .", (".: is not a file",)),
     "store that is a text": Row(
-        {"t.db": "text\n" * 999}, "list --store t.db", ("t.db: is no SQLite database",)
+        {"t.db": "text\n" * 999}, "list --store t.db", ("t.db: is not an SQLite database",)
     ),
     "store in a file": Row(
         {"t": "x"}, "score cases.jsonl --outputs good.jsonl --store t/x.db", ("t/x.db: cannot be made",)

@@ -15,7 +15,7 @@ from trivium.metrics.evaluation import evaluation
 from trivium.metrics.metric import Score
 from trivium.runs.items.files import Labels
 from trivium.store.export.otlp import traces_of_run
-from trivium.store.export.tables import escape_formula, without_guard
+from trivium.store.export.tables import escape_formula, unescape_formula
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -253,7 +253,7 @@ def test_no_cell_of_a_table_is_run_by_a_spreadsheet_and_each_can_be_read_back(ca
         rows = list(csv.DictReader(file))
     for name in ("case", "output"):
         assert [row[name] for row in rows] == [f"'{formula}" for formula in FORMULAS]
-        assert [without_guard(row[name]) for row in rows] == FORMULAS
+        assert [unescape_formula(row[name]) for row in rows] == FORMULAS
     for row in rows:
         assert not any(cell.startswith(tuple("=+-@\t\r\n")) for cell in row.values() if not _is_number(cell))
 
@@ -268,7 +268,7 @@ def _is_number(cell):
 
 def test_what_a_spreadsheet_does_not_run_is_written_as_it_is():
     for text in ("", "a=b", "'", "'quoted'", " =1", "1-2", "it's"):
-        assert escape_formula(text) == without_guard(text) == text
+        assert escape_formula(text) == unescape_formula(text) == text
 
 
 def test_labels_of_a_table_name_cases_as_they_were():

@@ -147,7 +147,7 @@ def answered_once(world: World) -> None:
 @then(parsers.parse("the run has {count:d} attempts"))
 def has_attempts(world: World, count: int) -> None:
     with Store(".trivium/store.db", create=False) as store:
-        assert len(list(store.answered(store.run()))) == count
+        assert len(list(store.attempt_keys(store.run()))) == count
         assert store.run().state == "done"
 
 

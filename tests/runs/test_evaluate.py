@@ -150,7 +150,7 @@ class TestResuming:
     def test_asks_only_what_is_not_there(self, store):
         suite = told_suite(6, limits=Limits(attempts_at_once=1))
         run_id = _interrupted(suite, store)
-        before = set(store.answered(store.run(run_id)))
+        before = set(store.attempt_keys(store.run(run_id)))
         agent = Says({f"q{i}": 1 for i in range(6)})
         run = tv.evaluate(suite, agent=agent, store=store, resume=run_id)
         assert {(f"q{position}", repeat) for position, repeat in before}.isdisjoint(agent.asked)
@@ -216,7 +216,7 @@ def _interrupted(suite, store) -> str:
     presser.join()
     run = store.run()
     assert run.state == "interrupted"
-    assert len(set(store.answered(run))) == 3
+    assert len(set(store.attempt_keys(run))) == 3
     return run.id
 
 

@@ -59,7 +59,9 @@ def _stored(folder: Path) -> set[tuple[str, int]]:
         return set()
     with Store(str(folder / "store.db"), create=False) as store:
         runs = store.runs()
-        return {(f"q{position}", repeat) for position, repeat in store.answered(runs[0])} if runs else set()
+        return (
+            {(f"q{position}", repeat) for position, repeat in store.attempt_keys(runs[0])} if runs else set()
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2])

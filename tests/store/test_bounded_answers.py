@@ -18,12 +18,12 @@ REPLIES = [msgspec.structs.replace(REPLY, text=RNG.randbytes(2000).hex()) for _ 
 """About 2 kB each, however they are packed."""
 
 
-def put(store, run, keys, *, most_mb=None, over=True):
-    answers = StoredResponseCache(store, run, shared=True, most_mb=most_mb)
+def put(store, run, keys, *, max_mb=None, over=True):
+    answers = StoredResponseCache(store, run, shared=True, max_mb=max_mb)
     for key in keys:
         answers.put(key, REPLIES[int(key[1:])])
     if over:
-        answers.over()
+        answers.allow_eviction()
     answers.close()
 
 
@@ -66,7 +66,7 @@ def test_those_that_were_not_used_for_longest_leave(any_url):
             aged(store, 10_000 * (10 - number), f"k{number}")
         aged(store, 5000, "k0")  # the oldest of all, but used since
         one = cache_size(store).bytes / 10
-        finished(store, "r2", names(10, 12), most_mb=8 * one / 1e6)
+        finished(store, "r2", names(10, 12), max_mb=8 * one / 1e6)
         # 12 are there, and a tenth of the bound is made free: 7 stay.
         assert there(store) == {"k0", *names(6, 12)}
         assert cache_size(store).bytes <= 8 * one
@@ -82,7 +82,7 @@ def test_what_is_found_was_used(any_url):
         assert set(answers.fetch(["k3", "k9"])) == {"k3"}
         answers.close()
         store.finish(run, "done", summary={})
-        finished(store, "r3", [], most_mb=1.5 * cache_size(store).bytes / 4 / 1e6)
+        finished(store, "r3", [], max_mb=1.5 * cache_size(store).bytes / 4 / 1e6)
         assert there(store) == {"k3"}
 
 
@@ -102,7 +102,7 @@ def test_the_bound_holds_while_a_run_goes_on_but_for_its_own_answers(url):
         finished(store, "r1", names(0, 10))
         one = cache_size(store).bytes / 10
         running = new_run(store, id="r2")
-        put(store, running, names(10, 40), most_mb=5 * one / 1e6, over=False)
+        put(store, running, names(10, 40), max_mb=5 * one / 1e6, over=False)
         assert there(store) == set(names(10, 40))
 
 
@@ -110,12 +110,12 @@ def test_the_answers_of_other_runs_that_go_on_stay(any_url):
     with Store(any_url) as store:
         put(store, new_run(store, id="going-on"), names(0, 5), over=False)
         finished(store, "r2", names(5, 10))
-        finished(store, "r3", names(10, 12), most_mb=0)
+        finished(store, "r3", names(10, 12), max_mb=0)
         assert there(store) == set(names(0, 5))
 
 
-@pytest.mark.parametrize("most_mb", [None, 500])
-def test_below_the_bound_and_without_one_all_stay(url, most_mb):
+@pytest.mark.parametrize("max_mb", [None, 500])
+def test_below_the_bound_and_without_one_all_stay(url, max_mb):
     with Store(url) as store:
-        finished(store, "r1", names(0, 20), most_mb=most_mb)
+        finished(store, "r1", names(0, 20), max_mb=max_mb)
         assert len(there(store)) == 20

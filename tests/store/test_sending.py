@@ -10,7 +10,7 @@ from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from trivium.errors import InputError
-from trivium.store.export.otlp import MOST_SPANS, TRIES, send
+from trivium.store.export.otlp import MAX_SPANS, MAX_TRIES, send
 from trivium.traces.trace import Span, Trace
 from trivium.traces.writers.otlp import resource_spans, traces_to_export
 
@@ -66,11 +66,11 @@ def names(endpoint):
 
 
 def test_every_span_arrives_once_and_no_request_is_large(endpoint):
-    assert sent(endpoint.url, spans(3), spans(2 * MOST_SPANS + 1), spans(2)) == 2 * MOST_SPANS + 6
+    assert sent(endpoint.url, spans(3), spans(2 * MAX_SPANS + 1), spans(2)) == 2 * MAX_SPANS + 6
     arrived = names(endpoint)
-    assert max(map(len, arrived)) <= MOST_SPANS
+    assert max(map(len, arrived)) <= MAX_SPANS
     assert sorted(name for request in arrived for name in request) == sorted(
-        f"execute_tool t{at}" for number in (3, 2 * MOST_SPANS + 1, 2) for at in range(number)
+        f"execute_tool t{at}" for number in (3, 2 * MAX_SPANS + 1, 2) for at in range(number)
     )
     assert {path for path, *_ in endpoint.got} == {"/v1/traces"}
 
@@ -92,7 +92,7 @@ def test_an_endpoint_that_never_takes_it_is_an_error(endpoint):
     endpoint.answers = [(503, {"retry-after": "0"}, b"busy")] * 9
     with pytest.raises(InputError, match="answered 503: busy"):
         sent(endpoint.url, spans(1))
-    assert len(endpoint.got) == TRIES
+    assert len(endpoint.got) == MAX_TRIES
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_other_answers_of_success_are_success(endpoint, headers, body):
 def test_the_error_says_how_much_had_been_sent(endpoint):
     endpoint.answers = [(200, {}, b"{}"), (500, {}, b"")]
     with pytest.raises(InputError, match=r"answered 500 \(1,000 spans had been sent\)"):
-        sent(endpoint.url, spans(MOST_SPANS + 1))
+        sent(endpoint.url, spans(MAX_SPANS + 1))
 
 
 def test_an_answer_without_an_end_is_not_read_to_it(endpoint):

@@ -17,7 +17,7 @@ from tests.store.samples import attempt, cases, evaluation, new_run
 from trivium.cli.main import run_command
 from trivium.errors import StoreError, StoreLost
 from trivium.store.connection import has_certainly_ended, this_process
-from trivium.store.records import Outline
+from trivium.store.records import EvaluationOutline
 from trivium.store.store import Store
 from trivium.suites.case import Case
 
@@ -33,7 +33,7 @@ def test_attempts_and_evaluations_come_back_as_they_were(any_url):
         assert list(store.attempts(run)) == kept
         assert list(store.evaluations(run)) == scored
         assert list(store.cases(run.suite)) == cases(3)
-        assert sorted(store.answered(run)) == [(0, 0), (1, 0), (2, 0)]
+        assert sorted(store.attempt_keys(run)) == [(0, 0), (1, 0), (2, 0)]
 
 
 def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came_in(any_url):
@@ -60,7 +60,7 @@ def test_an_outline_is_the_evaluation_without_details(any_url):
                 assert score.pop("name") == name
                 score.pop("detail", None)
             assert position == whole.position
-            assert msgspec.convert(plain, Outline) == outline
+            assert msgspec.convert(plain, EvaluationOutline) == outline
 
 
 def test_views_join_case_attempt_and_evaluation_worst_first(any_url):
@@ -101,7 +101,7 @@ def test_a_batch_with_one_attempt_that_is_there_already_leaves_nothing_behind(an
         store.save(run, attempts=[attempt(0)])
         with pytest.raises(StoreError):
             store.save(run, attempts=[attempt(1), attempt(0)])
-        assert list(store.answered(run)) == [(0, 0)]
+        assert list(store.attempt_keys(run)) == [(0, 0)]
 
 
 def test_unscored_attempts_are_those_without_an_evaluation(any_url):
@@ -170,7 +170,7 @@ def test_a_run_of_a_dead_process_is_taken_at_once(url):
     )
     subprocess.run([sys.executable, "-c", script, url], check=True)
     with Store(url) as store:
-        store.take(store.run())
+        store.acquire(store.run())
 
 
 def test_a_process_number_used_again_by_another_process_is_no_owner():
@@ -213,7 +213,7 @@ class TestABadStore:
     def test_that_is_no_database(self, tmp_path):
         file = tmp_path / "notes.txt"
         file.write_text("dear diary " * 200)
-        with pytest.raises(StoreError, match="is no SQLite database"):
+        with pytest.raises(StoreError, match="is not an SQLite database"):
             Store(str(file))
 
     def test_written_by_a_newer_version(self, url):
@@ -226,7 +226,7 @@ class TestABadStore:
             Store(url)
 
     def test_that_is_a_folder(self, tmp_path):
-        with pytest.raises(StoreError, match="is no file"):
+        with pytest.raises(StoreError, match="is not a file"):
             Store(str(tmp_path))
 
     def test_that_is_not_there_when_only_reading(self, tmp_path):
@@ -241,7 +241,7 @@ class TestABadStore:
 
         event.listen(store.engine, "connect", lambda c, _: c.execute("PRAGMA query_only=ON"))
         store.engine.dispose()
-        with pytest.raises(StoreError, match="may not be written to"):
+        with pytest.raises(StoreError, match="is read-only"):
             store.save(store.run(), attempts=[attempt(0)])
         store.close()
 
@@ -269,7 +269,7 @@ class TestABadStore:
             with pytest.raises(StoreError, match="the disk is full. What was stored is safe"):
                 store.save(run, attempts=[attempt(1, output="x" * 1_000_000)])
         with Store(url) as store:
-            assert list(store.answered(store.run())) == [(0, 0)]
+            assert list(store.attempt_keys(store.run())) == [(0, 0)]
 
     def test_that_another_program_locks(self, url, monkeypatch):
         monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 10)
@@ -356,5 +356,5 @@ def test_an_id_that_is_taken_is_not_given_again(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(digits))
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))
     with Store(str(tmp_path / "store.db")) as store:
-        new_run(store, id=store.fresh_id())
-        assert store.fresh_id() == "20260102-030405-bbbb"
+        new_run(store, id=store.new_run_id())
+        assert store.new_run_id() == "20260102-030405-bbbb"

@@ -95,7 +95,7 @@ def list_runs(limit: int, store: str, as_json: bool) -> None:
             suite=record.suite_name,
             started=record.created,
             state=record.state,
-            attempts=summary["attempts"] if summary else sum(1 for _ in opened.answered(record)),
+            attempts=summary["attempts"] if summary else sum(1 for _ in opened.attempt_keys(record)),
             due=summary.get("total_tests", record.due or 0),
             pass_rate=summary.get("pass_rate", {}).get("value"),
             composite=composite.get("mean"),

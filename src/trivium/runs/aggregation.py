@@ -12,7 +12,7 @@ from trivium.metrics.metric import Score, is_missing
 from trivium.runs.columns import Clusters, Column, NumberBuffer
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
-from trivium.store.records import Outline, RunRecord, ScoreOutline
+from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store
 from trivium.suites.case import Case
 from trivium.suites.settings import Settings
@@ -22,7 +22,7 @@ FAILURES_SHOWN = 100
 _EVALUATIONS_AT_ONCE = 32
 """Evaluations aggregated at once, few enough for the processor's cache. It changes no figure."""
 
-Judged = Evaluation | Outline
+Judged = Evaluation | EvaluationOutline
 
 T = TypeVar("T")
 
@@ -353,7 +353,7 @@ class IncrementalAggregation:
             self._complete_cases += len(self._together) >= self._repeats
 
 
-def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
+def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Settings) -> str:
     """Why an evaluation did not pass, in a few words."""
     if evaluation.failed is not None:
         return evaluation.failed
@@ -370,7 +370,7 @@ def why_not_passed(evaluation: Evaluation | Outline, settings: Settings) -> str:
     return _below_threshold(evaluation, rule.metric, rule.at_least)
 
 
-def why_no_verdict(evaluation: Evaluation | Outline, settings: Settings) -> str:
+def why_no_verdict(evaluation: Evaluation | EvaluationOutline, settings: Settings) -> str:
     """Why an evaluation has no verdict, in a few words: the metric of its pass rule has no value."""
     rule = pass_rule(evaluation.scores, settings)
     if rule.metric == "composite":
@@ -381,7 +381,7 @@ def why_no_verdict(evaluation: Evaluation | Outline, settings: Settings) -> str:
     return score.reason or f"{rule.metric} {score.status}"
 
 
-def _below_threshold(evaluation: Evaluation | Outline, name: str, threshold: float) -> str:
+def _below_threshold(evaluation: Evaluation | EvaluationOutline, name: str, threshold: float) -> str:
     score = evaluation.scores.get(name)
     value = evaluation.composite.value if name == "composite" else score.value if score else None
     if value is None:

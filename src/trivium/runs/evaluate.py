@@ -284,7 +284,7 @@ class _RunStart:
         else:
             due = len(self._suite) * self._settings.repeats
         return self._store.new_run(
-            id=self._store.fresh_id(),
+            id=self._store.new_run_id(),
             suite_name=self._suite.name,
             suite=self._suite.digest,
             kind=self._kind,
@@ -320,8 +320,8 @@ class _RunStart:
             raise InputError(
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
-        self._store.take(run)
-        self.already = sum(1 for _ in self._store.answered(run, scored_only=True))
+        self._store.acquire(run)
+        self.already = sum(1 for _ in self._store.attempt_keys(run, scored_only=True))
         return run
 
 
@@ -371,12 +371,12 @@ async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> Non
 async def _ask(
     adapter: AgentAdapter, suite: Suite, settings: Settings, store: Store, run: RunRecord, pipeline: Pipeline
 ) -> None:
-    answered = set(store.answered(run))
+    stored = set(store.attempt_keys(run))
 
     def due() -> Iterator[tuple[int, Case, int]]:
         for position, case in enumerate(suite):
             for repeat in range(settings.repeats):
-                if (position, repeat) not in answered:
+                if (position, repeat) not in stored:
                     yield position, case, repeat
 
     try:
@@ -387,12 +387,12 @@ async def _ask(
 
 
 async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, pipeline: Pipeline) -> None:
-    answered = set(store.answered(run))
+    stored = set(store.attempt_keys(run))
 
     def unread() -> Iterator[StoredAttempt]:
         for case, attempt in recorded:
             position = suite.position(case.id)
-            if position is not None and (position, attempt.repeat) not in answered:
+            if position is not None and (position, attempt.repeat) not in stored:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
     await pipeline.score_all(unread(), save=True)

@@ -17,7 +17,7 @@ from trivium.metrics.text.task import DEFAULT_THRESHOLD
 from trivium.runs.columns import Clusters, Column
 from trivium.runs.reducers import REDUCERS
 from trivium.runs.summary import Figure, HumanFigure
-from trivium.store.records import Outline, RunRecord, ScoreOutline
+from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
 from trivium.store.store import Store
 from trivium.suites.settings import Settings
 
@@ -114,7 +114,7 @@ def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored
     return scored
 
 
-def _left_out(name: str, score: ScoreOutline, outline: Outline, settings: Settings) -> float | None:
+def _left_out(name: str, score: ScoreOutline, outline: EvaluationOutline, settings: Settings) -> float | None:
     """The mean value of a score over leaving each reference out."""
     if name == SUCCESS and outline.failed is None:
         rule = settings.success_rule

@@ -38,7 +38,7 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
         yield
         return
     settings = executor.settings
-    answers = StoredResponseCache(store, run, shared=settings.cache, most_mb=settings.cache_mb)
+    answers = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
     ledger = StoredLedger(store, run)
     budget = run_budget(settings, ledger=ledger)
     executor.configure(cache=answers, budget=budget)
@@ -52,7 +52,7 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
 
     try:
         yield
-        answers.over()
+        answers.allow_eviction()
     finally:
         await in_worker_thread(end)
 

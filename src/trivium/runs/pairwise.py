@@ -82,13 +82,13 @@ def judge_pairs(
     matched = _MatchedAttempts(base, head, settings)
     executor = JudgeExecutor(asked)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
-    answers = StoredResponseCache(store, head.record, shared=asked.cache, most_mb=asked.cache_mb)
+    answers = StoredResponseCache(store, head.record, shared=asked.cache, max_mb=asked.cache_mb)
     ledger = MemoryLedger()
     executor.configure(cache=answers, budget=run_budget(asked, ledger=ledger))
     try:
         pair_judge = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, executor=executor)
         pairs = _judge_all(pair_judge, matched)
-        answers.over()
+        answers.allow_eviction()
     finally:
         executor.close()
         answers.close()

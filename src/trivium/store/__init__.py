@@ -1,1 +1,3 @@
 """Stores runs in a database: one SQL schema, SQLite by default, PostgreSQL by URL."""
+
+__all__: list[str] = []

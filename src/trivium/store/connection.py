@@ -40,38 +40,52 @@ NEWEST = "0003"
 """Revision that this version of Trivium writes; the last file in ``migrations/versions``."""
 
 REVISIONS = ("0001", "0002", NEWEST)
-"""Those that it can migrate."""
+"""Revisions that this version can read or migrate."""
 
 _FIRST_TABLES = frozenset({"runs", "cases", "attempts", "evaluations", "case_scores"})
-"""Tables of every revision."""
+"""Tables that every revision has."""
 
 _POSTGRES_LOCK = "SELECT pg_advisory_xact_lock(32776894582191469)"
 """The number is "trivium" in ASCII. The lock ends with the transaction."""
 
+LEASE_SECONDS = 60
+"""A process on another machine that has written nothing for this long counts as ended."""
+
+_KNOWN_ERRORS = {
+    "database or disk is full": "the disk is full. What was stored is safe; make room and resume.",
+    "disk i/o error": "the disk cannot be read or written. What was stored before is safe.",
+    "database is locked": f"another program holds it locked (waited {sqlite.BUSY_MS // 1000} s).",
+    "file is not a database": "is not an SQLite database. Name another store with --store.",
+    "attempt to write a readonly database": "is read-only.",
+    "unable to open database file": "cannot be opened: may it and its folder be read and written to?",
+    "malformed": "is damaged. `sqlite3 FILE .recover` may save what is in it.",
+}
+"""Texts in the messages of database drivers, and the message shown for each."""
+
 
 def open_engine(url: str, *, create: bool = True, read_only: bool = False) -> Engine:
-    """An engine on a store whose schema is the newest.
+    """Open a store and migrate it to the newest schema.
 
     Args:
         url: ``sqlite:///file``, ``postgresql://…``, or the bare path of an SQLite file.
-        create: Make the store when it is not there.
-        read_only: Make, change and migrate nothing. An SQLite file with an older schema is read from a
-            migrated copy, which is deleted at the end.
+        create: Create the store if it does not exist.
+        read_only: Create, change and migrate nothing. An SQLite file with an older schema is read from a
+            migrated copy, which is deleted when the engine is disposed.
 
     Raises:
-        StoreError: If it cannot be opened, is no store, or was written by a newer Trivium.
+        StoreError: If it cannot be opened, is not a store, or was written by a newer Trivium.
         MissingExtra: If PostgreSQL's driver is not installed.
     """
     try:
         address = make_url(url if "://" in url else f"sqlite:///{url}")
     except ArgumentError as error:
-        raise StoreError(f'"{url}" is no store: expected sqlite:///FILE or postgresql://…') from error
+        raise StoreError(f'"{url}" is not a store: expected sqlite:///FILE or postgresql://…') from error
     backend = address.get_backend_name()
     if backend not in {"sqlite", "postgresql"}:
         raise StoreError(f"{address.render_as_string()}: expected sqlite:///FILE or postgresql://…")
     if backend == "sqlite":
         file = _prepared_file(address.database, create=create and not read_only)
-        engine = sqlite.readable_engine(address, file) if read_only else sqlite.engine_on(address, file)
+        engine = sqlite.readable_engine(address, file) if read_only else sqlite.writable_engine(address, file)
     else:
         engine = _postgresql_engine(address)
     try:
@@ -94,16 +108,17 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
         raise StoreError("a store needs a file: sqlite:///FILE")
     file = Path(str(database))
     if not _is_utf8(str(file)):
-        raise StoreError(f"{file}: SQLite opens files whose names are UTF-8 alone")
+        raise StoreError(f"{file}: SQLite opens only files whose names are UTF-8")
     try:
         if file.exists():
             if not file.is_file():
-                raise StoreError(f"{file}: is no file")
+                raise StoreError(f"{file}: is not a file")
         elif not create:
             raise StoreError(f"{file}: there is no store yet. `trivium run` or `trivium score` makes one.")
         else:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch(mode=0o644)  # the mode that SQLite gives; no connection makes a file that went away
+            # With SQLite's own file mode. Connections do not create files, so a deleted store stays deleted.
+            file.touch(mode=0o644)
     except OSError as error:
         hint = ". Name another store with --store." if create else ""
         raise StoreError(
@@ -115,20 +130,20 @@ def _prepared_file(database: str | None, *, create: bool) -> Path:
 def _is_utf8(name: str) -> bool:
     try:
         name.encode()
-    except UnicodeEncodeError:  # bytes of a file's name that are no text are surrogates in Python
+    except UnicodeEncodeError:  # Python decodes invalid bytes in file names as surrogates
         return False
     return True
 
 
 def _write_ahead(engine: Engine) -> None:
-    """Keep readers and the writer apart. The mode stays in the file: another program's is left as it is."""
+    """Turn on write-ahead logging, so that readers and the writer do not block each other."""
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
 
 def _with_newest_schema(engine: Engine) -> Engine:
-    """The engine, or one on a migrated copy of an older store."""
+    """Return the engine, or an engine on a migrated copy if the store has an older schema."""
     with engine.connect() as connection:
         version = _version(connection, engine)
     name = engine.url.render_as_string()
@@ -141,8 +156,8 @@ def _with_newest_schema(engine: Engine) -> Engine:
             f"{name}: was written by an older Trivium (schema {version}, this one reads {NEWEST}). "
             "`trivium run` and `trivium score` migrate it; make a copy first."
         )
-    log.info("%s has schema %s: a migrated copy is read, the store stays as it is", name, version)
-    copied = sqlite.engine_on_copy(engine)
+    log.info("%s has schema %s: reading a migrated copy; the store itself is not changed", name, version)
+    copied = sqlite.copy_engine(engine)
     engine.dispose()
     _migrated(copied, back_up=False)
     return copied
@@ -159,19 +174,19 @@ def _migrated(engine: Engine, *, back_up: bool = True) -> Engine:
         version = _version(connection, engine)
         if version is None:
             _make_tables(connection)
-        elif version != NEWEST:  # nobody else was faster
+        elif version != NEWEST:  # no other process has migrated it meanwhile
             if back_up and engine.dialect.name == "sqlite":
                 copy = sqlite.back_up(engine, f"schema-{version}")
-                log.warning("%s is migrated from schema %s; a copy is in %s", engine.url, version, copy)
+                log.warning("migrating %s from schema %s; a copy is in %s", engine.url, version, copy)
             upgrade(connection)
     return engine
 
 
 def _lock(connection: Connection) -> None:
-    """Let one process at a time change the schema, as a whole or not at all: a kill leaves what was there."""
-    # Python's sqlite3 begins no transaction before statements that make tables; each would be kept alone.
-    said = "BEGIN IMMEDIATE" if connection.dialect.name == "sqlite" else _POSTGRES_LOCK
-    connection.exec_driver_sql(said)
+    """Let one process at a time change the schema, in one transaction: a killed process changes nothing."""
+    # Python's sqlite3 begins no transaction before CREATE TABLE; each statement would be committed alone.
+    statement = "BEGIN IMMEDIATE" if connection.dialect.name == "sqlite" else _POSTGRES_LOCK
+    connection.exec_driver_sql(statement)
 
 
 def _make_tables(connection: Connection) -> None:
@@ -196,10 +211,10 @@ def upgrade(connection: Connection) -> None:
 
 
 def _version(connection: Connection, engine: Engine) -> str | None:
-    """The revision of the schema; None of a database without tables.
+    """Return the revision of the schema, or None for a database without tables.
 
     Raises:
-        StoreError: If it is no store, or one that this version of Trivium does not know.
+        StoreError: If it is not a store, is damaged, or has a revision that this version does not know.
     """
     found = set(inspect(connection).get_table_names())
     name = engine.url.render_as_string()
@@ -212,7 +227,7 @@ def _version(connection: Connection, engine: Engine) -> str | None:
         )
     if not found & _FIRST_TABLES:
         raise StoreError(f"{name}: is a database of another program.")
-    if missing := _FIRST_TABLES - found:  # a view in their place might never end
+    if missing := _FIRST_TABLES - found:  # views do not count: reading a hostile one might never end
         raise StoreError(f"{name}: is damaged: it lacks the tables {', '.join(sorted(missing))}")
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if version is None:
@@ -227,51 +242,36 @@ def _version(connection: Connection, engine: Engine) -> str | None:
     raise StoreError(f'{name}: is damaged: no schema is called "{version}"')
 
 
-_KNOWN = {
-    "database or disk is full": "the disk is full. What was stored is safe; make room and resume.",
-    "disk i/o error": "the disk cannot be read or written. What was stored before is safe.",
-    "database is locked": f"another program holds it locked (waited {sqlite.BUSY_MS // 1000} s).",
-    "file is not a database": "is no SQLite database. Name another store with --store.",
-    "attempt to write a readonly database": "may not be written to.",
-    "unable to open database file": "cannot be opened: may it and its folder be read and written to?",
-    "malformed": "is damaged. `sqlite3 FILE .recover` may save what is in it.",
-}
-
-
-def check_is_there(engine: Engine) -> None:
+def check_file_exists(engine: Engine) -> None:
     """Raise StoreLost if the file of an SQLite store is gone; writes to it would still succeed."""
-    if not sqlite.is_there(engine):
+    if not sqlite.file_exists(engine):
         name = engine.url.render_as_string()
         raise StoreLost(
-            f"{name}: the file was deleted or replaced while it was written: what was in it is lost"
+            f"{name}: the file was deleted or replaced while it was being written: what was in it is lost"
         )
 
 
 @contextmanager
 def explain_errors(engine: Engine) -> Iterator[None]:
-    """Turn database errors into StoreError with a remedy."""
+    """Re-raise database errors as StoreError with a remedy."""
     name = engine.url.render_as_string()
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        said = str(error.orig if isinstance(error, DBAPIError) else error)
-        check_is_there(engine)
-        for known, meaning in _KNOWN.items():
-            if known in said.lower():
-                raise StoreError(f"{name}: {meaning}") from error
-        raise StoreError(f"{name}: {said.splitlines()[0] if said else type(error).__name__}") from error
+        message = str(error.orig if isinstance(error, DBAPIError) else error)
+        check_file_exists(engine)
+        for known, explanation in _KNOWN_ERRORS.items():
+            if known in message.lower():
+                raise StoreError(f"{name}: {explanation}") from error
+        raise StoreError(f"{name}: {message.splitlines()[0] if message else type(error).__name__}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"{name}: {error}") from error
-    except (UnicodeDecodeError, OverflowError) as error:  # texts and numbers that no store holds
-        raise StoreError(f"{name}: {_KNOWN['malformed']}") from error
+    except (UnicodeDecodeError, OverflowError) as error:  # text or numbers that a store never contains
+        raise StoreError(f"{name}: {_KNOWN_ERRORS['malformed']}") from error
     except OSError as error:
         raise StoreError(f"{name}: {error.strerror or error}") from error
     except MemoryError as error:
         raise StoreError(f"{name}: there is not enough memory for what it holds") from error
-
-
-LEASE_SECONDS = 60
-"""How long a process on another machine counts as alive without writing anything."""
 
 
 @cache
@@ -280,14 +280,14 @@ def _process(pid: int) -> str:
 
 
 def this_process() -> str:
-    """Identify this process: machine, process id, and the kernel tick at which it began."""
+    """Identify this process by host name, process id and start time in kernel ticks."""
     return _process(os.getpid())
 
 
 def has_certainly_ended(owner: str) -> bool:
-    """Whether the process of that name has certainly ended."""
+    """Whether the process with this identity (:func:`this_process`) has certainly ended."""
     host, pid, started = owner.rsplit(":", 2)
-    if host != platform.node() or os.name != "posix":  # elsewhere the signal 0 is one that ends a process
+    if host != platform.node() or os.name != "posix":  # on Windows, os.kill(pid, 0) ends the process
         return False
     try:
         os.kill(int(pid), 0)
@@ -299,9 +299,9 @@ def has_certainly_ended(owner: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in kernel ticks; empty where the system does not tell, or it has ended.
+    """Return the start time of a process in kernel ticks; empty if unknown, or if the process has ended.
 
-    One that has ended keeps its number until its parent has heard of it.
+    An ended process keeps its id as a zombie until its parent waits for it.
     """
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
@@ -313,21 +313,21 @@ def _started(pid: int) -> str:
 
 
 def insert_into(dialect: str, table: Table) -> "Insert":
-    """An insert that knows ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
+    """Build an insert that supports ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
     if dialect == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
 
         return insert(table)
     from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-    return sqlite_insert(table)  # type: ignore[return-value]  # alike in all that is used here
+    return sqlite_insert(table)  # type: ignore[return-value]  # same methods as PostgreSQL's
 
 
 T = TypeVar("T")
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of ``size`` items each, the last maybe shorter (itertools.batched comes with Python 3.12)."""
+    """Yield lists of ``size`` items; the last may be shorter (itertools.batched needs Python 3.12)."""
     chunk: list[T] = []
     for item in items:
         chunk.append(item)

@@ -17,7 +17,7 @@ from trivium.store.store import Store
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
 
-_BETWEEN = "\x1f"
+_SEPARATOR = "\x1f"
 """Separates the dimensions of an entry: the ASCII unit separator."""
 
 
@@ -37,24 +37,24 @@ class StoredLedger:
         self._writer = Writer(store.engine, {"record": self._record, "commit": self._commit})
 
     def record(self, entry: Entry, more: Spending) -> None:
-        """Add to an entry; returns at once."""
+        """Add spending to an entry; returns at once."""
         with self._lock:
             self._entries[entry] = self._entries.get(entry, Spending()) + more
         self._writer.write("record", (entry, more))
 
     def commit(self, *, usd: float, tokens: int) -> None:
-        """Record how much may be spent; returns when it is committed."""
+        """Record how much may be spent; returns when the database has it."""
         self._writer.write("commit", (usd, tokens))
         self._writer.flush()
         self._committed = (usd, tokens)
 
     def entries(self) -> Mapping[Entry, Spending]:
-        """Everything recorded so far for the run."""
+        """Return everything recorded so far for the run."""
         with self._lock:
             return dict(self._entries)
 
     def committed(self) -> tuple[float, int]:
-        """USD and tokens as last committed."""
+        """Return the USD and tokens last committed."""
         return self._committed
 
     def close(self) -> None:
@@ -65,15 +65,15 @@ class StoredLedger:
         """
         self._writer.close()
 
-    def _record(self, connection: Connection, notes: Sequence[tuple[Entry, Spending]]) -> None:
+    def _record(self, connection: Connection, additions: Sequence[tuple[Entry, Spending]]) -> None:
         sums: dict[Entry, Spending] = {}
-        for entry, more in notes:
+        for entry, more in additions:
             sums[entry] = sums.get(entry, Spending()) + more
         rows = [
-            {"run": self._run, "model": model, "about": _BETWEEN.join(about)} | _fields(more)
+            {"run": self._run, "model": model, "about": _SEPARATOR.join(about)} | _fields(more)
             for (model, about), more in sums.items()
         ]
-        connection.execute(_adding(connection.dialect.name), rows)
+        connection.execute(_upsert(connection.dialect.name), rows)
 
     def _commit(self, connection: Connection, committed: Sequence[tuple[float, int]]) -> None:
         usd, tokens = committed[-1]
@@ -92,7 +92,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
     with explain_errors(store.engine), store.engine.connect() as connection:
         rows = connection.execute(query).mappings().all()
     return {
-        (row["model"], tuple(row["about"].split(_BETWEEN))): Spending(
+        (row["model"], tuple(row["about"].split(_SEPARATOR))): Spending(
             **{name: row[name] for name in Spending.__struct_fields__}
         )
         for row in rows
@@ -100,7 +100,7 @@ def entries_of(store: Store, run: RunRecord) -> Mapping[Entry, Spending]:
 
 
 def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
-    """Return the USD and tokens that a run may have spent at most."""
+    """Return the most USD and tokens that a run may have spent."""
     table = tables.advances
     query = select(table.c.usd, table.c.tokens).where(table.c.run == run.number)
     with explain_errors(store.engine), store.engine.connect() as connection:
@@ -109,8 +109,8 @@ def committed_of(store: Store, run: RunRecord) -> tuple[float, int]:
 
 
 @cache
-def _adding(dialect: str) -> "Insert":
-    """Build the statement that adds spending; cached, as building takes as long as running it."""
+def _upsert(dialect: str) -> "Insert":
+    """Build the statement that adds spending; cached because building takes as long as executing it."""
     table = tables.spending
     statement = insert_into(dialect, table)
     added = {name: table.c[name] + statement.excluded[name] for name in Spending.__struct_fields__}

@@ -24,19 +24,19 @@ RunState = Literal["running", "done", "interrupted"]
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, as it is stored.
+    """A stored run.
 
     Attributes:
-        number: Rises with every run of the store.
-        id: What people call it.
+        number: Primary key; rises with every run of the store.
+        id: Id shown to users.
         suite_name: Name of the suite.
         suite: Digest of the suite's cases.
-        kind: ``agent`` was asked, ``recorded`` was read, ``human`` is people's own outputs.
+        kind: Origin of the outputs: ``agent`` (called), ``recorded`` (read from a file) or ``human``.
         state: running, done or interrupted. A killed run stays ``running`` until it is resumed.
         created: Unix time, seconds.
         finished: Unix time, or None.
         attempts_from: Number of the run whose attempts this one scores, or None.
-        due: Attempts that it should have, or None when that is not known beforehand.
+        due: Number of attempts that it should have, or None if not known beforehand.
         settings: The suite's settings.
         provenance: Versions, commit, seed, host (see ``trivium.runs.provenance``).
         summary: The last summary, or None.
@@ -58,13 +58,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt and where it stands.
+    """An attempt and the position of its case.
 
     Attributes:
-        position: Place of its case in the suite, from 0.
+        position: Position of its case in the suite, from 0.
         attempt: The attempt.
-        case: The case, where it is at hand, or None for the suite's at that position. Stored with the
-            attempt only where it is its own (leave-one-out).
+        case: The case if it is at hand; None means the suite's case at that position. Stored with the
+            attempt only if it differs from the suite's (leave-one-out).
     """
 
     position: int
@@ -73,7 +73,7 @@ class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluation and the place of its case in the suite, from 0."""
+    """An evaluation and the position of its case in the suite, from 0."""
 
     position: int
     evaluation: Evaluation
@@ -83,12 +83,12 @@ class Rows:
     """Attempts and evaluations to be written in one transaction.
 
     Args:
-        run: Whose they are, owned by this process.
+        run: The run they belong to, owned by this process.
 
     Attributes:
-        attempts: Rows of the table of attempts.
-        evaluations: Rows of the table of evaluations.
-        failed: Evaluations of attempts that failed.
+        attempts: Rows of the table ``attempts``.
+        evaluations: Rows of the table ``evaluations``.
+        failed: Number of evaluations of failed attempts.
     """
 
     def __init__(self, run: RunRecord) -> None:
@@ -102,7 +102,7 @@ class Rows:
 
         Args:
             stored: The attempt.
-            own_case: Keep its case too, because it is not as the suite has it.
+            own_case: Also store its case, because it differs from the suite's.
         """
         self.attempts.append(
             {
@@ -116,24 +116,24 @@ class Rows:
 
     def add_evaluation(self, stored: StoredEvaluation) -> None:
         """Add a new evaluation."""
-        made = stored.evaluation
-        self.failed += made.failed is not None
+        evaluation = stored.evaluation
+        self.failed += evaluation.failed is not None
         self.evaluations.append(
             {
                 "run": self.run.number,
                 "position": stored.position,
-                "repeat": made.repeat,
-                "composite": made.composite.value,
-                "passed": made.passed,
-                "body": encode(made),
+                "repeat": evaluation.repeat,
+                "composite": evaluation.composite.value,
+                "passed": evaluation.passed,
+                "body": encode(evaluation),
             }
         )
 
 
 def insert_many(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows that have a value for every column, as the driver takes it.
+    """Insert rows that have a value for every column, in a type that the driver accepts.
 
-    SQLAlchemy's own way looks at each value of each row, which takes longer than storing them.
+    The driver is called directly: SQLAlchemy processes each value, which takes longer than storing it.
     """
     if rows:
         connection.exec_driver_sql(_insert_into(table, connection.dialect), rows)
@@ -150,10 +150,10 @@ _encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 def encode(value: Any) -> str:
-    """Encode a record as JSON; a value that JSON cannot hold is replaced rather than losing the record.
+    """Encode a record as JSON.
 
-    Text that no database can hold (a lone surrogate deep in a trace, say) is replaced as at the door
-    (spec: metrics, T1); a value that JSON does not have becomes a plain one, or a text.
+    Lone surrogates, which no database can store, are replaced (spec: metrics, T1). Types that JSON lacks
+    are converted to plain values or text.
     """
     try:
         return _encoder.encode(value).decode()
@@ -163,17 +163,17 @@ def encode(value: Any) -> str:
 
 
 def decode(decoder: "msgspec.json.Decoder[T]", body: str, *, store: str) -> T:
-    """Decode the record of a body.
+    """Decode a stored body.
 
     Raises:
-        StoreError: If it holds none: it was damaged, or written by something else.
+        StoreError: If it is damaged or was written by another program.
     """
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:  # or it is no text at all
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:  # TypeError: not text
         raise StoreError(
             f"{store}: holds a record that cannot be read ({error}): it was damaged, or written by "
-            "something else. The other records are as they were."
+            "another program. The other records are unaffected."
         ) from error
 
 
@@ -189,7 +189,7 @@ class _Detail(msgspec.Struct, frozen=True, gc=False):
 
 
 class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A score without its name, which is its key, and with as much of its detail as a summary needs.
+    """A score with only the details that a summary needs; its name is the key of the mapping.
 
     Fields are those of a Score.
     """
@@ -209,7 +209,7 @@ class ScoreOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.detail.shown
 
 
-class Outline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class EvaluationOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An evaluation without details. Fields are those of an Evaluation."""
 
     case: str
@@ -260,7 +260,7 @@ class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> Trace | None:
-        """Who did what when: the trace's agent and tool spans, without parents and contents, and messages."""
+        """The trace's messages and its agent and tool spans, without parents and contents."""
         if self.trace is None:
             return None
         people = self.trace.metadata.people
@@ -283,8 +283,13 @@ class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):
             ),
             messages=tuple(
                 [
-                    Message(sender=said.sender, receiver=said.receiver, type=said.type, time=said.time)
-                    for said in self.trace.messages
+                    Message(
+                        sender=message.sender,
+                        receiver=message.receiver,
+                        type=message.type,
+                        time=message.time,
+                    )
+                    for message in self.trace.messages
                 ]
             ),
             metadata={"people": people} if people else {},

@@ -1,9 +1,9 @@
-"""The tables, as the newest migration leaves them.
+"""Tables of the newest schema revision.
 
-Bodies are JSON. A case is stored once for every suite content (``suite`` is a digest), an attempt once for
-the run that asked for it; a run that scores another run's attempts again names it in ``attempts_from``. The
-answer of a judge belongs to the run that paid for it. ``spending`` holds what the judgements cost; what a
-request may cost is added to ``advances`` before it is sent.
+Bodies are JSON. A case is stored once per suite digest, an attempt once with the run that made it; a run
+that scores another run's attempts again refers to that run in ``attempts_from``. A cached response of a judge
+(``answers``) belongs to the run that paid for it. ``spending`` holds what the judgements cost; ``advances``
+holds the most that the requests sent so far may cost, and is updated before a request is sent.
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-# SQLite numbers rows by itself only when the key is exactly INTEGER.
+# SQLite assigns row numbers only if the primary key has exactly the type INTEGER.
 _Number = BigInteger().with_variant(Integer(), "sqlite")
 
 runs = Table(
@@ -93,7 +93,7 @@ answers = Table(
     Column("body", LargeBinary, nullable=False),
     Column("used", Double, nullable=False, server_default="0"),
     Column("size", Integer, nullable=False, server_default="0"),
-    # Holds all that is asked of their use, so that nobody has to go through the bodies.
+    # Covers the queries on size and last use, so that they do not read the bodies.
     Index("ix_answers_use", "used", "size", "run"),
 )
 

@@ -13,11 +13,17 @@ from sqlalchemy import URL, Engine, create_engine, event
 from trivium.errors import StoreError
 
 BUSY_MS = 30_000
-"""How long a connection waits for another one's lock."""
+"""How long a connection waits for a lock that another one holds."""
+
+_FILES: "weakref.WeakKeyDictionary[Engine, tuple[Path, int, int]]" = weakref.WeakKeyDictionary()
+"""The file of each writable engine, with its device and inode number."""
+
+_COPIES: "weakref.WeakKeyDictionary[Engine, Callable[[], object]]" = weakref.WeakKeyDictionary()
+"""For each engine on a copy, the function that deletes the copy; called at exit at the latest."""
 
 
-def engine_on(address: URL, file: Path) -> Engine:
-    """An engine that reads and writes a file which is there; no connection makes a new one."""
+def writable_engine(address: URL, file: Path) -> Engine:
+    """Open an existing file for reading and writing; connections never create a file."""
     status = file.stat()
     engine = _engine(address, file, "mode=rw")
     _FILES[engine] = file, status.st_dev, status.st_ino
@@ -25,18 +31,18 @@ def engine_on(address: URL, file: Path) -> Engine:
 
 
 def readable_engine(address: URL, file: Path) -> Engine:
-    """An engine that only reads a file, in a folder or on a mount that may be read-only.
+    """Open a file for reading only; its folder may be read-only.
 
     Raises:
         StoreError: If it cannot be opened.
     """
     log = Path(f"{file}-wal")
-    # SQLite makes two small files beside the store while it is read. Where it may not, "immutable" reads
-    # without them: nobody writes there, and nothing is left in the log.
-    ways = ["mode=rw", "mode=ro"] if _size(log) else ["mode=rw", "mode=ro&immutable=1"]
-    refusals = []
-    for way in ways:
-        engine = _engine(address, file, way)
+    # SQLite creates two small files beside a store while reading it. In a read-only folder, "immutable"
+    # reads without them; that is safe, because nobody can write there and the log is empty.
+    modes = ["mode=rw", "mode=ro"] if _size(log) else ["mode=rw", "mode=ro&immutable=1"]
+    errors = []
+    for mode in modes:
+        engine = _engine(address, file, mode)
         event.listen(engine, "connect", _forbid_writing)
         try:
             with engine.connect() as connection:
@@ -44,19 +50,19 @@ def readable_engine(address: URL, file: Path) -> Engine:
             return engine
         except Exception as error:
             engine.dispose()
-            refusals.append(error)
-            if not _is_refused(error):
+            errors.append(error)
+            if not _is_permission_error(error):
                 break
-    if len(refusals) == len(ways) and _size(log):
+    if len(errors) == len(modes) and _size(log):
         raise StoreError(
-            f"{file}: {log.name} beside it holds changes that can be read only where both files may be "
-            "written to: copy both to such a folder"
-        ) from refusals[-1]
-    return engine_on(address, file)  # whoever uses it meets the error, in plain words
+            f"{file}: {log.name} beside it holds changes that can be read only where both files are "
+            "writable: copy both to a writable folder"
+        ) from errors[-1]
+    return writable_engine(address, file)  # its first use raises the error, which explain_errors explains
 
 
-def engine_on_copy(engine: Engine) -> Engine:
-    """An engine on a copy of the database, which goes with the engine."""
+def copy_engine(engine: Engine) -> Engine:
+    """Open a temporary copy of the database, which :func:`dispose` deletes."""
     folder = tempfile.mkdtemp(prefix="trivium-")
     file = Path(folder) / "store.db"
     try:
@@ -70,31 +76,31 @@ def engine_on_copy(engine: Engine) -> Engine:
 
 
 def dispose(engine: Engine) -> None:
-    """Close an engine's connections; the copy that it was on is deleted."""
+    """Close an engine's connections, and delete its file if that is a temporary copy."""
     engine.dispose()
     if engine in _COPIES:
         _COPIES[engine]()
 
 
 def back_up(engine: Engine, label: str) -> Path:
-    """Copy the database to a new file beside it, whose name has the label; returns where it is."""
+    """Copy the database to a new file ``FILE.LABEL.bak`` beside it and return the new path."""
     file = Path(str(engine.url.database))
-    number, kept = 1, Path(f"{file}.{label}.bak")
-    while kept.exists():
+    number, backup = 1, Path(f"{file}.{label}.bak")
+    while backup.exists():
         number += 1
-        kept = Path(f"{file}.{label}.{number}.bak")
-    part = Path(f"{kept}.part")
+        backup = Path(f"{file}.{label}.{number}.bak")
+    part = Path(f"{backup}.part")
     part.unlink(missing_ok=True)
     try:
         _copy(engine, part)
-        part.replace(kept)
+        part.replace(backup)
     finally:
         part.unlink(missing_ok=True)
-    return kept
+    return backup
 
 
-def is_there(engine: Engine) -> bool:
-    """Whether the file that an engine writes is still where it was; True of other databases."""
+def file_exists(engine: Engine) -> bool:
+    """Whether the file of a writable engine still exists and is the same file; True for other engines."""
     if engine not in _FILES:
         return True
     file, device, number = _FILES[engine]
@@ -105,16 +111,8 @@ def is_there(engine: Engine) -> bool:
     return (status.st_dev, status.st_ino) == (device, number)
 
 
-_FILES: "weakref.WeakKeyDictionary[Engine, tuple[Path, int, int]]" = weakref.WeakKeyDictionary()
-"""The file of each engine that writes one, with its device and its number there."""
-
-
-_COPIES: "weakref.WeakKeyDictionary[Engine, Callable[[], object]]" = weakref.WeakKeyDictionary()
-"""What deletes the copy that an engine is on; at the latest when the process ends."""
-
-
-def _engine(address: URL, file: Path, how: str) -> Engine:
-    uri = f"{file.absolute().as_uri()}?{how}"
+def _engine(address: URL, file: Path, mode: str) -> Engine:
+    uri = f"{file.absolute().as_uri()}?{mode}"
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(uri, uri=True, timeout=BUSY_MS / 1000, check_same_thread=False)
@@ -126,10 +124,9 @@ def _engine(address: URL, file: Path, how: str) -> Engine:
 
 def _pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    # In WAL mode this loses nothing when the process is killed, and at most the last transactions in a
-    # power cut.
+    # In WAL mode a killed process loses nothing; a power cut may lose the last transactions.
     cursor.execute("PRAGMA synchronous=NORMAL")
-    # Counts only while the file is empty. An attempt is often longer than the usual 4 KiB.
+    # Takes effect only while the file is empty. An attempt is often longer than the default page of 4 KiB.
     cursor.execute("PRAGMA page_size=16384")
     cursor.close()
 
@@ -138,9 +135,9 @@ def _forbid_writing(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA query_only=ON")
 
 
-def _is_refused(error: Exception) -> bool:
-    said = str(error).lower()
-    return "readonly" in said or "unable to open" in said
+def _is_permission_error(error: Exception) -> bool:
+    message = str(error).lower()
+    return "readonly" in message or "unable to open" in message
 
 
 def _size(file: Path) -> int:
@@ -151,7 +148,7 @@ def _size(file: Path) -> int:
 
 
 def _copy(engine: Engine, file: Path) -> None:
-    """Copy the database, with what its log holds, to a new file."""
+    """Copy the database, including its write-ahead log, to a new file."""
     connection = engine.raw_connection()
     copy = sqlite3.connect(file)
     try:

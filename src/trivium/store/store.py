@@ -18,7 +18,7 @@ from trivium.store.connection import (
     DEFAULT_URL,
     LEASE_SECONDS,
     batched,
-    check_is_there,
+    check_file_exists,
     explain_errors,
     has_certainly_ended,
     open_engine,
@@ -27,7 +27,7 @@ from trivium.store.connection import (
 from trivium.store.records import (
     AttemptOutline,
     CaseOutline,
-    Outline,
+    EvaluationOutline,
     Rows,
     RunKind,
     RunRecord,
@@ -48,11 +48,11 @@ T = TypeVar("T")
 _ROWS_AT_ONCE = 500
 
 _case = msgspec.json.Decoder(Case)
-_grouped = msgspec.json.Decoder(CaseOutline)
+_case_outline = msgspec.json.Decoder(CaseOutline)
 _attempt = msgspec.json.Decoder(Attempt)
 _attempt_outline = msgspec.json.Decoder(AttemptOutline)
 _evaluation = msgspec.json.Decoder(Evaluation)
-_outline = msgspec.json.Decoder(Outline)
+_outline = msgspec.json.Decoder(EvaluationOutline)
 _scores = msgspec.json.Decoder(dict[str, Score])
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -60,12 +60,12 @@ _object = msgspec.json.Decoder(dict[str, Any])
 class Store:
     """Runs, cases, attempts and evaluations in a database.
 
-    One process writes a run at a time (see :meth:`take`); any number may read.
+    One process at a time writes a run (see :meth:`acquire`); any number may read.
 
     Args:
         url: ``sqlite:///FILE``, ``postgresql://…`` or a bare path.
-        create: Make the store when it is not there.
-        read_only: Make, change and migrate nothing; a read-only folder will do.
+        create: Create the store if it does not exist.
+        read_only: Create, change and migrate nothing; the folder may be read-only.
 
     Raises:
         StoreError: If it cannot be opened.
@@ -75,7 +75,7 @@ class Store:
         self.url = url
         self.read_only = read_only
         self.engine = open_engine(url, create=create, read_only=read_only)
-        # Whoever does not close a store leaves no connection open (Python 3.13 warns of those).
+        # Close the connections of a store that is never closed; Python 3.13 warns of open ones.
         weakref.finalize(self, dispose, self.engine).atexit = False
         self.name = self.engine.url.render_as_string()
 
@@ -91,21 +91,19 @@ class Store:
 
     # Runs
 
-    def fresh_id(self) -> str:
-        """An id that no run of this store has: the time to the second in UTC, and four hexadecimal digits."""
+    def new_run_id(self) -> str:
+        """Return an unused run id: the UTC time to the second and four hexadecimal digits."""
         while True:
-            made = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
+            new_id = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(2)
             with explain_errors(self.engine), self.engine.connect() as connection:
-                if (
-                    connection.execute(select(tables.runs.c.id).where(tables.runs.c.id == made)).first()
-                    is None
-                ):
-                    return made
+                existing = connection.execute(select(tables.runs.c.id).where(tables.runs.c.id == new_id))
+                if existing.first() is None:
+                    return new_id
 
     def new_run(
         self,
         *,
-        id: str,  # noqa: A002 - the word of the records
+        id: str,  # noqa: A002 - the field's name in RunRecord
         suite_name: str,
         suite: str,
         kind: RunKind,
@@ -114,7 +112,7 @@ class Store:
         due: int | None = None,
         attempts_from: int | None = None,
     ) -> RunRecord:
-        """Begin a run, owned by this process."""
+        """Store a new run in state ``running``, owned by this process."""
         now = time.time()
         values = {
             "id": id,
@@ -135,10 +133,14 @@ class Store:
         return self.run(id)
 
     def run(self, id: str | None = None, *, kind: RunKind | None = None) -> RunRecord:  # noqa: A002
-        """A run by its id or the beginning of it; the newest when none is named.
+        """Return the run with this id or id prefix, or the newest run.
+
+        Args:
+            id: The id, or an unambiguous prefix of it; None for the newest run.
+            kind: With ``id=None``, consider only runs of this kind.
 
         Raises:
-            StoreError: If there is none, or several begin that way.
+            StoreError: If no run matches, or the prefix matches several.
         """
         # an id that is not valid text cannot be queried
         found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=sanitise(id)[0], limit=3)
@@ -154,11 +156,11 @@ class Store:
         raise StoreError(f'{self.name}: no run is called "{id}".{hint} (`trivium list` names them)')
 
     def runs(self, *, limit: int | None = None) -> list[RunRecord]:
-        """The runs, newest first."""
+        """Return the runs, newest first."""
         return self._runs(limit=limit)
 
     def human_runs(self, suite: str) -> list[RunRecord]:
-        """Finished runs of people's own outputs on a suite with this digest, the newest first."""
+        """Return the finished runs of people's outputs on the suite with this digest, newest first."""
         return self._runs(kind="human", suite=suite, state="done")
 
     def _runs(
@@ -179,11 +181,11 @@ class Store:
         with explain_errors(self.engine), self.engine.connect() as connection:
             return [self._run_record(row) for row in connection.execute(query)]
 
-    def take(self, run: RunRecord) -> None:
+    def acquire(self, run: RunRecord) -> None:
         """Make this process the owner of a run.
 
         Raises:
-            StoreError: If another process that is not surely gone wrote to it a moment ago.
+            StoreError: If another process wrote to the run within ``LEASE_SECONDS`` and may be alive.
         """
         runs = tables.runs
         now = time.time()
@@ -191,24 +193,24 @@ class Store:
             owner, touched, state = connection.execute(
                 select(runs.c.owner, runs.c.touched, runs.c.state).where(runs.c.number == run.number)
             ).one()
-            held = state == "running" and owner not in {None, this_process()}
-            if held and not has_certainly_ended(owner) and now - touched < LEASE_SECONDS:
+            has_other_owner = state == "running" and owner not in {None, this_process()}
+            if has_other_owner and not has_certainly_ended(owner) and now - touched < LEASE_SECONDS:
                 raise StoreError(
                     f"run {run.id} is being written by another process ({owner}). Stop that one first, or "
                     f"wait {LEASE_SECONDS} s if it is gone."
                 )
-            taken = connection.execute(
+            updated = connection.execute(
                 update(runs)
                 .where(runs.c.number == run.number, runs.c.touched == touched)
                 .values(owner=this_process(), touched=now, state="running")
             )
-            if taken.rowcount != 1:
-                raise StoreError(f"run {run.id} was taken by another process just now")
+            if updated.rowcount != 1:
+                raise StoreError(f"another process has just started writing run {run.id}")
 
     def finish(
         self, run: RunRecord, state: RunState, *, summary: dict[str, Any] | None, due: int | None = None
     ) -> None:
-        """Store how a run ended."""
+        """Store the final state and summary of a run and give up its ownership."""
         now = time.time()
         values: dict[str, Any] = {
             "state": state,
@@ -221,12 +223,12 @@ class Store:
             values["due"] = due
         with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(values))
-        check_is_there(self.engine)
+        check_file_exists(self.engine)
 
     # Cases
 
     def save_cases(self, suite: str, cases: Iterable[Case]) -> None:
-        """Store the cases of a suite, once for each content."""
+        """Store the cases of a suite, unless the cases of this digest are stored already."""
         with explain_errors(self.engine), self.engine.begin() as connection:
             if self._count(connection, tables.cases, tables.cases.c.suite == suite):
                 return
@@ -241,7 +243,7 @@ class Store:
                 )
 
     def groups(self, suite: str, key: str | None) -> Iterator[str]:
-        """The cluster of each case, in the order of the suite.
+        """Yield the cluster of each case, in suite order.
 
         Args:
             suite: Digest of the suite.
@@ -253,11 +255,11 @@ class Store:
         table = tables.cases
         query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
         for (body,) in self._stream(query):
-            case = self._read(_grouped, body)
+            case = self._read(_case_outline, body)
             yield case.group or case.id
 
     def cases(self, suite: str) -> Iterator[Case]:
-        """The cases of a suite, in its order."""
+        """Yield the cases of a suite, in suite order."""
         table = tables.cases
         query = select(table.c.body).where(table.c.suite == suite).order_by(table.c.position)
         for (body,) in self._stream(query):
@@ -273,16 +275,16 @@ class Store:
         evaluations: Sequence[StoredEvaluation] = (),
         own_cases: bool = False,
     ) -> None:
-        """Write attempts and evaluations in one transaction: all of them, or none.
+        """Write attempts and evaluations in one transaction.
 
         Args:
             run: The run, owned by this process.
             attempts: New attempts.
             evaluations: New evaluations.
-            own_cases: Keep each attempt's case too, because it is not as the suite has it.
+            own_cases: Also store each attempt's case, because it differs from the suite's.
 
         Raises:
-            StoreError: If one is there already, or they cannot be written.
+            StoreError: If one of them is stored already, or writing fails; then none is written.
         """
         rows = Rows(run)
         for attempt in attempts:
@@ -292,54 +294,68 @@ class Store:
         self.write(rows)
 
     def write(self, rows: Rows) -> None:
-        """Write rows as :meth:`save` does records."""
+        """Write rows in one transaction (see :meth:`save`)."""
         with explain_errors(self.engine), self.engine.begin() as connection:
             insert_many(connection, tables.attempts, rows.attempts)
             insert_many(connection, tables.evaluations, rows.evaluations)
             connection.execute(
                 update(tables.runs).where(tables.runs.c.number == rows.run.number).values(touched=time.time())
             )
-        check_is_there(self.engine)
+        check_file_exists(self.engine)
 
-    def answered(self, run: RunRecord, *, scored_only: bool = False) -> Iterator[tuple[int, int]]:
-        """(position, repeat) of every attempt of a run, perhaps only of those with an evaluation."""
-        table, number = (tables.evaluations, run.number) if scored_only else (tables.attempts, _asked(run))
+    def attempt_keys(self, run: RunRecord, *, scored_only: bool = False) -> Iterator[tuple[int, int]]:
+        """Yield (position, repeat) of every attempt of a run.
+
+        Args:
+            run: The run.
+            scored_only: Only of attempts that have an evaluation.
+        """
+        table, number = (
+            (tables.evaluations, run.number) if scored_only else (tables.attempts, _attempts_run(run))
+        )
         query = select(table.c.position, table.c.repeat).where(table.c.run == number)
         yield from self._stream(query)
 
     def attempts(self, run: RunRecord, *, unscored_only: bool = False) -> Iterator[StoredAttempt]:
-        """A run's attempts in the order of the suite, perhaps only those without an evaluation."""
+        """Yield a run's attempts, in suite order.
+
+        Args:
+            run: The run.
+            unscored_only: Only attempts that have no evaluation.
+        """
         table, scored = tables.attempts, tables.evaluations
-        query = select(table.c.position, table.c.case_body, table.c.body).where(table.c.run == _asked(run))
+        query = select(table.c.position, table.c.case_body, table.c.body).where(
+            table.c.run == _attempts_run(run)
+        )
         if unscored_only:
-            same = and_(
+            same_attempt = and_(
                 scored.c.run == run.number,
                 scored.c.position == table.c.position,
                 scored.c.repeat == table.c.repeat,
             )
-            query = query.outerjoin(scored, same).where(scored.c.run.is_(None))
+            query = query.outerjoin(scored, same_attempt).where(scored.c.run.is_(None))
         for position, case_body, body in self._stream(query.order_by(table.c.position, table.c.repeat)):
             case = None if case_body is None else self._read(_case, case_body)
             yield StoredAttempt(position=position, attempt=self._read(_attempt, body), case=case)
 
     def attempt_outlines(self, run: RunRecord) -> Iterator[AttemptOutline]:
-        """A run's attempts without contents, in the order of the suite."""
+        """Yield a run's attempts without inputs and outputs, in suite order."""
         table = tables.attempts
-        query = select(table.c.body).where(table.c.run == _asked(run))
+        query = select(table.c.body).where(table.c.run == _attempts_run(run))
         for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
             yield self._read(_attempt_outline, body)
 
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
-        """A run's evaluations, in the order of the suite."""
-        for position, body in self._bodies_of_evaluations(run):
+        """Yield a run's evaluations, in suite order."""
+        for position, body in self._evaluation_bodies(run):
             yield StoredEvaluation(position=position, evaluation=self._read(_evaluation, body))
 
-    def outlines(self, run: RunRecord) -> Iterator[tuple[int, Outline]]:
-        """(position, evaluation without details), in the order of the suite."""
-        for position, body in self._bodies_of_evaluations(run):
+    def outlines(self, run: RunRecord) -> Iterator[tuple[int, EvaluationOutline]]:
+        """Yield (position, evaluation without details), in suite order."""
+        for position, body in self._evaluation_bodies(run):
             yield position, self._read(_outline, body)
 
-    def _bodies_of_evaluations(self, run: RunRecord) -> Iterator[Any]:
+    def _evaluation_bodies(self, run: RunRecord) -> Iterator[Any]:
         table = tables.evaluations
         query = select(table.c.position, table.c.body).where(table.c.run == run.number)
         return self._stream(query.order_by(table.c.position, table.c.repeat))
@@ -347,7 +363,12 @@ class Store:
     def views(
         self, run: RunRecord, *, worst_first: bool = False
     ) -> Iterator[tuple[Case, Attempt, Evaluation]]:
-        """Case, attempt and evaluation together, in the order of the suite or from the lowest composite."""
+        """Yield each case with its attempt and evaluation.
+
+        Args:
+            run: The run.
+            worst_first: From the lowest composite up, those without one last; otherwise in suite order.
+        """
         case, attempt, scored = tables.cases, tables.attempts, tables.evaluations
         query = (
             select(func.coalesce(attempt.c.case_body, case.c.body), attempt.c.body, scored.c.body)
@@ -355,7 +376,7 @@ class Store:
             .join(
                 attempt,
                 and_(
-                    attempt.c.run == _asked(run),
+                    attempt.c.run == _attempts_run(run),
                     attempt.c.position == scored.c.position,
                     attempt.c.repeat == scored.c.repeat,
                 ),
@@ -373,10 +394,10 @@ class Store:
                 self._read(_evaluation, body),
             )
 
-    # Figures of a case
+    # Scores of cases
 
     def save_case_scores(self, run: RunRecord, scores: Iterable[tuple[int, dict[str, Score]]]) -> None:
-        """Store the figures of cases, replacing earlier ones."""
+        """Store the scores that belong to cases rather than attempts, replacing earlier ones."""
         table = tables.case_scores
         with explain_errors(self.engine), self.engine.begin() as connection:
             connection.execute(delete(table).where(table.c.run == run.number))
@@ -385,14 +406,14 @@ class Store:
                 insert_many(connection, table, rows)
 
     def case_scores(self, run: RunRecord) -> Iterator[tuple[int, dict[str, Score]]]:
-        """(position, figures by name) of every case that has any."""
+        """Yield (position, scores by name) of every case that has scores of its own."""
         table = tables.case_scores
         query = select(table.c.position, table.c.body).where(table.c.run == run.number)
         for position, body in self._stream(query.order_by(table.c.position)):
             yield position, self._read(_scores, body)
 
     def _stream(self, query: Any) -> Iterator[Any]:
-        """Rows of a query, a few at a time, so that memory does not grow with them."""
+        """Yield the rows of a query, fetched in batches so that memory stays bounded."""
         with explain_errors(self.engine), self.engine.connect() as connection:
             yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
 
@@ -417,6 +438,6 @@ class Store:
         return int(counted or 0)
 
 
-def _asked(run: RunRecord) -> int:
-    """Number of the run that holds the attempts."""
+def _attempts_run(run: RunRecord) -> int:
+    """Number of the run that the attempts were stored with."""
     return run.number if run.attempts_from is None else run.attempts_from

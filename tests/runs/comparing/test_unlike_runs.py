@@ -63,7 +63,7 @@ class TestWhatDoesNotPair:
 
     def test_an_unfinished_run_is_warned_of(self, store):
         base, head = run_of(store, [0.5] * 3), run_of(store, [0.6] * 3)
-        store.take(head.record)
+        store.acquire(head.record)
         comparison = tv.compare(base, tv.Run.load(head.id, store=store))
         assert "head is not finished (running)" in comparison.warnings
 

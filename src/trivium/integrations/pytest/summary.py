@@ -111,7 +111,7 @@ def _base_of(head: RunRecord, base: str, store: Store, this_session: set[str]) -
 
 
 def _write_unfinished(reporter: pytest.TerminalReporter, runs: SessionRuns, note: RunNote) -> None:
-    stored = sum(1 for _ in runs.store.answered(runs.store.run(note.run)))
+    stored = sum(1 for _ in runs.store.attempt_keys(runs.store.run(note.run)))
     reporter.write_line(
         f"{one_line(note.suite)}: cut short; {stored:,} attempts are kept. Go on with", yellow=True
     )

@@ -12,7 +12,7 @@ import msgspec
 from trivium.agents.recorded.record import lines_of
 from trivium.errors import ItemsError, Problem, TrustError, suggest
 from trivium.runs.items.records import LISTED, Label
-from trivium.store.export.tables import without_guard
+from trivium.store.export.tables import unescape_formula
 from trivium.suites.files.documents import (
     LARGEST_DOCUMENT,
     MalformedDocument,
@@ -139,7 +139,7 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
 
 def _cell(name: str, cell: str) -> Any:
     """Convert a cell of a table: nothing, a number, a text or JSON."""
-    cell = without_guard(cell)
+    cell = unescape_formula(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
     if name in JSON_FIELDS:

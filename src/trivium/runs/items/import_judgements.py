@@ -48,7 +48,7 @@ def import_judgements(
         named = {"judge": {"certificate": [str(each) for each in certificates]}}
         settings = with_changes(settings, named, source="--certificate")
     run = store.new_run(
-        id=store.fresh_id(),
+        id=store.new_run_id(),
         suite_name=source.suite_name,
         suite=source.suite,
         kind=source.kind,

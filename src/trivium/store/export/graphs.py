@@ -16,20 +16,28 @@ if TYPE_CHECKING:
 GRAPHS = {"agents": interaction_graph, "tools": tool_graph}
 
 
-def pooled_graph(told: Iterable[TraceToExport], which: str) -> "nx.DiGraph[Any]":
-    """One graph of all traces: counts are summed, ``traces`` says in how many of them an edge is.
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in {0x09, 0x0A, 0x0D}}
+_PICTURES |= dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0xFFFD)
+"""Visible replacements for characters that XML 1.0 forbids or that its parsers change, by code point."""
+
+
+def pooled_graph(traces: Iterable[TraceToExport], which: str) -> "nx.DiGraph[Any]":
+    """Merge the graphs of all traces.
 
     Args:
-        told: The traces, read one at a time.
+        traces: The traces, read one at a time.
         which: ``agents`` or ``tools``.
+
+    Returns:
+        The graph. On each edge, ``count`` is the sum over the traces, ``traces`` the number that have it.
     """
     import networkx as nx
 
     graph: nx.DiGraph[Any] = nx.DiGraph(name=which)
-    for each in told:
-        found = GRAPHS[which](each.trace)
-        graph.add_nodes_from(found)
-        for source, target, data in found.edges(data=True):
+    for entry in traces:
+        trace_graph = GRAPHS[which](entry.trace)
+        graph.add_nodes_from(trace_graph)
+        for source, target, data in trace_graph.edges(data=True):
             if not graph.has_edge(source, target):
                 graph.add_edge(source, target, count=0, traces=0)
             edge = graph[source][target]
@@ -40,31 +48,31 @@ def pooled_graph(told: Iterable[TraceToExport], which: str) -> "nx.DiGraph[Any]"
     return graph
 
 
-def graph_lines(told: Iterable[TraceToExport], which: str) -> Iterator[bytes]:
-    """A JSON object a line: the nodes of each trace's graph, then its edges.
+def graph_lines(traces: Iterable[TraceToExport], which: str) -> Iterator[bytes]:
+    """Yield one JSON object per line: the nodes of each trace's graph, then its edges.
 
     Args:
-        told: The traces, read one at a time.
+        traces: The traces, read one at a time.
         which: ``agents`` or ``tools``.
     """
-    for each in told:
-        graph = GRAPHS[which](each.trace)
-        place = {
-            word: each.attributes[key]
-            for word, key in (("case", "trivium.case.id"), ("repeat", "trivium.repeat"))
-            if key in each.attributes
-        } or {"trace": each.name}
+    for entry in traces:
+        graph = GRAPHS[which](entry.trace)
+        origin = {
+            name: entry.attributes[key]
+            for name, key in (("case", "trivium.case.id"), ("repeat", "trivium.repeat"))
+            if key in entry.attributes
+        } or {"trace": entry.name}
         for node in graph:
-            yield msgspec.json.encode({**place, "graph": which, "node": node}) + b"\n"
+            yield msgspec.json.encode({**origin, "graph": which, "node": node}) + b"\n"
         for source, target, data in graph.edges(data=True):
-            edge = {**place, "graph": which, "source": source, "target": target, **data}
+            edge = {**origin, "graph": which, "source": source, "target": target, **data}
             yield msgspec.json.encode(edge) + b"\n"
 
 
 def write_graphml(graph: "nx.DiGraph[Any]", file: BinaryIO) -> None:
-    """GraphML, as NetworkX writes it; counts by type are JSON texts.
+    """Write GraphML with NetworkX; counts by type become JSON text.
 
-    Characters that XML cannot hold, in names, are shown by the pictures that Unicode has of them.
+    In names, characters that XML cannot contain are replaced by Unicode's pictures of them.
     """
     import networkx as nx
 
@@ -72,29 +80,29 @@ def write_graphml(graph: "nx.DiGraph[Any]", file: BinaryIO) -> None:
     names = _names(graph)
     plain.add_nodes_from(names.values())
     for source, target, data in graph.edges(data=True):
-        kept: dict[str, Any] = {key: value for key, value in data.items() if isinstance(value, int)}
+        attributes: dict[str, Any] = {key: value for key, value in data.items() if isinstance(value, int)}
         if "types" in data:
-            kept["types"] = _shown(msgspec.json.encode(data["types"]).decode())
-        plain.add_edge(names[source], names[target], **kept)
+            attributes["types"] = _printable(msgspec.json.encode(data["types"]).decode())
+        plain.add_edge(names[source], names[target], **attributes)
     nx.write_graphml_xml(plain, file, named_key_ids=True)
 
 
 def write_dot(graph: "nx.DiGraph[Any]", file: BinaryIO) -> None:
-    """Graphviz's language: names are labels, and nothing in them is read as part of it."""
+    """Write Graphviz DOT; names are escaped labels, so that nothing in them is interpreted."""
     lines = [f"digraph {_quoted(graph.name)} {{"]
     ids = {node: f"n{number}" for number, node in enumerate(graph)}
-    lines += [f"  {ids[node]} [label={_quoted(_shown(node))}];" for node in graph]
+    lines += [f"  {ids[node]} [label={_quoted(_printable(node))}];" for node in graph]
     for source, target, data in graph.edges(data=True):
         lines.append(f"  {ids[source]} -> {ids[target]} [label={_quoted(str(data['count']))}];")
     file.write("\n".join([*lines, "}", ""]).encode())
 
 
 def _names(graph: "nx.DiGraph[Any]") -> dict[str, str]:
-    """A name that XML can hold for each node, all different."""
+    """Map each node to a unique name that XML can contain."""
     names: dict[str, str] = {}
-    taken = {node for node in graph if _shown(node) == node}
+    taken = {node for node in graph if _printable(node) == node}
     for node in graph:
-        name = _shown(node)
+        name = _printable(node)
         while name != node and name in taken:
             name += "′"
         taken.add(name)
@@ -102,17 +110,12 @@ def _names(graph: "nx.DiGraph[Any]") -> dict[str, str]:
     return names
 
 
-def _shown(name: str) -> str:
-    """A name with a picture for each character that XML 1.0 forbids or that a reader of it changes."""
+def _printable(name: str) -> str:
     return name.translate(_PICTURES)
 
 
-_PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in {0x09, 0x0A, 0x0D}}
-_PICTURES |= dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), 0xFFFD)
-
-
 def _quoted(text: str) -> str:
-    """A text as a quoted label: backslashes start escapes there, and a line ends by one."""
-    for found, told in (("\\", "\\\\"), ('"', '\\"'), ("\r\n", "\\n"), ("\n", "\\n"), ("\r", "\\n")):
-        text = text.replace(found, told)
+    """Quote and escape a text for DOT."""
+    for raw, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\r\n", "\\n"), ("\n", "\\n"), ("\r", "\\n")):
+        text = text.replace(raw, escaped)
     return f'"{text}"'

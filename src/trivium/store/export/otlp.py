@@ -22,23 +22,26 @@ if TYPE_CHECKING:
     import httpx
 
 
-MOST_SPANS = 1_000
-"""Spans of one request; a trace with more of them is sent in several."""
+EVENT = "gen_ai.evaluation.result"
+"""Name of the span event that carries a score, from OpenTelemetry's GenAI conventions."""
 
-TRIES = 5
-_LATER = frozenset({429, 502, 503, 504})
-"""Statuses at which OTLP has a client try again."""
-_LONGEST_WAIT_SECONDS = 30.0
+MAX_SPANS = 1_000
+"""Most spans in one request; a larger trace is split over several requests."""
+
+MAX_TRIES = 5
+_RETRY_STATUSES = frozenset({429, 502, 503, 504})
+"""HTTP statuses after which the OTLP specification lets a client retry."""
+_MAX_WAIT_SECONDS = 30.0
 _TIMEOUT_SECONDS = 30.0
-_MOST_ANSWER_BYTES = 65_536
-"""How much of an answer is read: a partial success is a few words, and what else comes is not asked for."""
+_MAX_RESPONSE_BYTES = 65_536
+"""Bytes of a response that are read; the message of a partial success is short."""
 
 
-class _Answer(NamedTuple):
-    """What an endpoint said, as far as it is read."""
+class _Response(NamedTuple):
+    """The parts of an HTTP response that are used."""
 
     status: int
-    kind: str
+    content_type: str
     retry_after: str
     body: bytes
 
@@ -46,131 +49,130 @@ class _Answer(NamedTuple):
 def send(entries: Iterable[ResourceSpans], url: str, *, first_wait_seconds: float = 1.0) -> int:
     """Post spans to an endpoint such as ``http://127.0.0.1:4318/v1/traces``.
 
-    Headers come from ``OTEL_EXPORTER_OTLP_HEADERS``. A request that the endpoint cannot take now is sent
-    again, ``TRIES`` times in all, after what ``Retry-After`` says or twice as long each time.
+    Headers come from ``OTEL_EXPORTER_OTLP_HEADERS``. A request with a retryable status is sent up to
+    ``MAX_TRIES`` times, waiting as ``Retry-After`` says or twice as long each time.
 
     Args:
-        entries: Read one at a time.
-        url: The whole address.
-        first_wait_seconds: How long to wait before the second try.
+        entries: The spans, read one entry at a time.
+        url: The full URL.
+        first_wait_seconds: Wait before the second try.
 
     Returns:
-        How many spans were sent.
+        Number of spans sent.
 
     Raises:
-        InputError: If the endpoint cannot be reached, or refuses them.
+        InputError: If the endpoint cannot be reached or refuses the spans.
     """
     import httpx
 
-    sent, shown = 0, mask(url)
+    sent, shown_url = 0, mask(url)
     with httpx.Client(headers=_headers(), timeout=_TIMEOUT_SECONDS) as client:
-        for batch, number in _batches(entries):
+        for batch, count in _batches(entries):
             try:
-                answer = _post(client, url, request(batch), first_wait_seconds)
+                response = _post(client, url, request(batch), first_wait_seconds)
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeEncodeError) as error:
-                raise InputError(shown, f"cannot be reached: {mask(str(error))}{_so_far(sent)}") from error
-            if not 200 <= answer.status < 300:
-                said = f": {answer.body[:800].decode(errors='replace')[:200]}" if answer.body else ""
-                raise InputError(shown, f"answered {answer.status}{said}{_so_far(sent)}")
-            refused = _refused(answer)
-            if refused:
-                raise InputError(shown, f"refused {refused}{_so_far(sent)}")
-            sent += number
+                raise InputError(
+                    shown_url, f"cannot be reached: {mask(str(error))}{_already_sent(sent)}"
+                ) from error
+            if not 200 <= response.status < 300:
+                text = f": {response.body[:800].decode(errors='replace')[:200]}" if response.body else ""
+                raise InputError(shown_url, f"answered {response.status}{text}{_already_sent(sent)}")
+            rejection = _partial_rejection(response)
+            if rejection:
+                raise InputError(shown_url, f"refused {rejection}{_already_sent(sent)}")
+            sent += count
     return sent
 
 
-def _post(client: "httpx.Client", url: str, content: bytes, wait: float) -> _Answer:
+def _post(client: "httpx.Client", url: str, content: bytes, wait: float) -> _Response:
     headers = {"content-type": "application/json", "accept-encoding": "identity"}
-    for left in range(TRIES - 1, -1, -1):
-        with client.stream("POST", url, content=content, headers=headers) as response:
-            answer = _read(response)
-        if answer.status not in _LATER or not left:
+    for left in range(MAX_TRIES - 1, -1, -1):
+        with client.stream("POST", url, content=content, headers=headers) as stream:
+            response = _read(stream)
+        if response.status not in _RETRY_STATUSES or not left:
             break
-        told = answer.retry_after
-        time.sleep(min(float(told) if told.isdecimal() else wait, _LONGEST_WAIT_SECONDS))
+        stated = response.retry_after
+        time.sleep(min(float(stated) if stated.isdecimal() else wait, _MAX_WAIT_SECONDS))
         wait *= 2
-    return answer
+    return response
 
 
-def _read(response: "httpx.Response") -> _Answer:
+def _read(stream: "httpx.Response") -> _Response:
     body = bytearray()
-    for chunk in response.iter_raw():
-        body += chunk[: _MOST_ANSWER_BYTES - len(body)]
-        if len(body) == _MOST_ANSWER_BYTES:
+    for chunk in stream.iter_raw():
+        body += chunk[: _MAX_RESPONSE_BYTES - len(body)]
+        if len(body) == _MAX_RESPONSE_BYTES:
             break
-    told = response.headers
-    return _Answer(
-        response.status_code, told.get("content-type", ""), told.get("retry-after", ""), bytes(body)
+    headers = stream.headers
+    return _Response(
+        stream.status_code, headers.get("content-type", ""), headers.get("retry-after", ""), bytes(body)
     )
 
 
 def _batches(entries: Iterable[ResourceSpans]) -> Iterator[tuple[list[ResourceSpans], int]]:
-    """Entries in batches of at most so many spans, each with their number."""
+    """Yield batches of at most ``MAX_SPANS`` spans, each with its number of spans."""
     batch: list[ResourceSpans] = []
-    held = 0
+    count = 0
     for entry in entries:
         (scope,) = entry["scopeSpans"]
         spans = scope["spans"]
-        for first in range(0, len(spans), MOST_SPANS):
-            piece = spans[first : first + MOST_SPANS]
-            if held + len(piece) > MOST_SPANS:
-                yield batch, held
-                batch, held = [], 0
+        for first in range(0, len(spans), MAX_SPANS):
+            piece = spans[first : first + MAX_SPANS]
+            if count + len(piece) > MAX_SPANS:
+                yield batch, count
+                batch, count = [], 0
             batch.append({**entry, "scopeSpans": [{**scope, "spans": piece}]})
-            held += len(piece)
+            count += len(piece)
     if batch:
-        yield batch, held
+        yield batch, count
 
 
 def _headers() -> dict[str, str]:
-    """Headers as OpenTelemetry's variable has them: ``key=value``, joined by commas, percent-encoded."""
+    """Parse the headers of OpenTelemetry's variable: percent-encoded ``key=value``, joined by commas."""
     pairs = [pair.partition("=") for pair in os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",")]
     return {unquote(key.strip()): unquote(value.strip()) for key, _, value in pairs if key.strip()}
 
 
-def _refused(answer: _Answer) -> str:
-    """What a partial success says was not taken."""
-    if "json" not in answer.kind:
+def _partial_rejection(response: _Response) -> str:
+    """Describe the spans that a partial success rejected; empty if there are none."""
+    if "json" not in response.content_type:
         return ""
     try:
-        told = json.loads(answer.body)
+        answer = json.loads(response.body)
     except (ValueError, RecursionError):
         return ""
-    partial = told.get("partialSuccess") if isinstance(told, dict) else None
+    partial = answer.get("partialSuccess") if isinstance(answer, dict) else None
     if not isinstance(partial, dict) or partial.get("rejectedSpans") in {None, 0, "0"}:
         return ""
     return f"{partial['rejectedSpans']} spans: {partial.get('errorMessage') or 'it does not say why'}"
 
 
-def _so_far(sent: int) -> str:
+def _already_sent(sent: int) -> str:
     return f" ({sent:,} spans had been sent)" if sent else ""
 
 
-EVENT = "gen_ai.evaluation.result"
-
-
 def traces_of_run(store: Store, run: RunRecord) -> Iterator[TraceToExport]:
-    """Every scored attempt of a run, in the order of the suite, one at a time."""
-    who = resource(
+    """Yield a trace for every scored attempt of a run, in suite order."""
+    run_resource = resource(
         **{"trivium.run.id": run.id, "trivium.run.kind": run.kind, "trivium.suite": run.suite_name}
     )
     for case, attempt, evaluation in store.views(run):
-        yield trace_of_attempt(run, case, attempt, evaluation, who)
+        yield trace_of_attempt(run, case, attempt, evaluation, run_resource)
 
 
 def trace_of_attempt(
-    run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, who: dict[str, Any]
+    run: RunRecord, case: Case, attempt: Attempt, evaluation: Evaluation, resource_: dict[str, Any]
 ) -> TraceToExport:
-    """An attempt with its scores.
+    """Build the trace of an attempt, with its scores as events.
 
     Args:
-        run: Whose start stands for that of an attempt whose trace does not know its own.
-        case: What was asked.
-        attempt: What was done.
+        run: The run; its start is used where the trace has none.
+        case: The case.
+        attempt: The attempt; without a trace, an empty one is used.
         evaluation: Its scores.
-        who: Facts about the run.
+        resource_: OpenTelemetry resource attributes of the run.
     """
-    facts: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "trivium.case.id": case.id,
         "trivium.repeat": attempt.repeat,
         "trivium.attempt.seconds": attempt.seconds,
@@ -186,33 +188,34 @@ def trace_of_attempt(
         output=attempt.output,
         error=attempt.error,
         name=f"attempt {case.id}",
-        resource=who,
-        attributes={key: value for key, value in facts.items() if value is not None},
+        resource=resource_,
+        attributes={key: value for key, value in attributes.items() if value is not None},
         events=[(EVENT, fields) for fields in results(evaluation)],
     )
 
 
 def results(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The attributes of each result, by the GenAI conventions.
+    """Return the attributes of each result, by OpenTelemetry's GenAI conventions.
 
-    A score is labelled with its status; the composite with its recommendation; ``passed`` is the verdict of
-    the suite's rule. What has no value has none there either.
+    The label of a score is its status, that of the composite its recommendation; ``passed`` is the verdict
+    of the suite's ``pass`` rule. Missing values are left out.
     """
-    folded = evaluation.composite
-    found = [_of_score(score) for score in evaluation.scores.values()]
-    found.append(_result("composite", folded.value, folded.recommendation or folded.status, folded.reason))
+    composite = evaluation.composite
+    label = composite.recommendation or composite.status
+    rows = [_of_score(score) for score in evaluation.scores.values()]
+    rows.append(_result("composite", composite.value, label, composite.reason))
     if evaluation.passed is not None:
         verdict = "pass" if evaluation.passed else "fail"
-        found.append(_result("passed", float(evaluation.passed), verdict, evaluation.failed))
-    return found
+        rows.append(_result("passed", float(evaluation.passed), verdict, evaluation.failed))
+    return rows
 
 
 def _of_score(score: Score) -> dict[str, Any]:
-    further = {"trivium.score.tier": score.tier, "trivium.score.method": score.method}
+    extra = {"trivium.score.tier": score.tier, "trivium.score.method": score.method}
     if score.status == "error":
-        further["error.type"] = "_OTHER"
-    found = _result(score.name, score.value, score.status, score.reason)
-    return found | {key: value for key, value in further.items() if value is not None}
+        extra["error.type"] = "_OTHER"
+    attributes = _result(score.name, score.value, score.status, score.reason)
+    return attributes | {key: value for key, value in extra.items() if value is not None}
 
 
 def _result(name: str, value: float | None, label: str, explanation: str | None) -> dict[str, Any]:

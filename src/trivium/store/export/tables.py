@@ -19,10 +19,10 @@ from trivium.suites.settings import CompositeSettings, Settings
 Row = dict[str, Any]
 
 MEASURED = frozenset({"time"})
-"""Metrics whose value is a measured time, and differs when all else is equal."""
+"""Metrics whose value is a measured time and therefore differs between equal runs."""
 
 VARYING_DETAILS = frozenset({"latency_seconds", "requests", "cost_usd", "passed_over"})
-"""Facts about a judgement that tell of the provider's day and of the cache, not of what was judged."""
+"""Details of a judgement that depend on the provider's state or the cache, not on what was judged."""
 
 SCORE_COLUMNS: tuple[str, ...] = ("run", "case", "repeat", "metric", "tier", "value", "status")
 SCORE_COLUMNS += ("raw", "method", "reason", "detail")
@@ -44,31 +44,34 @@ SUMMARY_COLUMNS = (
 
 
 def score_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
-    """One row a score, one a composite, one a figure of a case and one a figure of the run.
+    """Yield one row per score, composite, score of a case, and pass@k or pass^k of the run.
 
     Args:
-        store: Where the run is.
+        store: The store that holds the run.
         run: The run.
         stable: Leave out the run's id and everything that depends on measured times, so that equal
-            inputs give equal bytes. The composite is then folded without those parts.
+            inputs give equal bytes. The composite is then recomputed without those parts.
     """
     settings = msgspec.convert(run.settings, Settings)
-    ids = [case.id for case in store.cases(run.suite)] if _has_case_figures(store, run) else []
+    ids = [case.id for case in store.cases(run.suite)] if _has_case_scores(store, run) else []
     for stored in store.evaluations(run):
-        yield from (_trim(row, run, stable) for row in _evaluation_rows(stored.evaluation, settings, stable))
+        yield from (
+            _with_run_id(row, run, stable) for row in _evaluation_rows(stored.evaluation, settings, stable)
+        )
     for position, scores in store.case_scores(run):
         for score in scores.values():
-            yield _trim({"case": ids[position], "repeat": None} | _score_fields(score, stable), run, stable)
+            row = {"case": ids[position], "repeat": None} | _score_fields(score, stable)
+            yield _with_run_id(row, run, stable)
     for name, figure in (run.summary or {}).get("metrics", {}).items():
         if name.startswith(("pass@", "pass^")):
             fields = {"metric": name, "tier": "composite", "value": figure["mean"], "status": "ok"}
             fields |= dict.fromkeys(("raw", "method", "reason"))
             detail = {key: figure[key] for key in ("ci95", "n", "groups", "method")}
-            yield _trim({"case": None, "repeat": None} | fields | {"detail": detail}, run, stable)
+            yield _with_run_id({"case": None, "repeat": None} | fields | {"detail": detail}, run, stable)
 
 
 def attempt_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
-    """One row an attempt: the format of recorded outputs, so that they can be scored again elsewhere."""
+    """Yield one row per attempt in the format of recorded outputs, so that they can be scored again."""
     for stored in store.attempts(run):
         row = {"case": stored.attempt.case, "repeat": stored.attempt.repeat}
         row |= msgspec.to_builtins(stored.attempt)
@@ -78,23 +81,23 @@ def attempt_rows(store: Store, run: RunRecord, *, stable: bool = False) -> Itera
 
 
 def summary_rows(_store: Store, run: RunRecord, *, stable: bool = False) -> Iterator[Row]:
-    """One row a metric: mean, interval, n, coverage, counts by status."""
+    """Yield one row per metric: mean, interval, n, coverage, counts by status."""
     for name, figure in (run.summary or {}).get("metrics", {}).items():
         if not (stable and name in MEASURED):
-            yield _trim({"metric": name} | figure, run, stable)
+            yield _with_run_id({"metric": name} | figure, run, stable)
 
 
-def _has_case_figures(store: Store, run: RunRecord) -> bool:
+def _has_case_scores(store: Store, run: RunRecord) -> bool:
     return next(store.case_scores(run), None) is not None
 
 
 def _evaluation_rows(evaluation: Evaluation, settings: Settings, stable: bool) -> Iterator[Row]:
-    place = {"case": evaluation.case, "repeat": evaluation.repeat}
+    attempt = {"case": evaluation.case, "repeat": evaluation.repeat}
     for score in evaluation.scores.values():
         if not (stable and score.name in MEASURED):
-            yield place | _score_fields(score, stable)
-    folded = _without_times(evaluation, settings) if stable else evaluation.composite
-    yield place | _composite_fields(folded, evaluation.passed)
+            yield attempt | _score_fields(score, stable)
+    result = _without_times(evaluation, settings) if stable else evaluation.composite
+    yield attempt | _composite_fields(result, evaluation.passed)
 
 
 def _without_times(evaluation: Evaluation, settings: Settings) -> Composite:
@@ -118,34 +121,34 @@ def _score_fields(score: Score, stable: bool) -> Row:
 
 
 def _without_varying(detail: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a judgement, and of each vote of a panel, that do not depend on measured times."""
-    kept = {name: value for name, value in detail.items() if name not in VARYING_DETAILS}
-    votes = kept.get("votes")
+    """Leave out ``VARYING_DETAILS`` of a judgement and of each vote of its panel."""
+    fixed = {name: value for name, value in detail.items() if name not in VARYING_DETAILS}
+    votes = fixed.get("votes")
     if isinstance(votes, list):
-        kept["votes"] = [_without_varying(vote) if isinstance(vote, dict) else vote for vote in votes]
-    return kept
+        fixed["votes"] = [_without_varying(vote) if isinstance(vote, dict) else vote for vote in votes]
+    return fixed
 
 
-def _composite_fields(folded: Composite, passed: bool | None) -> Row:
+def _composite_fields(result: Composite, passed: bool | None) -> Row:
     return {
         "metric": "composite",
         "tier": "composite",
-        "value": folded.value,
-        "status": folded.status,
+        "value": result.value,
+        "status": result.status,
         "raw": None,
         "method": None,
-        "reason": folded.reason,
+        "reason": result.reason,
         "detail": {
-            "parts": folded.parts,
-            "coverage": folded.coverage,
-            "recommendation": folded.recommendation,
-            "recommendation_weight": folded.recommendation_weight,
+            "parts": result.parts,
+            "coverage": result.coverage,
+            "recommendation": result.recommendation,
+            "recommendation_weight": result.recommendation_weight,
             "passed": passed,
         },
     }
 
 
-def _trim(row: Row, run: RunRecord, stable: bool) -> Row:
+def _with_run_id(row: Row, run: RunRecord, stable: bool) -> Row:
     return row if stable else {"run": run.id} | row
 
 
@@ -157,16 +160,15 @@ _TYPES |= dict.fromkeys(("repeat", "n", "groups"), "int64")
 
 
 def write_jsonl(rows: Iterable[Row], _columns: Sequence[str], file: BinaryIO) -> None:
-    """One JSON object a line, keys in the order of the row."""
+    """Write one JSON object per line, keys in the order of the row."""
     encoder = msgspec.json.Encoder()
     file.writelines(encoder.encode(row) + b"\n" for row in rows)
 
 
 def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
-    """A header, then a line a row; what is no text or number is JSON.
+    """Write a header and one line per row; values other than text and numbers are encoded as JSON.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe before it, as does one that has
-    apostrophes before it already: who reads it takes one away.
+    Text that a spreadsheet would run as a formula is escaped (:func:`escape_formula`).
     """
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
@@ -177,7 +179,7 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> No
 
 
 def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
-    """Typed columns; what is no text or number is JSON.
+    """Write typed columns; values other than text and numbers are encoded as JSON.
 
     Raises:
         MissingExtra: If PyArrow is not installed.
@@ -191,7 +193,7 @@ def write_parquet(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """The types of columns, a ``pyarrow.Schema``.
+    """Return the ``pyarrow.Schema`` of columns.
 
     Raises:
         MissingExtra: If PyArrow is not installed.
@@ -204,28 +206,29 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 
 
 def arrow_batches(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[Any]:
-    """Rows in columns, a few at a time, each a ``pyarrow.RecordBatch``; what is no text or number is JSON."""
+    """Yield rows as ``pyarrow.RecordBatch``; values other than text and numbers are encoded as JSON."""
     import pyarrow as pa
 
     schema = arrow_schema(columns)
-    rest = iter(rows)
+    remaining = iter(rows)
     while chunk := [
-        {column: _typed(column, row.get(column)) for column in columns} for row in islice(rest, _ROWS_AT_ONCE)
+        {column: _typed(column, row.get(column)) for column in columns}
+        for row in islice(remaining, _ROWS_AT_ONCE)
     ]:
         yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-"""How a text starts that a spreadsheet takes for a formula, or that was made none."""
+"""Matches the start of a text that a spreadsheet takes for a formula, escaped or not."""
 
 
 def escape_formula(text: str) -> str:
-    """A text as a cell that no spreadsheet runs; :func:`without_guard` undoes it."""
+    """Prefix an apostrophe to text that a spreadsheet would run as a formula, and to text so prefixed."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def without_guard(cell: str) -> str:
-    """What a cell was before :func:`escape_formula`."""
+def unescape_formula(cell: str) -> str:
+    """Undo :func:`escape_formula`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 

@@ -1,1 +1,3 @@
 """Schema migrations, run by Alembic."""
+
+__all__: list[str] = []

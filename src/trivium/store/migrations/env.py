@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that the store passes in."""
+"""Entry point of Alembic: runs the migrations on the connection that the store passes in."""
 
 from alembic import context
 

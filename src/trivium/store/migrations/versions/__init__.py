@@ -1,1 +1,3 @@
-"""One file a step."""
+"""Schema migrations, one file per revision."""
+
+__all__: list[str] = []

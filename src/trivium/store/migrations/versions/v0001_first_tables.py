@@ -14,7 +14,7 @@ def _key(name: str, kind: sa.types.TypeEngine[int]) -> sa.Column[int]:
 
 
 def upgrade() -> None:
-    """Make runs, cases, attempts, evaluations and case_scores."""
+    """Create runs, cases, attempts, evaluations and case_scores."""
     op.create_table(
         "runs",
         sa.Column("number", _number, primary_key=True, autoincrement=True),

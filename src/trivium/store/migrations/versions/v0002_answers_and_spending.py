@@ -1,4 +1,4 @@
-"""Answers of judges, what was spent on them, and what may have been."""
+"""Tables for cached responses of judges, their cost, and the most that they may have cost."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ _counts = ("requests", "answered", "from_cache", "input_tokens", "output_tokens"
 
 
 def upgrade() -> None:
-    """Make answers, spending and advances."""
+    """Create answers, spending and advances."""
     op.create_table(
         "answers",
         sa.Column("key", sa.String(64), primary_key=True),

@@ -1,4 +1,4 @@
-"""When an answer was last used, and how long it is: so that those which nobody uses can leave."""
+"""Last use and size of each cached response, for evicting the least recently used."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Tell it of the answers that are there; one that was never used again was used when it came."""
+    """Add the columns; the last use of an existing response is its creation."""
     op.add_column("answers", sa.Column("used", sa.Double, nullable=False, server_default="0"))
     op.add_column("answers", sa.Column("size", sa.Integer, nullable=False, server_default="0"))
     op.execute("UPDATE answers SET used = created, size = length(body)")
