@@ -105,7 +105,7 @@ def test_a_store_that_is_only_read_cannot_be_written_to(tmp_path):
         new_run(store)
     with (
         Store(str(tmp_path / "s.db"), read_only=True) as store,
-        pytest.raises(StoreError, match="not be written"),
+        pytest.raises(StoreError, match="is read-only"),
     ):
         store.save(store.run(), attempts=[attempt(0)])
 
