@@ -270,7 +270,7 @@ WRONG = {
         {}, "score cases.jsonl --outputs good.jsonl --resume \udcff", ('no run is called "\ufffd"',)
     ),
     "store that is no text": Row(
-        {}, "list --store a\udcff.db", ("a\ufffd.db: SQLite opens files whose names are UTF-8 alone",)
+        {}, "list --store a\udcff.db", ("a\ufffd.db: SQLite opens only files whose names are UTF-8",)
     ),
     "address that is no text": Row(
         {}, "run cases.jsonl --agent http://h/\udcff", ("http://h/\ufffd: is no address",)

@@ -10,12 +10,12 @@ from trivium.display import as_text
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.reports import pairwise as phrases
 from trivium.reports.pairwise import PairTable, render_markdown
-from trivium.runs.judge_costs import spent_in
+from trivium.runs.judge_costs import sum_costs
 from trivium.runs.pairwise import figure, of_both_orders
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison
 from trivium.suites.settings import JudgeSettings
 
-SPENT = spent_in(
+SPENT = sum_costs(
     {
         ("openai:gpt-4o", ("clarity", "overall")): Spending(
             requests=9,

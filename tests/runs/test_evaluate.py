@@ -227,13 +227,13 @@ def test_an_unknown_metric_names_the_nearest(store):
 
 def test_whose_attempts_must_be_said_once(store):
     for options in ({}, {"agent": len, "outputs": "x"}):
-        with pytest.raises(InputError, match="say whose attempts"):
+        with pytest.raises(InputError, match="give exactly one of"):
             tv.evaluate(told_suite(1), store=store, **options)
 
 
 def test_another_suites_attempts_cannot_be_scored(store):
     run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
-    with pytest.raises(InputError, match="are not those of run"):
+    with pytest.raises(InputError, match="differ from those of run"):
         tv.evaluate(told_suite(3), attempts_of=run.id, store=store)
 
 

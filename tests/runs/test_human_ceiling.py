@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trivium as tv
-from trivium.runs.human_ceiling import without_one
+from trivium.runs.human_ceiling import leave_one_out_values
 
 PAPERS = Path(__file__).parents[2] / "examples" / "paper_review" / "papers"
 SOURCE = f"peerread:{PAPERS}"
@@ -145,4 +145,4 @@ def test_another_rule_of_success_is_not_shown_beside_people(papers):
     ],
 )
 def test_each_reference_is_left_out_in_turn(raw, reduce, left):
-    assert without_one(raw, reduce) == (left if left is None else pytest.approx(left))
+    assert leave_one_out_values(raw, reduce) == (left if left is None else pytest.approx(left))

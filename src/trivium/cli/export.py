@@ -174,15 +174,21 @@ def _write_table(
     stable: bool,
     store: str,
 ) -> None:
-    from trivium.runs.dataframes import kind
+    from trivium.errors import InputError
+    from trivium.runs.dataframes import rows_of_kind
     from trivium.store.export.tables import WRITERS
     from trivium.store.store import Store
 
-    make, columns = kind(what, labels, certificates, confidence)
+    rows_of, columns = rows_of_kind(what, labels, certificates, confidence)
     if stable:
         columns = tuple(column for column in columns if column not in {"run", "seconds"})
     with Store(store, read_only=True) as opened:
         record = opened.run(run)
-        rows = make(opened, record, stable=stable)
-        with open_output(output) as file:
-            WRITERS[format_](rows, columns, file)
+        rows = rows_of(opened, record, stable=stable)
+        try:
+            with open_output(output) as file:
+                WRITERS[format_](rows, columns, file)
+        except OSError as error:
+            if output is None:
+                raise
+            raise InputError(output, f"cannot be written: {error.strerror}") from error

@@ -1,1 +1,3 @@
-"""Evaluates suites: asks agents, scores, stores and summarises."""
+"""Evaluates suites: calls agents, scores their outputs, stores the results and summarises them."""
+
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Aggregates evaluations in one pass, and says why an attempt did not pass."""
+"""Aggregates evaluations in one pass, and explains why an attempt did not pass."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,18 +20,18 @@ from trivium.suites.suite import Suite
 
 FAILURES_SHOWN = 100
 _EVALUATIONS_AT_ONCE = 32
-"""Evaluations aggregated at once, few enough for the processor's cache. It changes no figure."""
+"""Evaluations aggregated at once, few enough for the processor's cache. It does not change any result."""
 
-Judged = Evaluation | EvaluationOutline
+AnyEvaluation = Evaluation | EvaluationOutline
 
 T = TypeVar("T")
 
 
 class Aggregation:
-    """Counts and columns of a run's evaluations, added case by case in the order of the suite.
+    """Counts and columns of a run's evaluations, which are added case by case in suite order.
 
     Args:
-        settings: Of the run.
+        settings: Settings of the run.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -43,17 +43,17 @@ class Aggregation:
         self.composite = Column("composite", "composite", self.clusters, self.absent)
         self.verdicts = Column("pass_rate", "composite", self.clusters, self.absent)
         self.recommendations: Counter[str] = Counter()
-        self._covered = 0.0
-        self.tallies: NumberBuffer[int] = NumberBuffer("I")
-        """Numbers of verdicts and passes of every case, one after the other."""
+        self._coverage_sum = 0.0
+        self.verdict_counts: NumberBuffer[int] = NumberBuffer("I")
+        """Number of verdicts and number of passes of every case, alternating."""
         self.case_clusters = Clusters()
         self.cases = 0
         """Cases of the suite, with or without evaluations."""
-        self._waiting: list[tuple[int, Sequence[Judged]]] = []
-        self._waiting_figures: list[tuple[int, dict[str, Score]]] = []
-        self._waiting_evaluations = 0
+        self._queue: list[tuple[int, Sequence[AnyEvaluation]]] = []
+        self._queued_case_scores: list[tuple[int, dict[str, Score]]] = []
+        self._queued_evaluations = 0
         self._worst: list[tuple[float, int, Failure]] = []
-        self._worst_cutoff = float("inf")
+        self._worst_limit = float("inf")
         self.failures_seen = 0
         self.passed = 0
         self.failed = 0
@@ -61,13 +61,13 @@ class Aggregation:
         self.failed_attempts = 0
 
     @property
-    def every_column(self) -> dict[str, Column]:
+    def all_columns(self) -> dict[str, Column]:
         """All columns by name, ``composite`` and ``pass_rate`` among them."""
         return self.columns | {"composite": self.composite, "pass_rate": self.verdicts}
 
     @property
     def missing(self) -> int:
-        """Number of attempts that were due and are missing."""
+        """Number of missing attempts."""
         return sum(self.absent.values())
 
     @property
@@ -76,103 +76,107 @@ class Aggregation:
 
         A missing attempt counts as 0. Failed attempts are left out: their composite is known without scores.
         """
-        standing = self.attempts - self.failed_attempts + self.missing
-        return self._covered / standing if standing else 1.0
+        counted = self.attempts - self.failed_attempts + self.missing
+        return self._coverage_sum / counted if counted else 1.0
 
-    def add(self, cluster: str, together: Sequence[Judged], *, missing: int = 0) -> None:
+    def add(self, cluster: str, of_case: Sequence[AnyEvaluation], *, missing: int = 0) -> None:
         """Add the evaluations of a case.
 
         Args:
             cluster: Name of the case's cluster.
-            together: Those that are repeats of one another.
-            missing: How many more were due.
+            of_case: The evaluations, repeats of one another.
+            missing: Number of missing attempts of the case.
         """
         if missing > 0:
-            self.absent[len(self.clusters) + len(self._waiting)] = missing
-        self._waiting.append((_cluster_number(cluster), together))
-        self._waiting_evaluations += len(together)
-        if self._waiting_evaluations >= _EVALUATIONS_AT_ONCE:
+            self.absent[len(self.clusters) + len(self._queue)] = missing
+        self._queue.append((_cluster_number(cluster), of_case))
+        self._queued_evaluations += len(of_case)
+        if self._queued_evaluations >= _EVALUATIONS_AT_ONCE:
             self.flush()
 
-    def add_figures(self, cluster: str, scores: dict[str, Score]) -> None:
-        """Add the figures of a case whose evaluations were added."""
-        self._waiting_figures.append((_cluster_number(cluster), scores))
+    def add_case_scores(self, cluster: str, scores: dict[str, Score]) -> None:
+        """Add the scores of a case whose evaluations have been added."""
+        self._queued_case_scores.append((_cluster_number(cluster), scores))
 
     def flush(self) -> None:
-        """Move everything that waits into the columns, which is cheaper for many evaluations at a time."""
-        places: list[int] = []
-        counted: list[Judged] = []
-        tallies: list[int] = []
-        for place, (_, together) in enumerate(self._waiting, len(self.clusters)):
-            for each in together:
+        """Move the queued evaluations into the columns; adding many at a time is cheaper."""
+        indices: list[int] = []
+        included: list[AnyEvaluation] = []
+        verdict_counts: list[int] = []
+        for index, (_, of_case) in enumerate(self._queue, len(self.clusters)):
+            for each in of_case:
                 self._count(each)
             if self.settings.failed_attempts == "skip":
-                together = [each for each in together if each.failed is None]  # noqa: PLW2901
-            verdicts = [each.passed for each in together if each.passed is not None]
-            tallies += (len(verdicts), sum(verdicts))
-            places.extend([place] * len(together))
-            counted.extend(together)
-        self.clusters.extend([cluster for cluster, _ in self._waiting])
-        self.tallies.extend(tallies)
-        self._waiting, self._waiting_evaluations = [], 0
+                of_case = [each for each in of_case if each.failed is None]  # noqa: PLW2901
+            verdicts = [each.passed for each in of_case if each.passed is not None]
+            verdict_counts += (len(verdicts), sum(verdicts))
+            indices.extend([index] * len(of_case))
+            included.extend(of_case)
+        self.clusters.extend([cluster for cluster, _ in self._queue])
+        self.verdict_counts.extend(verdict_counts)
+        self._queue, self._queued_evaluations = [], 0
         reduce = REDUCERS[self.settings.reduce]
-        failed = [each.failed is not None for each in counted]
+        failed = [each.failed is not None for each in included]
         some_failed = any(failed)
-        for name, rows in _by_metric([each.scores for each in counted]).items():
+        for name, rows in _by_metric([each.scores for each in included]).items():
             self._column(name, rows.scores[0], self.clusters, self.absent).add(
-                _at(places, rows.places),
+                _at(indices, rows.indices),
                 rows.scores,
                 reduce,
-                failed=_at(failed, rows.places) if some_failed else None,
+                failed=_at(failed, rows.indices) if some_failed else None,
             )
-        self._add_composites(places, counted, reduce)
-        passed = [None if each.passed is None else float(each.passed) for each in counted]
-        self._add_verdicts(places, counted, passed, reduce)
-        for cluster, figures in self._waiting_figures:
-            self._add_figures(figures, cluster)
-        self._waiting_figures = []
+        self._add_composites(indices, included, reduce)
+        passed = [None if each.passed is None else float(each.passed) for each in included]
+        self._add_verdicts(indices, included, passed, reduce)
+        for cluster, case_scores in self._queued_case_scores:
+            self._add_case_scores(case_scores, cluster)
+        self._queued_case_scores = []
 
-    def _add_composites(self, places: list[int], counted: Sequence[Judged], reduce: Reducer) -> None:
-        folded = [each.composite for each in counted]
-        bounds = [composite.bounds for composite in folded]
+    def _add_composites(self, indices: list[int], included: Sequence[AnyEvaluation], reduce: Reducer) -> None:
+        composites = [each.composite for each in included]
+        bounds = [composite.bounds for composite in composites]
         self.composite.add_values(
-            places,
-            [composite.value for composite in folded],
+            indices,
+            [composite.value for composite in composites],
             reduce,
-            statuses=[composite.status for composite in folded],
+            statuses=[composite.status for composite in composites],
             bounds=bounds,
             missing=[
-                _missing_part(each) for each, ends in zip(counted, bounds, strict=True) if ends is not None
+                _missing_part(each) for each, ends in zip(included, bounds, strict=True) if ends is not None
             ],
         )
-        for each in counted:
+        for each in included:
             if each.composite.recommendation is not None:
                 self.recommendations[each.composite.recommendation] += 1
             if each.failed is None:
-                self._covered += each.composite.coverage
+                self._coverage_sum += each.composite.coverage
 
     def _add_verdicts(
-        self, places: list[int], counted: Sequence[Judged], passed: Sequence[float | None], reduce: Reducer
+        self,
+        indices: list[int],
+        included: Sequence[AnyEvaluation],
+        passed: Sequence[float | None],
+        reduce: Reducer,
     ) -> None:
         undecided = [
             verdict is None and verdict_is_missing(each.passed, each.scores, each.composite, self.settings)
-            for verdict, each in zip(passed, counted, strict=True)
+            for verdict, each in zip(passed, included, strict=True)
         ]
         self.verdicts.add_values(
-            places,
+            indices,
             passed,
             reduce,
             bounds=[(0.0, 1.0) if one else None for one in undecided],
-            missing=[why_no_verdict(each, self.settings) for each in compress(counted, undecided)],
+            missing=[why_no_verdict(each, self.settings) for each in compress(included, undecided)],
         )
 
-    def _add_figures(self, scores: dict[str, Score], cluster: int) -> None:
-        """Add the figures of one case to the columns."""
-        place = len(self.case_clusters)
+    def _add_case_scores(self, scores: dict[str, Score], cluster: int) -> None:
+        """Add the scores of one case to the columns."""
+        index = len(self.case_clusters)
         self.case_clusters.extend([cluster])
         for name, score in scores.items():
             column = self._column(name, score, self.case_clusters, {})
-            column.add([place], [score], REDUCERS["mean"])
+            column.add([index], [score], REDUCERS["mean"])
 
     def _column(
         self, name: str, score: Score | ScoreOutline, clusters: Clusters, absent: dict[int, int]
@@ -182,7 +186,7 @@ class Aggregation:
             column = self.columns[name] = Column(name, score.tier, clusters, absent)
         return column
 
-    def _count(self, evaluation: Judged) -> None:
+    def _count(self, evaluation: AnyEvaluation) -> None:
         self.attempts += 1
         self.failed_attempts += evaluation.failed is not None
         if evaluation.passed is None:
@@ -193,24 +197,24 @@ class Aggregation:
         self.failed += 1
         self.failures_seen += 1
         value = -1.0 if evaluation.failed else (evaluation.composite.value or 0.0)
-        if value < self._worst_cutoff:
+        if value < self._worst_limit:
             why = why_not_passed(evaluation, self.settings)
             failure = Failure(case=evaluation.case, repeat=evaluation.repeat, why=why)
             self._worst.append((value, self.failures_seen, failure))
             if len(self._worst) > 4 * FAILURES_SHOWN:
                 self._worst = sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN]
-                self._worst_cutoff = self._worst[-1][0]
+                self._worst_limit = self._worst[-1][0]
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The attempts that did not pass, worst first; FAILURES_SHOWN at most."""
+        """The attempts that did not pass, worst first; at most ``FAILURES_SHOWN``."""
         return tuple(failure for *_, failure in sorted(self._worst, key=itemgetter(0, 1))[:FAILURES_SHOWN])
 
 
 def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregation:
     """Aggregate the stored evaluations of a run."""
     aggregation = Aggregation(settings)
-    figures = _Peekable(store.case_scores(run))
+    case_scores = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
     due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
@@ -218,16 +222,16 @@ def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregati
         current = list(evaluations.at(position))
         missing = max(0, due - len(current))
         # Outputs of different people for one case are not repeats of one another.
-        for together in [[one] for one in current] if run.kind == "human" and current else [current]:
-            aggregation.add(cluster, together, missing=missing)
-        for scores in figures.at(position):
-            aggregation.add_figures(cluster, scores)
+        for of_case in [[one] for one in current] if run.kind == "human" and current else [current]:
+            aggregation.add(cluster, of_case, missing=missing)
+        for scores in case_scores.at(position):
+            aggregation.add_case_scores(cluster, scores)
     aggregation.flush()
     return aggregation
 
 
 def _attempts_due_per_case(store: Store, run: RunRecord, settings: Settings) -> int:
-    """How many attempts of each case a run should have; 0 for people's own outputs."""
+    """Number of attempts of each case that a run should have; 0 for people's outputs."""
     if run.kind == "human":
         return 0
     if run.attempts_from is None or run.due is None:
@@ -236,7 +240,7 @@ def _attempts_due_per_case(store: Store, run: RunRecord, settings: Settings) -> 
 
 
 class _Peekable(Generic[T]):
-    """Rows in ascending order of position, read one position at a time."""
+    """Iterates over rows in ascending order of position, one position at a time."""
 
     def __init__(self, rows: Iterator[tuple[int, T]]) -> None:
         self._rows = rows
@@ -249,9 +253,9 @@ class _Peekable(Generic[T]):
 
 
 class _Rows(NamedTuple):
-    """Scores of one metric, and the indices of their evaluations; None if every evaluation has one."""
+    """Scores of one metric and the indices of their evaluations; None if every evaluation has a score."""
 
-    places: list[int] | None
+    indices: list[int] | None
     scores: list[Score | ScoreOutline]
 
 
@@ -260,23 +264,23 @@ def _by_metric(scored: Sequence[Mapping[str, Score | ScoreOutline]]) -> dict[str
     if not scored:
         return {}
     names = list(scored[0])
-    if all(list(scores) == names for scores in scored):  # nearly always
+    if all(list(scores) == names for scores in scored):  # the usual case
         return {name: _Rows(None, [scores[name] for scores in scored]) for name in names}
     found: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
-    for place, scores in enumerate(scored):
+    for index, scores in enumerate(scored):
         for name, score in scores.items():
             rows, of_name = found.setdefault(name, ([], []))
-            rows.append(place)
+            rows.append(index)
             of_name.append(score)
     return {name: _Rows(*rows) for name, rows in found.items()}
 
 
-def _at(values: list[T], places: list[int] | None) -> list[T]:
-    return values if places is None else [values[place] for place in places]
+def _at(values: list[T], indices: list[int] | None) -> list[T]:
+    return values if indices is None else [values[index] for index in indices]
 
 
-def _missing_part(evaluation: Judged) -> str:
-    """Why a part of the composite is missing."""
+def _missing_part(evaluation: AnyEvaluation) -> str:
+    """Explain why a part of the composite is missing."""
     for name in evaluation.composite.parts:
         score = evaluation.scores.get(name)
         if score is not None and is_missing(score):
@@ -285,20 +289,21 @@ def _missing_part(evaluation: Judged) -> str:
 
 
 def _cluster_number(name: str) -> int:
-    """Hash the name of a cluster to 63 bits, so that names need not be held in memory."""
+    """Hash the name of a cluster to 63 bits, so that names need not stay in memory."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) >> 1
 
 
 class IncrementalAggregation:
-    """Aggregates evaluations while they are scored, if they come in the order of the suite.
+    """Aggregates evaluations while they are scored, as long as they arrive in suite order.
 
-    This saves reading them back from the store. Evaluations of recorded outputs mostly come in that order,
-    those of an agent that answers many cases at once mostly do not: aggregation then stops.
+    This saves reading them back from the store. Recorded outputs mostly arrive in suite order. Attempts of an
+    agent that answers many cases concurrently mostly do not: then aggregation stops at the first one out of
+    order.
 
     Args:
-        suite: Whose cases are scored.
-        settings: Of the run.
-        lost: Whether it cannot be followed from the start.
+        suite: The suite.
+        settings: Settings of the run.
+        unordered: Whether aggregation is impossible from the start, as in a resumed run.
     """
 
     def __init__(self, suite: Suite, settings: Settings, *, unordered: bool) -> None:
@@ -306,10 +311,10 @@ class IncrementalAggregation:
         self._aggregation = None if unordered else Aggregation(settings)
         self._repeats = settings.repeats
         self._complete_cases = 0
-        """Cases that have every attempt that is due."""
+        """Number of cases that have all their attempts."""
         self._latest = (-1, 0)
         self._cluster = ""
-        self._together: list[Evaluation] = []
+        self._repeats_of_case: list[Evaluation] = []
         self.repeats = unordered
         """Whether there may be several attempts of a case."""
 
@@ -318,28 +323,28 @@ class IncrementalAggregation:
 
         Args:
             cases: Position in the suite and case of each.
-            evaluations: The evaluations, in the order in which they are stored.
+            evaluations: The evaluations, in the order of storing.
         """
         if self._aggregation is None:
             return
         for (position, case), evaluation in zip(cases, evaluations, strict=True):
             before, self._latest = self._latest, (position, evaluation.repeat)
             if self._latest <= before:
-                self._aggregation, self._together, self.repeats = None, [], True
+                self._aggregation, self._repeats_of_case, self.repeats = None, [], True
                 return
             if position == before[0]:
-                self._together.append(evaluation)
+                self._repeats_of_case.append(evaluation)
                 self.repeats = True
             else:
                 self._add_case(self._aggregation)
                 self._cluster = self._suite.group_of(case)
-                self._together = [evaluation]
+                self._repeats_of_case = [evaluation]
         self._aggregation.flush()
 
     def aggregation(self) -> Aggregation | None:
-        """The complete aggregation, or None if the evaluations must be read from the store.
+        """Return the complete aggregation, or None if the evaluations must be read from the store.
 
-        They must be if attempts are missing, because their cases were not seen.
+        The latter if any was out of order, or if attempts are missing: their cases were not added.
         """
         if self._aggregation is not None:
             self._add_case(self._aggregation)
@@ -348,13 +353,13 @@ class IncrementalAggregation:
         return self._aggregation if self._complete_cases == len(self._suite) else None
 
     def _add_case(self, aggregation: Aggregation) -> None:
-        if self._together:
-            aggregation.add(self._cluster, self._together)
-            self._complete_cases += len(self._together) >= self._repeats
+        if self._repeats_of_case:
+            aggregation.add(self._cluster, self._repeats_of_case)
+            self._complete_cases += len(self._repeats_of_case) >= self._repeats
 
 
 def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Settings) -> str:
-    """Why an evaluation did not pass, in a few words."""
+    """Explain in a few words why an evaluation did not pass."""
     if evaluation.failed is not None:
         return evaluation.failed
     rule = pass_rule(evaluation.scores, settings)
@@ -371,7 +376,7 @@ def why_not_passed(evaluation: Evaluation | EvaluationOutline, settings: Setting
 
 
 def why_no_verdict(evaluation: Evaluation | EvaluationOutline, settings: Settings) -> str:
-    """Why an evaluation has no verdict, in a few words: the metric of its pass rule has no value."""
+    """Explain in a few words why the metric of the pass rule has no value for an evaluation."""
     rule = pass_rule(evaluation.scores, settings)
     if rule.metric == "composite":
         return "parts of the composite are missing that would decide"

@@ -1,4 +1,4 @@
-"""Applies certificates: which judgements of a run are accepted without a person (spec: metrics, H.4)."""
+"""Applies certificates: decides which judgements are accepted without a person (spec: metrics, H.4)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,17 +29,20 @@ MARK = "acceptance"
 """Key in the detail of a score: ``answer``, ``confidence`` and ``why``."""
 
 STATED = "confidence"
-"""The confidence that is stated with a judgement."""
+"""Name of the confidence that a judge states itself."""
 
 EXPIRED = "expired: "
-"""Beginning of the reason that a certificate does not apply to a judgement."""
+"""Prefix of the reason that a certificate does not apply to a judgement."""
+
+WHYS_SHOWN = 20
+"""Most reasons that a summary lists, by frequency."""
 
 ROUNDING = 1e-9
 """Tolerance: a confidence computed for one judgement or for many at once may differ by rounding."""
 
 
 def certificates_in(settings: Settings) -> tuple[JudgeCertificate, ...]:
-    """The certificates that a suite applies."""
+    """Return the certificates that a suite applies."""
     return () if settings.judge is None else loaded(settings.judge.certificate)
 
 
@@ -47,7 +50,7 @@ def check_gates(settings: Settings, *, source: str) -> None:
     """Refuse gates on the share of accepted judgements if there is no certificate.
 
     Raises:
-        SuiteError: With each such gate.
+        SuiteError: If there are such gates; it lists all of them.
     """
     if certificates_in(settings):
         return
@@ -63,12 +66,12 @@ def check_gates(settings: Settings, *, source: str) -> None:
 
 
 class Certificates:
-    """The certificates of a run; marks its judgements.
+    """Marks the judgements of a run as accepted, or as going to people.
 
     Args:
-        settings: Of the run.
-        provenance: Of the run, for the digests of its rubrics.
-        certificates: In place of those of the settings.
+        settings: Settings of the run.
+        provenance: Provenance of the run, for the digests of its rubrics.
+        certificates: Certificates that replace those of the settings.
     """
 
     def __init__(
@@ -86,44 +89,46 @@ class Certificates:
         return bool(self._by_dimension)
 
     def marked(self, scores: Mapping[str, Score], group: str) -> Mapping[str, Score]:
-        """The scores of an attempt, with the decision on each certified dimension in ``detail``.
+        """Add the decision on each certified dimension to the ``detail`` of its score.
 
         Args:
-            scores: By name.
-            group: The cluster of the attempt's case: a calibrator that was fitted on it uses the model that
-                was fitted without it.
+            scores: Scores of an attempt by name.
+            group: The cluster of its case; if the calibrator was fitted on it, the model fitted without this
+                cluster is used.
         """
-        found = {
+        marked = {
             name: msgspec.structs.replace(score, detail=score.detail | {MARK: applied.mark(score, group)})
             for name, applied in self._by_dimension.items()
             if (score := scores.get(name)) is not None and is_due(score)
         }
-        return {**scores, **found} if found else scores
+        return {**scores, **marked} if marked else scores
 
 
 class _Applied:
     """A certificate applied to the judgements of a run."""
 
-    def __init__(self, certificate: JudgeCertificate, way: Mapping[str, Any]) -> None:
+    def __init__(self, certificate: JudgeCertificate, conditions: Mapping[str, Any]) -> None:
         self._certificate = certificate
-        self._expired = next(expiries(certificate, way), None)
+        self._expired = next(expiries(certificate, conditions), None)
 
     def mark(self, score: Score, group: str) -> dict[str, Any]:
-        """Whether a judgement is accepted, its confidence, and why it goes to people."""
+        """Return ``answer`` (accepted or to people), ``confidence`` and ``why`` it goes to people."""
         if score.status != "ok" or score.value is None:
             abstained = score.status == "abstained"
-            gap = "the judge abstained" if abstained else f"there is no judgement ({score.status})"
-            return {"answer": TO_PEOPLE, "confidence": None, "why": gap}
+            why = "the judge abstained" if abstained else f"there is no judgement ({score.status})"
+            return {"answer": TO_PEOPLE, "confidence": None, "why": why}
         try:
-            sure: float | None = self._confidence(score, group)
-            unknown: str | None = None
+            confidence: float | None = self._confidence(score, group)
+            failure: str | None = None
         except TrustError as error:
-            sure, unknown = None, f"its confidence cannot be computed: {error}"
-        why = self._expired or self._unlike(score.detail) or unknown or self._under_threshold(sure)
-        return {"answer": TO_PEOPLE if why else ACCEPTED, "confidence": sure, "why": why}
+            confidence, failure = None, f"its confidence cannot be computed: {error}"
+        reason = (
+            self._expired or self._other_judge(score.detail) or failure or self._under_threshold(confidence)
+        )
+        return {"answer": TO_PEOPLE if reason else ACCEPTED, "confidence": confidence, "why": reason}
 
-    def _unlike(self, detail: Mapping[str, Any]) -> str | None:
-        """Why a certificate does not apply to the judge of a judgement; None if it does."""
+    def _other_judge(self, detail: Mapping[str, Any]) -> str | None:
+        """Explain why a certificate does not apply to the judge of a judgement; None if it applies."""
         judged_by = self._certificate.judged_by
         if (model := detail.get("model")) not in judged_by.models:
             return f"{EXPIRED}judged by {model}, and the certificate is of {_listed(judged_by.models)}"
@@ -131,11 +136,11 @@ class _Applied:
             return f"{EXPIRED}prompt or rubric differ ({prompt}, certified: {_listed(judged_by.prompts)})"
         return None
 
-    def _under_threshold(self, sure: float | None) -> str | None:
+    def _under_threshold(self, confidence: float | None) -> str | None:
         threshold = self._certificate.threshold
         if threshold is None:
             return "nothing was certified"
-        if sure is None or sure < threshold - ROUNDING:
+        if confidence is None or confidence < threshold - ROUNDING:
             return f"{self._certificate.confidence} is under the threshold {threshold:.6g}"
         return None
 
@@ -147,12 +152,12 @@ class _Applied:
         return None if artifact is None else calibrator_from_json(artifact)
 
     def _confidence(self, score: Score, group: str) -> float:
-        """The confidence that the certificate's threshold refers to.
+        """Compute the confidence that the certificate's threshold refers to.
 
         Raises:
-            TrustError: If the judgement does not carry what it is computed from.
+            TrustError: If the judgement lacks the signals for it.
         """
-        # Imported only when needed: a run without certificates need not wait for these.
+        # Imported here, so that a run without certificates does not wait for the import.
         from trivium.trust.confidence.functions import CALIBRATED, calibrated, confidence
 
         variant, signals = self._certificate.confidence, score.detail.get("signals")
@@ -168,12 +173,12 @@ class _Applied:
 
 
 def is_due(score: Score) -> bool:
-    """Whether a judgement is present or missing, rather than not applicable to its case."""
+    """Whether a judgement applies to its case: it is present or missing."""
     return score.tier == "judge" and (score.status == "ok" or is_missing(score))
 
 
 def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """The conditions under which a run judges a dimension, except model and prompt, which scores name.
+    """Return the conditions under which a run judges a dimension; model and prompt are in each score.
 
     Returns:
         ``rubrics``, ``scale``, ``step`` and ``samples`` of :class:`~trivium.suites.certificate.JudgedBy`.
@@ -192,14 +197,14 @@ def judging_conditions(dimension: str, settings: Settings, provenance: Mapping[s
     return {"rubrics": rubrics, "scale": judge.scale, "step": judge.step, "samples": judge.samples}
 
 
-def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[str]:
-    """Why a certificate does not apply to judgements made under these conditions; nothing if it does.
+def expiries(certificate: JudgeCertificate, conditions: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the reasons why a certificate does not apply to judgements made under these conditions.
 
     Args:
-        certificate: What was certified.
-        way: As :func:`judging_conditions` gives it.
+        certificate: The certificate.
+        conditions: Result of :func:`judging_conditions`.
     """
-    for name, now in way.items():
+    for name, now in conditions.items():
         before = getattr(certificate.judged_by, name)
         if before != now:
             yield f"{EXPIRED}judge.{name} is {_short(now)}, and was {_short(before)} when it was certified"
@@ -208,12 +213,15 @@ def expiries(certificate: JudgeCertificate, way: Mapping[str, Any]) -> Iterator[
 def acceptance_of(
     store: Store, run: RunRecord, settings: Settings
 ) -> tuple[dict[str, Acceptance], dict[str, Column]]:
-    """What the certificates of a run accept, by dimension, and the accepted shares as figures for gates.
+    """Count the judgements that the certificates of a run accept.
 
     Args:
-        store: Where the run is.
+        store: The store that holds the run.
         run: The run.
-        settings: Its settings.
+        settings: Settings of the run.
+
+    Returns:
+        Counts and reasons by dimension, and the accepted shares as columns for gates.
     """
     certificates = certificates_in(settings)
     if not certificates:
@@ -242,7 +250,7 @@ def acceptance_of(
         column = Column(name if name == GATE else f"{name}.{GATE}", "judge", clusters)
         column.add_values(cases, values, REDUCERS["mean"])
         columns[column.name] = column
-    found = {
+    acceptance = {
         each.dimension: Acceptance(
             certificate=each.name,
             confidence=each.confidence,
@@ -255,42 +263,38 @@ def acceptance_of(
         )
         for each in certificates
     }
-    return found, columns
-
-
-WHYS_SHOWN = 20
-"""Most reasons that a summary lists, by frequency."""
+    return acceptance, columns
 
 
 def expired(acceptance: Mapping[str, Acceptance]) -> Iterator[str]:
-    """A warning for each certificate that does not apply to some judgements, with the reason."""
-    for name, found in acceptance.items():
-        for why, count in found.why.items():
+    """Yield a warning for each certificate that does not apply to some judgements, with the reason."""
+    for name, accepted in acceptance.items():
+        for why, count in accepted.why.items():
             if why.startswith(EXPIRED):
                 yield (
-                    f"{name}: certificate {found.certificate} does not apply to {count:,} judgements, and "
+                    f"{name}: certificate {accepted.certificate} does not apply to {count:,} judgements, and "
                     f"they go to people: {why.removeprefix(EXPIRED)}"
                 )
 
 
 def marks(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
-    """The marks of an attempt's judgements, by dimension."""
+    """Return the marks of an attempt's judgements by dimension."""
     return {name: mark for name, score in scores.items() if isinstance(mark := score.detail.get(MARK), dict)}
 
 
 def unmarked(score: Score) -> Score:
-    """A score without the mark of a certificate."""
+    """Return a score without the mark of a certificate."""
     if MARK not in score.detail:
         return score
-    kept = {key: value for key, value in score.detail.items() if key != MARK}
-    return msgspec.structs.replace(score, detail=kept)
+    detail = {key: value for key, value in score.detail.items() if key != MARK}
+    return msgspec.structs.replace(score, detail=detail)
 
 
 def stated_or_certified(detail: Mapping[str, Any]) -> float | None:
-    """The confidence that a judgement states, else the one that a certificate computed."""
+    """Return the confidence that a judgement states, else the one that a certificate computed."""
     mark = detail.get(MARK)
-    found = detail.get(STATED, mark.get("confidence") if isinstance(mark, dict) else None)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    value = detail.get(STATED, mark.get("confidence") if isinstance(mark, dict) else None)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _listed(values: Sequence[str | None]) -> str:

@@ -1,4 +1,4 @@
-"""Holds the values of each metric in compact arrays, and computes means and intervals from them."""
+"""Stores the values of each metric in compact arrays, and computes means and intervals from them."""
 
 from array import array
 from collections import Counter
@@ -28,7 +28,12 @@ from trivium.suites.rubrics.rubric import INPUT_NAMES
 from trivium.trust.clustered import ClusteredMean
 from trivium.trust.distributions import Interval
 
+NO_JUDGE = "no judge"
+"""Prefix of the reason of a judgement that no judge could make."""
+
+T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+Floats = npt.NDArray[np.float64]
 
 _BLOCK = 4096
 _KINDS = {"d": np.float64, "q": np.int64, "I": np.uint32}
@@ -37,10 +42,10 @@ _KINDS = {"d": np.float64, "q": np.int64, "I": np.uint32}
 class NumberBuffer(Generic[Number]):
     """A growing sequence of numbers, stored in blocks that are never moved.
 
-    A single growing array would be copied again and again, and many of them side by side fragment the memory.
+    A single growing array would be copied repeatedly, and many growing arrays would fragment the memory.
 
     Args:
-        kind: As in :mod:`array`: ``d`` (8 bytes), ``q`` (8) or ``I`` (4).
+        kind: Type code of :mod:`array`: ``d`` (8 bytes), ``q`` (8) or ``I`` (4).
     """
 
     def __init__(self, kind: Literal["d", "q", "I"]) -> None:
@@ -61,7 +66,7 @@ class NumberBuffer(Generic[Number]):
             del self._latest[:]
 
     def all(self) -> npt.NDArray[Any]:
-        """A copy of all numbers, shape (n,)."""
+        """Return a copy of all numbers, shape (n,)."""
         kind = _KINDS[self._kind]
         blocks: list[array[Any]] = [*self._blocks, self._latest]
         return np.concatenate(
@@ -70,14 +75,14 @@ class NumberBuffer(Generic[Number]):
 
 
 class Clusters(NumberBuffer[int]):
-    """Codes of the clusters of cases."""
+    """The cluster of each case, as an integer code."""
 
     def __init__(self) -> None:
         super().__init__("q")
         self._ranks = np.empty(0, np.int64)
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """Rank of each code, shape (n,), from 0: equal codes have equal ranks."""
+        """Return the rank of each code from 0, shape (n,); equal codes have equal ranks."""
         if self._ranks.size != len(self):
             ranks = self.all()
             order = ranks.argsort()
@@ -89,26 +94,20 @@ class Clusters(NumberBuffer[int]):
         return self._ranks
 
 
-NO_JUDGE = "no judge"
-"""Beginning of the reason of a judgement that no judge could give."""
-
-T = TypeVar("T")
-Floats = npt.NDArray[np.float64]
-
-_REASONS_KEPT = 20
+_MAX_REASONS = 20
 _NUMBERS = frozenset({float, int})
 _UNITS = ("characters", "steps")
 
 
-class _Values:
-    """One reduced value a case, nan if a case has none."""
+class _CaseValues:
+    """One reduced value per case, NaN if a case has none."""
 
     def __init__(self) -> None:
         self._flat: NumberBuffer[float] = NumberBuffer("d")
         self.count = 0
-        """Number of values, before they were reduced by case."""
+        """Number of values before reducing."""
         self.sum = 0.0
-        """Their sum."""
+        """Sum of the values before reducing."""
 
     def add(self, cases: Sequence[int], values: Sequence[float | None], reduce: Reducer) -> None:
         """Set the value of each case, reducing several values of a case to one."""
@@ -122,7 +121,7 @@ class _Values:
         if len(set(cases)) < len(cases):
             cases, present = self._reduced(cases, present, reduce)
         else:
-            self.sum = _added(present, self.sum)
+            self.sum = _add_in_order(present, self.sum)
         if cases[-1] + 1 - first > len(cases):
             of_case = dict(zip(cases, present, strict=True))
             present = [of_case.get(case, nan) for case in range(first, cases[-1] + 1)]
@@ -131,33 +130,33 @@ class _Values:
     def _reduced(
         self, cases: Sequence[int], values: Sequence[float], reduce: Reducer
     ) -> tuple[list[int], list[float]]:
-        """Each case once, with its reduced value."""
-        places, reduced = [], []
-        for case, together in groupby(zip(cases, values, strict=True), itemgetter(0)):
-            of_case = [value for _, value in together]
-            self.sum += _added(of_case, 0.0)
-            places.append(case)
+        """Reduce several values of a case to one; return the cases and their values."""
+        indices, reduced = [], []
+        for case, pairs in groupby(zip(cases, values, strict=True), itemgetter(0)):
+            of_case = [value for _, value in pairs]
+            self.sum += _add_in_order(of_case, 0.0)
+            indices.append(case)
             reduced.append(reduce(of_case) if len(of_case) > 1 else of_case[0])
-        return places, reduced
+        return indices, reduced
 
     def all(self) -> Floats:
-        """Values of all cases up to the last that has one, shape (n,)."""
-        every: Floats = self._flat.all()
-        return every
+        """Return the values of all cases up to the last that has one, shape (n,)."""
+        all_values: Floats = self._flat.all()
+        return all_values
 
 
 class Column:
-    """One figure over the cases of a run.
+    """Values of one metric over the cases of a run.
 
-    A fallback is another quantity than the metric as it is defined (spec: metrics, "Fallback values are
-    another quantity"), so the two are never averaged together. If both occur, the figure is the mean of the
-    values computed as defined; values that stand in for judgements never enter a figure.
+    A fallback measures something else than the metric's definition (spec: metrics, "Fallback values are
+    another quantity"), so the two are never averaged together. If both occur, the mean is that of the values
+    computed as defined; fallbacks for judgements never enter a mean.
 
     Args:
-        name: The metric.
+        name: Name of the metric.
         tier: text, judge, trace or composite.
-        clusters: Code of the cluster of every case, shared by the columns; it grows while cases are added.
-        absent: Number of attempts missing entirely, by the index of their case; shared as well.
+        clusters: The cluster of every case, shared by the columns; it grows while cases are added.
+        absent: Number of missing attempts by index of the case, shared by the columns.
     """
 
     def __init__(
@@ -170,21 +169,21 @@ class Column:
         self.status: Counter[str] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.caveats: Counter[str] = Counter()
-        """Reasons of scores that were computed from incomplete data."""
+        """Reasons of scores that were computed from incomplete traces."""
         self.methods: Counter[str] = Counter()
         self._reasons_missing: Counter[str] = Counter()
         self._missing = 0
         self.unavailable = 0
         """Number of scores that are missing because of an error or because no judge answered."""
         self._gaps: dict[int, tuple[list[float], list[float]]] = {}
-        """For each case with a missing score, by index: its values with the missing ones at their lowest, and
-        at their highest."""
-        self.cut: dict[tuple[str, str], tuple[int, int, int]] = {}
-        """By name and unit of each text truncated for a judge: attempts, size shown, full size."""
-        self._defined = _Values()
-        self._fallback = _Values()
+        """By index, for each case with a missing score: its values with the missing ones at their lowest,
+        and at their highest."""
+        self.truncated: dict[tuple[str, str], tuple[int, int, int]] = {}
+        """For each text truncated for a judge, by name and unit: attempts, size shown, full size."""
+        self._defined = _CaseValues()
+        self._fallback = _CaseValues()
         self._computed = 0
-        """Number of values computed as defined; the 0 of a failed attempt is known without computing."""
+        """Number of values computed as defined; the 0 of a failed attempt is not computed."""
         self._raw_sum = 0.0
         self._raw_count = 0
         self._reduce: Reducer | None = None
@@ -200,8 +199,8 @@ class Column:
         """Add scores of attempts.
 
         Args:
-            cases: Index of the case of each score, ascending; a case never comes again in a later call.
-            scores: The scores, as many.
+            cases: Index of the case of each score, ascending; a case never occurs in two calls.
+            scores: The scores, one for each entry of ``cases``.
             reduce: Reduces several values of a case to one.
             failed: Whether each attempt failed; None if none did.
         """
@@ -210,21 +209,21 @@ class Column:
         self._count_statuses(statuses)
         reasons = [(score.status, score.reason) for score in scores if score.reason is not None]
         if reasons:
-            of_gaps = [(status, reason) for status, reason in reasons if status != "ok"]
-            self._count_reasons(self.reasons, of_gaps)
+            of_missing = [(status, reason) for status, reason in reasons if status != "ok"]
+            self._count_reasons(self.reasons, of_missing)
             self._count_reasons(self.caveats, [why for _, why in reasons if why.startswith(INCOMPLETE_TRACE)])
         methods = [score.method for score in scores if score.method is not None]
         if methods:
             self._count_reasons(self.methods, methods)
         if self.tier == "judge":
-            self._count_cut([score.shown for score in scores])
+            self._count_truncated([score.shown for score in scores])
         raw = _finite([score.raw for score in scores if type(score.raw) in _NUMBERS])
-        self._raw_sum = _added(raw, self._raw_sum)
+        self._raw_sum = _add_in_order(raw, self._raw_sum)
         self._raw_count += len(raw)
         values = [score.value for score in scores]
         if statuses.count("ok") < len(statuses) or self._absent:
             bounds = [(0.0, 1.0) if is_missing(score) else None for score in scores]
-            self._add_bounds(cases, [_judged(score) for score in scores], bounds)
+            self._add_bounds(cases, [_value_if_judged(score) for score in scores], bounds)
             missing = [score for score in scores if is_missing(score)]
             self._count_reasons(self._reasons_missing, [score.reason or score.status for score in missing])
             self.unavailable += sum(map(is_unavailable, missing))
@@ -234,11 +233,11 @@ class Column:
             return
         known = failed or [False] * len(scores)
         fallback = [status == "fallback" for status in statuses]
-        self._defined.add(cases, _only(values, [not one for one in fallback]), reduce)
-        either = [one or other for one, other in zip(fallback, known, strict=True)]
-        self._fallback.add(cases, _only(values, either), reduce)
+        self._defined.add(cases, _where(values, [not flag for flag in fallback]), reduce)
+        fallback_or_known = [flag or other for flag, other in zip(fallback, known, strict=True)]
+        self._fallback.add(cases, _where(values, fallback_or_known), reduce)
         self._computed += sum(
-            value is not None and not one for value, one in zip(values, either, strict=True)
+            value is not None and not flag for value, flag in zip(values, fallback_or_known, strict=True)
         )
 
     def add_values(
@@ -251,19 +250,19 @@ class Column:
         bounds: Sequence[tuple[float, float] | None] | None = None,
         missing: Sequence[str] = (),
     ) -> None:
-        """Add values that are not those of scores.
+        """Add values that do not come from scores.
 
         Args:
             cases: See :meth:`add`.
-            values: The values, as many; None if there is none.
+            values: The values, or None, one for each entry of ``cases``.
             reduce: See :meth:`add`.
-            statuses: As many; by default ``skipped`` for None and ``ok`` for other values.
-            bounds: As many: lowest and highest possible value if something is missing, else None.
+            statuses: The status of each value; by default ``skipped`` for None, else ``ok``.
+            bounds: For each value, its lowest and highest possible value if something is missing, else None.
             missing: The reason, for each value with bounds.
         """
         self._reduce = reduce
         if values:
-            self.status.setdefault("ok", 0)  # comes first in reports, even with a count of 0
+            self.status.setdefault("ok", 0)  # so that reports list it first, even with a count of 0
         self._count_statuses(statuses or ["skipped" if value is None else "ok" for value in values])
         if missing or self._absent:
             self._add_bounds(cases, values, bounds or [None] * len(values))
@@ -271,17 +270,17 @@ class Column:
         self._defined.add(cases, values, reduce)
         self._computed += len(values) - values.count(None)
 
-    def _count_cut(self, shown: Iterable[Any]) -> None:
-        """Count texts that were truncated for a judge; an imported file may hold any JSON there."""
+    def _count_truncated(self, shown: Iterable[Any]) -> None:
+        """Count texts that were truncated for a judge; imported files may contain any JSON here."""
         for texts in shown:
             for name, part in texts.items() if isinstance(texts, dict) else ():
-                some, every, unit = _part(part)
-                if name in INPUT_NAMES and type(some) is int and type(every) is int and unit in _UNITS:
-                    before = self.cut.get((name, unit), (0, 0, 0))
-                    self.cut[name, unit] = (before[0] + 1, before[1] + some, before[2] + every)
+                size, full, unit = _part(part)
+                if name in INPUT_NAMES and type(size) is int and type(full) is int and unit in _UNITS:
+                    before = self.truncated.get((name, unit), (0, 0, 0))
+                    self.truncated[name, unit] = (before[0] + 1, before[1] + size, before[2] + full)
 
     def _count_statuses(self, statuses: Sequence[str]) -> None:
-        if statuses and statuses.count("ok") == len(statuses):  # nearly always so, and faster to count
+        if statuses and statuses.count("ok") == len(statuses):  # the usual case, and faster than a Counter
             self.status["ok"] += len(statuses)
         else:
             self.status.update(statuses)
@@ -292,7 +291,7 @@ class Column:
         values: Sequence[float | None],
         bounds: Sequence[tuple[float, float] | None],
     ) -> None:
-        """Keep the lowest and highest possible values of cases in which something is missing."""
+        """Store the lowest and highest possible values of cases with missing scores."""
         self._missing += len(bounds) - bounds.count(None)
         gaps = {case for case, ends in zip(cases, bounds, strict=True) if ends is not None}
         gaps |= self._absent.keys() & set(cases)
@@ -306,15 +305,15 @@ class Column:
                 highs.append(high)  # type: ignore[arg-type]
 
     @staticmethod
-    def _count_reasons(counter: Counter[T], wordings: Iterable[T]) -> None:
-        """Count reasons; of different ones (they may quote the input) only the first few are counted."""
-        for wording, times in Counter(wordings).items():
-            if wording in counter or len(counter) < _REASONS_KEPT:
-                counter[wording] += times
+    def _count_reasons(counter: Counter[T], reasons: Iterable[T]) -> None:
+        """Count reasons, but at most ``_MAX_REASONS`` different ones: they may quote the input."""
+        for reason, count in Counter(reasons).items():
+            if reason in counter or len(counter) < _MAX_REASONS:
+                counter[reason] += count
 
     @property
     def attempts(self) -> int:
-        """Number of attempts added (cases, for a figure of a case)."""
+        """Number of attempts added (of cases, for scores of cases)."""
         return self.status.total()
 
     @property
@@ -324,96 +323,92 @@ class Column:
 
     @property
     def due(self) -> int:
-        """Number of scores that were due: present and missing ones."""
-        return self._used.count + self.missing
+        """Number of scores that should be present: present and missing ones."""
+        return self._values.count + self.missing
 
     @property
     def reasons_missing(self) -> Counter[str]:
-        """Why scores are missing, and how often."""
+        """Reasons why scores are missing, with their counts."""
         absent = sum(self._absent.values())
         return self._reasons_missing + Counter({"the attempt is missing": absent} if absent else {})
 
     @property
-    def _used(self) -> _Values:
+    def _values(self) -> _CaseValues:
         fallback = self.tier != "judge" and self._fallback.count and not self._computed
         return self._fallback if fallback else self._defined
 
     @property
     def aside(self) -> tuple[int, float] | None:
-        """Number and mean of the fallback values that the figure leaves out; None without any."""
-        if not self.status["fallback"] or self._used is self._fallback or not self._fallback.count:
+        """Number and mean of the fallback values that the mean leaves out; None if there are none."""
+        if not self.status["fallback"] or self._values is self._fallback or not self._fallback.count:
             return None
         return self.status["fallback"], self._fallback.sum / self._fallback.count
 
     @property
     def values(self) -> Floats:
-        """Reduced value of each case that has one."""
-        every = self._used.all()
-        absent = np.isnan(every)
-        return every[~absent] if absent.any() else every
+        """Reduced value of each case that has one, shape (n,)."""
+        all_values = self._values.all()
+        absent = np.isnan(all_values)
+        return all_values[~absent] if absent.any() else all_values
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        """Number of the cluster of each value."""
-        return self._groups(self._used.all())
+        """Number of the cluster of each value, shape (n,)."""
+        return self._groups(self._values.all())
 
-    def _groups(self, every: Floats) -> npt.NDArray[np.int64]:
-        clusters = self._clusters.ranks()[: len(every)]
-        absent = np.isnan(every)
+    def _groups(self, all_values: Floats) -> npt.NDArray[np.int64]:
+        clusters = self._clusters.ranks()[: len(all_values)]
+        absent = np.isnan(all_values)
         return clusters[~absent] if absent.any() else clusters
 
     @property
     def mean(self) -> float | None:
         """Mean over the cases that have a value."""
-        return float(self.values.mean()) if self._used.count else None
+        return float(self.values.mean()) if self._values.count else None
 
     def interval(self, level: float) -> Interval | None:
-        """Interval of a rate if every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
-        found = self.found
-        return None if found is None else found.interval(level)
+        """Confidence interval: of a rate if every value is 0 or 1, else of a mean (spec: metrics, B.0)."""
+        clustered_mean = self.clustered_mean
+        return None if clustered_mean is None else clustered_mean.interval(level)
 
     @property
-    def found(self) -> ClusteredMean | None:
-        """The mean by clusters, from which intervals are computed."""
+    def clustered_mean(self) -> ClusteredMean | None:
+        """The clustered mean, from which intervals are computed."""
         return clustered(self.values, self.groups)
 
     def extreme_intervals(self, level: float) -> tuple[Interval | None, Interval | None]:
-        """The interval with everything that is missing at its least, and at its most."""
-        every = self._used.all()
-        last = max([len(every) - 1, *self._gaps, *self._absent])
-        padded = np.concatenate([every, np.full(last + 1 - len(every), nan)])
+        """Return the intervals with every missing score at its lowest, and at its highest."""
+        all_values = self._values.all()
+        last = max([len(all_values) - 1, *self._gaps, *self._absent])
+        padded = np.concatenate([all_values, np.full(last + 1 - len(all_values), nan)])
         reduce = self._reduce or REDUCERS["mean"]
-        found = []
+        intervals = []
         for side, filling in ((0, 0.0), (1, 1.0)):
             filled = padded.copy()
-            for place in self._gaps.keys() | self._absent.keys():
-                of_case = list(self._gaps[place][side]) if place in self._gaps else []
-                filled[place] = reduce([*of_case, *[filling] * self._absent.get(place, 0)])
+            for index in self._gaps.keys() | self._absent.keys():
+                of_case = list(self._gaps[index][side]) if index in self._gaps else []
+                filled[index] = reduce([*of_case, *[filling] * self._absent.get(index, 0)])
             known = clustered(filled[~np.isnan(filled)], self._groups(filled))
-            found.append(None if known is None else known.interval(level))
-        return found[0], found[1]
+            intervals.append(None if known is None else known.interval(level))
+        return intervals[0], intervals[1]
 
     def figure(self, *, level: float) -> Figure:
-        """The figure, with what is not there counted.
-
-        Args:
-            level: Of the interval.
-        """
+        """Compute the mean, its interval at a confidence level in (0, 1), and the counts."""
         interval = self.interval(level)
         due = self.attempts + sum(self._absent.values())
-        there = self._used.count
-        absent = due - there
+        present = self._values.count
+        absent = due - present
         aside = self.aside
         return Figure(
             mean=self.mean,
             ci95=None if interval is None else (interval.low, interval.high),
-            n=there,
-            coverage=there / due if due else 0.0,
-            groups=interval.groups if interval is not None else int(there > 0),
+            n=present,
+            coverage=present / due if due else 0.0,
+            groups=interval.groups if interval is not None else int(present > 0),
             status=dict(self.status),
             method=None if interval is None else interval.method,
             level=level,
-            bounds=(self._used.sum / due, (self._used.sum + absent) / due) if due else None,
+            bounds=(self._values.sum / due, (self._values.sum + absent) / due) if due else None,
             raw_mean=self._raw_sum / self._raw_count if self._raw_count else None,
             tier=self.tier,
             missing=self.missing,
@@ -422,20 +417,20 @@ class Column:
 
     @property
     def _method_aside(self) -> str:
-        """The method of the fallback values that the figure leaves out."""
+        """The method of the fallback values that the mean leaves out."""
         return JUDGE_FALLBACK if self.tier == "judge" else "fewer parts"
 
 
 def most_frequent(reasons: Mapping[str, int]) -> str:
-    """The most frequent reason, and how many others there are."""
+    """Return the most frequent reason, with the number of other reasons."""
     if not reasons:
         return "no reason is known"
-    most = max(reasons.items(), key=lambda one: (one[1], one[0]))[0].removeprefix(f"{NO_JUDGE}: ")
+    top = max(reasons.items(), key=lambda item: (item[1], item[0]))[0].removeprefix(f"{NO_JUDGE}: ")
     others = len(reasons) - 1
-    return most if not others else f"{most} (and {others} other {'reason' if others == 1 else 'reasons'})"
+    return top if not others else f"{top} (and {others} other {'reason' if others == 1 else 'reasons'})"
 
 
-def _judged(score: Score | ScoreOutline) -> float | None:
+def _value_if_judged(score: Score | ScoreOutline) -> float | None:
     """The value of a score, unless it stands in for a judgement."""
     return None if is_judge_fallback(score) else score.value
 
@@ -445,23 +440,23 @@ def _part(raw: Any) -> tuple[Any, Any, Any]:
     return (raw.get("shown"), raw.get("of"), raw.get("unit")) if isinstance(raw, dict) else (None, None, None)
 
 
-def _only(values: Sequence[float | None], wanted: Sequence[bool]) -> list[float | None]:
-    return [value if one else None for value, one in zip(values, wanted, strict=True)]
+def _where(values: Sequence[float | None], mask: Sequence[bool]) -> list[float | None]:
+    return [value if flag else None for value, flag in zip(values, mask, strict=True)]
 
 
 def clustered(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> ClusteredMean | None:
-    """Mean by clusters of values in [0, 1]: a rate if every value is 0 or 1 (spec: metrics, B.0)."""
+    """Clustered mean of values in [0, 1]: a rate if every value is 0 or 1 (spec: metrics, B.0)."""
     rate = bool(((values == 0) | (values == 1)).all())
     return ClusteredMean.of(values, groups, kind="rate" if rate else "mean")
 
 
 def _finite(values: list[Any]) -> list[Any]:
-    """Drop values that JSON cannot hold, because they would be missing when read from the store."""
+    """Drop infinite values and NaN: JSON cannot store them, so they would differ when read back."""
     return values if isfinite(sum(values)) else [value for value in values if isfinite(value)]
 
 
-def _added(values: Iterable[float], start: float) -> float:
-    """Add one by one: from Python 3.12 on, the result of ``sum`` depends on how many are summed at once."""
+def _add_in_order(values: Iterable[float], start: float) -> float:
+    """Add values one by one; from Python 3.12 on, ``sum`` rounds differently for other batch sizes."""
     for value in values:
         start += value
     return start

@@ -20,59 +20,60 @@ from trivium.store.export.tables import (
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
 
-Make = Callable[..., Iterator[Row]]
+What = Literal["scores", "attempts", "summary", "judgements", "items", "labels", "review"]
+"""Kinds of rows: one per score, attempt, metric of the summary, judgement, joined item, label, or judgement
+that goes to people."""
 
-_OWN: dict[str, tuple[Make, tuple[str, ...]]] = {
+RowSource = Callable[..., Iterator[Row]]
+
+_RUN_TABLES: dict[str, tuple[RowSource, tuple[str, ...]]] = {
     "scores": (score_rows, SCORE_COLUMNS),
     "attempts": (attempt_rows, ATTEMPT_COLUMNS),
     "summary": (summary_rows, SUMMARY_COLUMNS),
 }
 
 
-def kind(
+def rows_of_kind(
     what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
-) -> tuple[Make, tuple[str, ...]]:
-    """The function that makes the rows, and their columns.
+) -> tuple[RowSource, tuple[str, ...]]:
+    """Return the function that yields the rows of a kind, and their columns.
 
     Args:
         what: One of ``What``.
         labels: People's labels, for items and labels.
-        certificates: For review, in place of those that the run applied.
-        confidence: For judgements and items, in place of what they state.
+        certificates: For review: certificates that replace those of the run.
+        confidence: For judgements and items: name of the confidence that replaces the stated one.
 
     Raises:
-        InputError: If there is no such kind, or labels are needed and none are given.
+        InputError: If there is no such kind, or labels are needed and not given.
     """
     if what not in get_args(What):
         raise InputError(
             "", f'a run has no "{what}": {", ".join(get_args(What))}.{suggest(what, get_args(What))}'
         )
-    if confidence is not None and what in _OWN:
-        raise InputError("--confidence", "goes with --what judgements and items alone")
-    return _OWN[what] if what in _OWN else rows_and_columns(what, labels, certificates, confidence)
-
-
-What = Literal["scores", "attempts", "summary", "judgements", "items", "labels", "review"]
-"""One row a score, an attempt, a metric of the summary, a judgement, a joined item, a label, a judgement
-that goes to people."""
+    if confidence is not None and what in _RUN_TABLES:
+        raise InputError("--confidence", "goes only with --what judgements and items")
+    if what in _RUN_TABLES:
+        return _RUN_TABLES[what]
+    return rows_and_columns(what, labels, certificates, confidence)
 
 
 def arrow_table(store: Store, run: RunRecord, what: str, labels: str | Path | None) -> Any:
-    """A ``pyarrow.Table``.
+    """Return the rows of a kind as a ``pyarrow.Table``.
 
     Raises:
         MissingExtra: If PyArrow is not installed.
         InputError: If there is no such kind of rows.
     """
-    make, columns = kind(what, None if labels is None else Path(labels))
+    rows, columns = rows_of_kind(what, None if labels is None else Path(labels))
     schema = arrow_schema(columns)
     import pyarrow as pa
 
-    return pa.Table.from_batches(arrow_batches(make(store, run), columns), schema=schema)
+    return pa.Table.from_batches(arrow_batches(rows(store, run), columns), schema=schema)
 
 
 def polars_frame(store: Store, run: RunRecord, what: str, labels: str | Path | None) -> Any:
-    """A ``polars.DataFrame``; the columns are those of the Arrow table, not copied.
+    """Return the rows of a kind as a ``polars.DataFrame`` that shares the Arrow columns.
 
     Raises:
         MissingExtra: If Polars or PyArrow is not installed.
@@ -85,7 +86,7 @@ def polars_frame(store: Store, run: RunRecord, what: str, labels: str | Path | N
 
 
 def pandas_frame(store: Store, run: RunRecord, what: str, labels: str | Path | None) -> Any:
-    """A ``pandas.DataFrame``; whole numbers that may be missing stay whole (``Int64``).
+    """Return the rows of a kind as a ``pandas.DataFrame``; columns of integers are ``Int64``.
 
     Raises:
         MissingExtra: If pandas or PyArrow is not installed.

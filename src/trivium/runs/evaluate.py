@@ -1,4 +1,4 @@
-"""Evaluates a suite: asks an agent or reads recorded outputs, scores them and stores everything."""
+"""Evaluates a suite: calls an agent or reads recorded outputs, scores them and stores everything."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ from trivium.suites.suite import Suite, SuiteSource
 
 log = logging.getLogger(__name__)
 
-_SETTINGS_OF_SPEED = frozenset({"limits.attempts_at_once", "judge.concurrency"})
+_SPEED_SETTINGS = frozenset({"limits.attempts_at_once", "judge.concurrency"})
 """Settings that may differ when a run is resumed, because they change no result."""
 
 Agent = str | Callable[..., Any] | Any
@@ -67,31 +67,30 @@ def evaluate(
     resume: str | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Evaluate a suite and wait for it; works inside a running event loop too (a notebook).
+    """Evaluate a suite and wait for the result; also works inside a running event loop (a notebook).
 
-    Exactly one of ``agent``, ``outputs`` and ``attempts_of`` says whose attempts are scored. The work is done
-    on a thread of its own with its own event loop, so that the host program's loop is neither patched nor
-    blocked. Ctrl-C stores what came back, then raises KeyboardInterrupt.
+    Give exactly one of ``agent``, ``outputs`` and ``attempts_of``. The evaluation runs on a separate thread
+    with its own event loop, so that the host program's loop is neither patched nor blocked. Ctrl-C stores the
+    finished attempts, then raises KeyboardInterrupt.
 
     Args:
-        suite: The suite, or what :meth:`Suite.load` takes: a file, a prefixed source, a list of cases, a
+        suite: The suite, or an argument of :meth:`Suite.load`: a file, a prefixed source, a list of cases, a
             mapping with the keys of a suite file, or a data frame.
-        agent: The agent to ask: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
-            mappings, or a data frame; its keys are those of a line of a file of outputs (``case``,
-            ``output``, …).
-        attempts_of: Id of a stored run whose attempts are scored again; no agent is asked.
-        metrics: Metrics in place of the suite's.
+            mappings, or a data frame, with the keys of a file of outputs (``case``, ``output``, …).
+        attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
+        metrics: Metrics that replace the suite's.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
-        progress: Called as the run goes on.
+        progress: Receives the progress of the run.
 
     Returns:
         The finished run, its summary stored with it.
 
     Raises:
-        InputError: If the suite, the agent, the outputs or the options cannot be used as they are.
+        InputError: If the suite, the agent, the outputs or the options are invalid.
         StoreError: If the store fails; everything stored before stays.
 
     Examples:
@@ -130,26 +129,26 @@ async def evaluate_async(
     """Evaluate a suite inside a running event loop; see :func:`evaluate`.
 
     Args:
-        suite: The suite, or what :meth:`Suite.load` takes.
-        agent: The agent to ask: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
+        suite: The suite, or an argument of :meth:`Suite.load`.
+        agent: The agent to call: a callable, ``package.module:name``, an HTTP address, ``cmd:…``.
         outputs: Attempts recorded elsewhere: a file, a prefixed source such as ``tau-bench:FILE``, a list of
             mappings or a data frame.
-        attempts_of: Id of a stored run whose attempts are scored again; no agent is asked.
-        metrics: Metrics in place of the suite's.
+        attempts_of: Id of a stored run whose attempts are scored again; no agent is called.
+        metrics: Metrics that replace the suite's.
         leave_one_out: With ``outputs="peerread:…"``: score each human review against the others.
         store: The store, or its URL.
         resume: Id of an interrupted run to finish; stored attempts and evaluations are not made again.
-        progress: Called as the run goes on.
+        progress: Receives the progress of the run.
 
     Returns:
         The finished run, its summary stored with it.
 
     Raises:
-        InputError: If the suite, the agent, the outputs or the options cannot be used as they are.
+        InputError: If the suite, the agent, the outputs or the options are invalid.
         StoreError: If the store fails; everything stored before stays.
     """
     if sum(option is not None for option in (agent, outputs, attempts_of)) != 1:
-        raise InputError("", "say whose attempts: one of agent, outputs, attempts_of")
+        raise InputError("", "give exactly one of agent, outputs, attempts_of")
     loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     settings = loaded.settings
     if metrics is not None:
@@ -162,7 +161,7 @@ async def evaluate_async(
     built = build_metrics(named, settings)
     _check_encoder(loaded, settings, built)
     _check_installed(source, settings, built)
-    # Agent and outputs are checked before anything is stored.
+    # Check agent and outputs before anything is stored.
     adapter = load_agent(agent) if agent is not None else None
     if adapter is not None and in_trivium_thread():
         adapter = with_own_loop(adapter)
@@ -170,14 +169,14 @@ async def evaluate_async(
     opened = _writable(store)
     kind: RunKind = "human" if leave_one_out else "recorded" if outputs is not None else "agent"
     scored_before = opened.run(attempts_of) if attempts_of is not None else None
-    begin = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
-    asked = _source_name(adapter, outputs, scored_before)
-    called = asked if isinstance(agent, str) else None
-    run = begin.resumed(resume, called) if resume is not None else begin.new(asked)
-    watch = progress or NoProgress()
-    more = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
+    start = _RunStart(opened, loaded, settings, built, kind, scored_before, recorded)
+    source_name = _source_name(adapter, outputs, scored_before)
+    agent_name = source_name if isinstance(agent, str) else None
+    run = start.resumed(resume, agent_name) if resume is not None else start.new(source_name)
+    progress = progress or NoProgress()
+    other_number = scored_before is not None and scored_before.due != len(loaded) * settings.repeats
     incremental = IncrementalAggregation(
-        loaded, settings, unordered=begin.already > 0 or leave_one_out or more
+        loaded, settings, unordered=start.already > 0 or leave_one_out or other_number
     )
     pipeline = Pipeline(
         store=opened,
@@ -185,12 +184,12 @@ async def evaluate_async(
         suite=loaded,
         metrics=built,
         settings=settings,
-        progress=watch,
+        progress=progress,
         incremental=incremental,
         certificates=Certificates(settings, run.provenance),
     )
     try:
-        watch.begin(run=run.id, total=run.due, already=begin.already)
+        progress.begin(run=run.id, total=run.due, already=start.already)
         with reduced_garbage_collection(
             THRESHOLDS_WHILE_SCORING if adapter is None else THRESHOLDS_WHILE_ASKING
         ):
@@ -206,21 +205,21 @@ async def evaluate_async(
         raise
     finally:
         await in_worker_thread(pipeline.close)
-        watch.end()
+        progress.end()
     return _summarised(opened, run, settings, incremental)
 
 
 def _writable(store: str | Store) -> Store:
-    """Open a store for writing; that of a loaded run is open for reading only."""
+    """Open a store for writing; the store of a loaded run is open for reading only."""
     if isinstance(store, Store):
         return Store(store.url) if store.read_only else store
     return Store(store)
 
 
 def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> None:
-    """Refuse an encoder that is needed, is given by its path and cannot be loaded.
+    """Refuse a local encoder that is needed and cannot be loaded.
 
-    Names of the hub are not checked, because that would need the network.
+    Encoders named on the model hub are not checked, because that would need the network.
     """
     from trivium.metrics.text.encoders.loading import load
     from trivium.metrics.text.encoders.model_files import is_path
@@ -236,7 +235,7 @@ def _check_encoder(suite: Suite, settings: Settings, metrics: list[Metric]) -> N
 
 
 def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -> None:
-    """Refuse metrics that the suite names and that cannot be measured here; others are skipped."""
+    """Refuse metrics that the suite names but that cannot be computed here; others are skipped."""
     rules = (settings.passed and settings.passed.metric, settings.success and settings.success.metric)
     named = {renamed(name) for name in (*(settings.metrics or ()), *settings.gates, *rules) if name}
     problems = []
@@ -251,7 +250,7 @@ def _check_installed(source: str, settings: Settings, built: Sequence[Metric]) -
 
 
 class _RunStart:
-    """Makes the record of a new run, or takes over that of a run to resume."""
+    """Creates the record of a new run, or takes over the record of a run to resume."""
 
     def __init__(
         self,
@@ -272,14 +271,18 @@ class _RunStart:
         self._recorded = recorded
         self.already = 0
 
-    def new(self, asked: str) -> RunRecord:
-        """Store the cases and begin a new run."""
+    def new(self, source: str) -> RunRecord:
+        """Store the cases and the record of a new run.
+
+        Args:
+            source: Readable name of the agent or the outputs.
+        """
         if self._source is not None and self._source.suite != self._suite.digest:
-            raise InputError(self._suite.name, f"its cases are not those of run {self._source.id}")
+            raise InputError(self._suite.name, f"its cases differ from those of run {self._source.id}")
         self._store.save_cases(self._suite.digest, self._suite)
         if self._source is not None:
             due = self._source.due
-        elif self._kind == "human":  # not every case need have outputs by people
+        elif self._kind == "human":  # some cases may have no outputs by people
             due = None if self._recorded is None else len(self._recorded)
         else:
             due = len(self._suite) * self._settings.repeats
@@ -289,14 +292,14 @@ class _RunStart:
             suite=self._suite.digest,
             kind=self._kind,
             settings=msgspec.to_builtins(self._settings),
-            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, asked=asked)
+            provenance=provenance(metrics=self._metrics, seed=self._settings.seed, source=source)
             | judge_provenance(self._metrics, self._settings)
-            | ({"notes": notes} if (notes := [*self._suite.notes, *self._about_success()]) else {}),
+            | ({"notes": notes} if (notes := [*self._suite.notes, *self._success_note()]) else {}),
             due=due,
             attempts_from=None if self._source is None else self._source.attempts_from or self._source.number,
         )
 
-    def _about_success(self) -> Iterator[str]:
+    def _success_note(self) -> Iterator[str]:
         """A note that success was inferred from the references, if the suite does not define it."""
         defined = self._suite.settings.success is not None or self._settings.success is None
         if not defined and any(metric.name == "success" for metric in self._metrics):
@@ -305,18 +308,24 @@ class _RunStart:
                 "does not say what success is (success: …)"
             )
 
-    def resumed(self, id: str, named: str | None) -> RunRecord:  # noqa: A002
-        """Take over an interrupted run for this process."""
+    def resumed(self, id: str, agent_name: str | None) -> RunRecord:  # noqa: A002
+        """Take over an interrupted run for this process.
+
+        Args:
+            id: Id of the run.
+            agent_name: Name of the agent, if it identifies the agent; it must then be that of the run.
+        """
         run = self._store.run(id)
         if run.suite != self._suite.digest:
             raise InputError(self._suite.name, f"its cases have changed since run {run.id} began")
         changed = _changed(msgspec.convert(run.settings, Settings), self._settings)
         if changed:
-            what = f"its settings have changed since run {run.id} began: {', '.join(changed)}"
-            raise InputError(self._suite.name, what)
+            raise InputError(
+                self._suite.name, f"its settings have changed since run {run.id} began: {', '.join(changed)}"
+            )
         # Functions in notebooks share names; only a name given on the command line identifies an agent.
-        other = named is not None and run.provenance["agent"] != named
-        if run.kind != self._kind or other:
+        other_agent = agent_name is not None and run.provenance["agent"] != agent_name
+        if run.kind != self._kind or other_agent:
             raise InputError(
                 "", f"run {run.id} is of {run.provenance['agent']}: nothing else can go on with it"
             )
@@ -326,25 +335,25 @@ class _RunStart:
 
 
 def _changed(before: Settings, now: Settings) -> list[str]:
-    """The settings that differ, except those that only change the speed of a run."""
-    was, is_ = _settings_by_path(before), _settings_by_path(now)
-    paths = dict.fromkeys([*is_, *was])
-    return [path for path in paths if path not in _SETTINGS_OF_SPEED and was.get(path) != is_.get(path)]
+    """Return the names of settings that differ, except those that only change the speed of a run."""
+    old, new = _settings_by_path(before), _settings_by_path(now)
+    paths = dict.fromkeys([*new, *old])
+    return [path for path in paths if path not in _SPEED_SETTINGS and old.get(path) != new.get(path)]
 
 
 def _settings_by_path(settings: Settings) -> dict[str, Any]:
-    """Every setting under its name, those of a group as ``limits.seconds``."""
-    found: dict[str, Any] = {}
+    """Return every setting by name; nested ones as ``limits.seconds``."""
+    by_path: dict[str, Any] = {}
     for name, value in msgspec.to_builtins(settings).items():
         if isinstance(value, dict):
-            found |= {f"{name}.{key}": inner for key, inner in value.items()}
+            by_path |= {f"{name}.{key}": inner for key, inner in value.items()}
         else:
-            found[name] = value
-    return found
+            by_path[name] = value
+    return by_path
 
 
 def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorded:
-    """Open recorded outputs and check them as a whole."""
+    """Open recorded outputs, which checks all of them."""
     if isinstance(outputs, str | PathLike):
         return open_recorded(str(outputs), suite, leave_one_out=leave_one_out)
     if leave_one_out:
@@ -355,7 +364,7 @@ def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorde
 
 
 def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:
-    """A readable name of where the attempts come from."""
+    """Readable name of the agent, the run or the outputs that the attempts come from."""
     if adapter is not None:
         return mask(adapter.name)
     if source is not None:
@@ -364,7 +373,7 @@ def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: 
 
 
 async def _score_stored(store: Store, run: RunRecord, pipeline: Pipeline) -> None:
-    """Score stored attempts without an evaluation: all of them if another run's are scored again."""
+    """Score the stored attempts that have no evaluation, also those of another run."""
     await pipeline.score_all(store.attempts(run, unscored_only=True), save=False)
 
 
@@ -373,15 +382,15 @@ async def _ask(
 ) -> None:
     stored = set(store.attempt_keys(run))
 
-    def due() -> Iterator[tuple[int, Case, int]]:
+    def remaining() -> Iterator[tuple[int, Case, int]]:
         for position, case in enumerate(suite):
             for repeat in range(settings.repeats):
                 if (position, repeat) not in stored:
                     yield position, case, repeat
 
     try:
-        at_once = min(settings.limits.attempts_at_once, len(suite) * settings.repeats)
-        await ask_and_score(due(), adapter, pipeline, settings, at_once=at_once)
+        concurrency = min(settings.limits.attempts_at_once, len(suite) * settings.repeats)
+        await ask_and_score(remaining(), adapter, pipeline, settings, concurrency=concurrency)
     finally:
         await adapter.close()
 
@@ -389,22 +398,22 @@ async def _ask(
 async def _read(recorded: Recorded, suite: Suite, store: Store, run: RunRecord, pipeline: Pipeline) -> None:
     stored = set(store.attempt_keys(run))
 
-    def unread() -> Iterator[StoredAttempt]:
+    def remaining() -> Iterator[StoredAttempt]:
         for case, attempt in recorded:
             position = suite.position(case.id)
             if position is not None and (position, attempt.repeat) not in stored:
                 yield StoredAttempt(position=position, attempt=attempt, case=case)
 
-    await pipeline.score_all(unread(), save=True)
+    await pipeline.score_all(remaining(), save=True)
 
 
 def _summarised(store: Store, run: RunRecord, settings: Settings, incremental: IncrementalAggregation) -> Run:
     aggregation = incremental.aggregation()
-    figures = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
-    if figures and incremental.repeats:
-        from trivium.runs.summarize import case_figures
+    needs_case_scores = settings.metrics is None or set(settings.metrics) & set(CASE_FIGURES)
+    if needs_case_scores and incremental.repeats:
+        from trivium.runs.summarize import case_scores_of
 
-        store.save_case_scores(run, case_figures(store, run, settings))
+        store.save_case_scores(run, case_scores_of(store, run, settings))
         aggregation = None
     summary = summarise(store, run, aggregation)
     store.finish(run, "done", summary=msgspec.to_builtins(summary))

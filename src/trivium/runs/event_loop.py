@@ -1,4 +1,4 @@
-"""Runs coroutines on an event loop in a thread of its own, and tunes the garbage collector for a run."""
+"""Runs coroutines on an event loop in a separate thread, and tunes the garbage collector for a run."""
 
 import asyncio
 import gc
@@ -11,20 +11,37 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+THRESHOLDS_WHILE_ASKING = (20_000, 50, 100)
+"""Thresholds of Python's garbage collector while an agent is called. A run creates thousands of records,
+prompts and tasks, which form no cycles: with Python's default of 700 new objects, collections took a fifth of
+a large run's time, and stopped the judges' event loop for a quarter of a second at a time. Cycles that an
+agent leaves behind are still collected soon."""
+
+THRESHOLDS_WHILE_SCORING = (100_000, 50, 100)
+"""Thresholds when no agent is called, so that hardly any cycles arise. Scoring a batch holds more than 20,000
+objects at once: scanning them repeatedly took an eighth of a large run's time."""
+
 _IN_TRIVIUM_THREAD: ContextVar[bool] = ContextVar("trivium_own_thread", default=False)
+
+_lock = threading.Lock()
+_before: list[tuple[int, int, int]] = []
+"""The thresholds before the first active context, once for each active context."""
 
 
 def in_trivium_thread() -> bool:
-    """Whether the running event loop was made by this module and holds no tasks of the caller."""
+    """Whether the running event loop was created by this module and runs no tasks of the caller."""
     return _IN_TRIVIUM_THREAD.get()
 
 
 def run_in_trivium_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end and return what it returns.
+    """Run a coroutine on an event loop in a new thread, and return its result.
 
     Ctrl-C cancels it, waits until it has cleaned up, and raises KeyboardInterrupt; a second Ctrl-C abandons
-    it at once. A SystemExit or KeyboardInterrupt that another task raises ends only that task, because Ctrl-C
+    it at once. A SystemExit or KeyboardInterrupt raised by another task ends only that task, because Ctrl-C
     reaches the main thread and only the main thread may end the process.
+
+    Args:
+        make: Creates the coroutine; called on the new thread.
     """
     loop = asyncio.new_event_loop()
     task: asyncio.Task[T] | None = None
@@ -64,7 +81,7 @@ def run_in_trivium_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def in_worker_thread(work: Callable[[], object]) -> None:
-    """Run blocking work in another thread, or here if the interpreter is shutting down."""
+    """Run blocking work in another thread, or in this one if the interpreter is shutting down."""
     try:
         done = asyncio.get_running_loop().run_in_executor(None, work)
     except RuntimeError:
@@ -74,7 +91,7 @@ async def in_worker_thread(work: Callable[[], object]) -> None:
 
 
 def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
-    """Run a task to its end although asyncio stops the loop when any task raises SystemExit or the like."""
+    """Run a task to its end, although asyncio stops the loop when any task raises SystemExit."""
     while not task.done():
         with suppress(KeyboardInterrupt, SystemExit):
             loop.run_until_complete(task)
@@ -87,26 +104,11 @@ def _wait(finished: Event) -> None:
         pass
 
 
-THRESHOLDS_WHILE_ASKING = (20_000, 50, 100)
-"""Thresholds of Python's garbage collector while an agent is asked. A run makes thousands of records, prompts
-and tasks, which form no cycles: with Python's default of 700 new objects, collections took a fifth of a large
-run's time, and stopped the judges' event loop for a quarter of a second at a time. Cycles that an agent
-leaves behind are still collected soon."""
-
-THRESHOLDS_WHILE_SCORING = (100_000, 50, 100)
-"""Thresholds when no agent is asked, so that hardly any cycles arise. A batch that is scored has more than
-20,000 objects alive at once: scanning them again and again took an eighth of a large run's time."""
-
-_lock = threading.Lock()
-_before: list[tuple[int, int, int]] = []
-"""The thresholds that were set before, once for each context that is active."""
-
-
 @contextmanager
 def reduced_garbage_collection(thresholds: tuple[int, int, int] = THRESHOLDS_WHILE_ASKING) -> Iterator[None]:
-    """Run the garbage collector less often; the last active context restores the thresholds.
+    """Run the garbage collector less often; the last context to end restores the thresholds.
 
-    Thresholds that the host program set higher, or a collector that it turned off, stay as they are.
+    If the host program has set higher thresholds or turned the collector off, nothing changes.
 
     Args:
         thresholds: ``THRESHOLDS_WHILE_ASKING`` or ``THRESHOLDS_WHILE_SCORING``.

@@ -1,9 +1,9 @@
-"""Scores people's own outputs, and a run's beside them on equal terms (spec: metrics, H.5).
+"""Compares a run with people's own outputs, scored in the same way (spec: metrics, H.5).
 
-Each person's output is scored against the other people's outputs of its case, n - 1 of n references. A run's
-output is scored against all n, and the best of n references is closer than the best of n - 1 for any output.
-To be comparable, the run is therefore also scored with each reference left out in turn; the mean is its
-figure.
+Each person's output is scored against the other people's outputs of its case: n - 1 of n references. A run's
+output is scored against all n, which favours it, because the best of n references is at least as close as the
+best of n - 1. For a fair comparison, the run is therefore scored with each reference left out in turn, and
+these values are averaged.
 """
 
 from collections import defaultdict
@@ -28,8 +28,8 @@ class _Scored(NamedTuple):
     """The scores of a run.
 
     Attributes:
-        values: Of each metric the values at each position of the suite.
-        methods: Of each metric the ways in which it was made.
+        values: By metric and position in the suite, the values.
+        methods: By metric, the methods that computed it.
     """
 
     values: defaultdict[str, dict[int, list[float]]]
@@ -39,25 +39,28 @@ class _Scored(NamedTuple):
 def human_ceiling(
     store: Store, run: RunRecord, columns: Mapping[str, Column]
 ) -> tuple[dict[str, HumanFigure] | None, tuple[str, ...]]:
-    """Figures of people's own outputs with the run's beside them, and warnings of those that are left out.
+    """Compare a run with the newest run of people's own outputs on the same suite.
 
-    Figures that were made in unlike ways (by another encoder, other weights or another version of the metric,
-    or with several references reduced otherwise) are not shown beside one another.
+    Metrics that were computed in different ways (another encoder, other weights, another version of the
+    metric, another reduction of several references) are left out.
 
     Args:
-        store: Where the runs are.
-        run: The run that is summed up; people's own runs have no ceiling.
-        columns: Its figures.
+        store: The store that holds the runs.
+        run: The run; a run of people's outputs has no ceiling.
+        columns: Its columns by metric.
+
+    Returns:
+        Figures by metric, or None without a run of people's outputs; and a warning for each metric left out.
     """
     humans = store.human_runs(run.suite) if run.kind != "human" else []
     if not humans:
         return None, ()
     settings = msgspec.convert(run.settings, Settings)
-    alike = [human for human in humans if human.settings.get("references", "best") == settings.references]
-    if not alike:
-        scored = f"run {humans[0].id} scored people with other settings"
-        return None, (f"the human ceiling is left out: {scored} (references: {settings.references} here)",)
-    human = alike[0]
+    comparable = [each for each in humans if each.settings.get("references", "best") == settings.references]
+    if not comparable:
+        why = f"run {humans[0].id} scored people with other settings"
+        return None, (f"the human ceiling is left out: {why} (references: {settings.references} here)",)
+    human = comparable[0]
     theirs = _scored(store, human, None)
     ours = _scored(store, run, settings)
     clusters = _clusters(store, run, settings)
@@ -83,12 +86,15 @@ def human_ceiling(
     return found, tuple(warnings)
 
 
-def without_one(raw: Any, reduce: str) -> list[float] | None:
-    """The values of a score with each of its references left out in turn, or None if unknown.
+def leave_one_out_values(raw: Any, reduce: str) -> list[float] | None:
+    """Return the values of a text score with each reference left out in turn.
 
     Args:
-        raw: Of a text metric: its value against each reference.
+        raw: Raw value of the score: its value against each reference.
         reduce: ``best`` or ``mean``, the setting ``references``.
+
+    Returns:
+        One value per reference in [0, 1], or None if there are fewer than two references.
     """
     numbers = isinstance(raw, list) and all(type(value) in {int, float} for value in raw)
     if not numbers or len(raw) < 2:
@@ -98,7 +104,13 @@ def without_one(raw: Any, reduce: str) -> list[float] | None:
 
 
 def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored:
-    """Values of text metrics by case: as they are, or the mean over leaving each reference out in turn."""
+    """Collect the values of text metrics.
+
+    Args:
+        store: The store that holds the run.
+        run: The run.
+        leave_out: Settings of the run, to average over leaving each reference out; None for plain values.
+    """
     scored = _Scored(defaultdict(dict), defaultdict(set))
     for position, outline in store.outlines(run):
         if leave_out is not None and outline.failed is not None and leave_out.failed_attempts == "skip":
@@ -115,18 +127,18 @@ def _scored(store: Store, run: RunRecord, leave_out: Settings | None) -> _Scored
 
 
 def _left_out(name: str, score: ScoreOutline, outline: EvaluationOutline, settings: Settings) -> float | None:
-    """The mean value of a score over leaving each reference out."""
+    """Mean of a score over leaving each reference out in turn."""
     if name == SUCCESS and outline.failed is None:
         rule = settings.success_rule
         if rule.metric is None:
             return None
         decides = outline.scores.get(metric_class(rule.metric, settings).name)
-        values = without_one(decides.raw if decides is not None else None, settings.references)
-        bar = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
-        return None if values is None else sum(value >= bar for value in values) / len(values)
+        values = leave_one_out_values(decides.raw if decides is not None else None, settings.references)
+        threshold = DEFAULT_THRESHOLD if rule.at_least is None else rule.at_least
+        return None if values is None else sum(value >= threshold for value in values) / len(values)
     if not isinstance(score.raw, list):
         return score.value
-    values = without_one(score.raw, settings.references)
+    values = leave_one_out_values(score.raw, settings.references)
     return None if values is None else sum(values) / len(values)
 
 
@@ -137,7 +149,7 @@ def _beside(
     clusters: Mapping[int, int],
     level: float,
 ) -> HumanFigure:
-    """A figure of people's, and of the run's on the same cases, each weighing as it does for people."""
+    """Build the figures of people and of the run on the same cases, with the same weights."""
     figure = _figure(name, people, clusters, level)
     own = None
     if run is not None:
@@ -172,7 +184,7 @@ def _clusters(store: Store, run: RunRecord, settings: Settings) -> dict[int, int
 
 
 def _unlike(name: str, ours: _Scored, theirs: _Scored, settings: Settings) -> str:
-    """How the method of people's figure differs from the run's; empty if it does not."""
+    """Describe the method of people's scores if it differs from the run's; otherwise empty."""
     needed = [name]
     if name == SUCCESS and (metric := settings.success_rule.metric) is not None:
         needed.append(metric_class(metric, settings).name)

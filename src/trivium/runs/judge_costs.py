@@ -12,18 +12,21 @@ from trivium.store.records import RunRecord
 from trivium.store.store import Store
 from trivium.suites.settings import JudgeSettings, Settings
 
+_ROUNDING_USD = 1e-9
+"""A smaller difference between reserved and recorded spending is due to rounding."""
+
 
 @asynccontextmanager
 async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric]) -> AsyncIterator[None]:
-    """Attach a run's budget, cache and ledger to its judges; close the metrics at the end.
+    """Attach a run's budget, cache and ledger to its judges; close them all at the end.
 
     Args:
-        run: Owned by this process.
-        store: Where it is.
-        metrics: Those that score it.
+        run: The run, owned by this process.
+        store: The store that holds the run.
+        metrics: The metrics of the run.
 
     Raises:
-        StoreError: If what was kept or spent cannot be written.
+        StoreError: If responses or spending cannot be written.
     """
     if not any(metric.tier == "judge" for metric in metrics):
         yield
@@ -38,53 +41,52 @@ async def judges_attached(run: RunRecord, store: Store, metrics: Sequence[Metric
         yield
         return
     settings = executor.settings
-    answers = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
+    cache = StoredResponseCache(store, run, shared=settings.cache, max_mb=settings.cache_mb)
     ledger = StoredLedger(store, run)
     budget = run_budget(settings, ledger=ledger)
-    executor.configure(cache=answers, budget=budget)
+    executor.configure(cache=cache, budget=budget)
 
-    def end() -> None:
-        # What remains of the reserved budget is known only when no request is in flight.
+    def close() -> None:
+        # The executor first: the rest of the reserved budget is known only when no request is in flight.
         executor.close()
-        answers.close()
+        cache.close()
         budget.close()
         ledger.close()
 
     try:
         yield
-        answers.allow_eviction()
+        cache.allow_eviction()
     finally:
-        await in_worker_thread(end)
-
-
-_LEAST_USD = 1e-9
-"""Under this, what was drawn and what was spent differ by rounding alone."""
+        await in_worker_thread(close)
 
 
 def judge_costs_of_run(store: Store, run: RunRecord, settings: Settings) -> JudgeCosts | None:
-    """What a run spent so far, that of processes included which were killed; None where nobody was asked.
+    """Sum up what a run has spent on judges so far, including what killed processes spent.
 
     Args:
-        store: Where it is.
+        store: The store that holds the run.
         run: The run.
-        settings: Its settings.
+        settings: Settings of the run.
+
+    Returns:
+        The costs, or None if no judge was asked.
     """
     if settings.judge is None:
         return None
     entries, committed = entries_of(store, run), committed_of(store, run)
     if not (entries or any(committed)):
         return None
-    return spent_in(entries, settings.judge, committed=committed)
+    return sum_costs(entries, settings.judge, committed=committed)
 
 
-def spent_in(
+def sum_costs(
     entries: Mapping[Entry, Spending], judge: JudgeSettings, *, committed: tuple[float, int] = (0.0, 0)
 ) -> JudgeCosts:
-    """Sum the entries of a ledger.
+    """Sum up the entries of a ledger.
 
     Args:
-        entries: Of the ledger.
-        judge: The settings that they were spent by.
+        entries: Spending by model and dimensions.
+        judge: Settings of the judges, for the budgets.
         committed: USD and tokens reserved in advance, which a killed process may have spent unrecorded.
     """
     models: dict[str, list[Spending]] = {}
@@ -94,34 +96,35 @@ def spent_in(
         for dimension in about:
             dimensions.setdefault(dimension, []).append((spending, len(about)))
     total = sum(entries.values(), Spending())
-    lost = max(0.0, committed[0] - total.most_usd) if judge.budget_usd is not None else 0.0
-    lost_tokens = max(0, committed[1] - total.most_tokens) if judge.budget_tokens is not None else 0
-    total += Spending(unknown_usd=lost if lost > _LEAST_USD else 0.0, unknown_tokens=lost_tokens)
-    whole = _on([(total, 1)])
+    unrecorded = max(0.0, committed[0] - total.most_usd) if judge.budget_usd is not None else 0.0
+    unrecorded_tokens = max(0, committed[1] - total.most_tokens) if judge.budget_tokens is not None else 0
+    total += Spending(
+        unknown_usd=unrecorded if unrecorded > _ROUNDING_USD else 0.0, unknown_tokens=unrecorded_tokens
+    )
+    run_costs = _sum([(total, 1)])
     return JudgeCosts(
-        **{name: getattr(whole, name) for name in ModelCosts.__struct_fields__},
+        **{name: getattr(run_costs, name) for name in ModelCosts.__struct_fields__},
         budget_usd=judge.budget_usd,
         budget_tokens=judge.budget_tokens,
-        models={name: _on([(each, 1) for each in found]) for name, found in models.items()},
-        dimensions={name: _on(found) for name, found in dimensions.items()},
+        models={name: _sum([(each, 1) for each in of_model]) for name, of_model in models.items()},
+        dimensions={name: _sum(of_dimension) for name, of_dimension in dimensions.items()},
     )
 
 
-def _on(found: Iterable[tuple[Spending, int]]) -> ModelCosts:
-    """The sum of entries, each divided by the number of dimensions that share it."""
+def _sum(entries: Iterable[tuple[Spending, int]]) -> ModelCosts:
+    """Sum entries, each divided by the number of dimensions that share it."""
     sums = dict.fromkeys(Spending.__struct_fields__, 0.0)
-    for spending, shared_by in found:
+    for spending, shared_by in entries:
         for name in sums:
             sums[name] += getattr(spending, name) / shared_by
-    if sums["unknown_usd"] < _LEAST_USD:
+    if sums["unknown_usd"] < _ROUNDING_USD:
         sums["unknown_usd"] = 0.0
-    unpriced_alone = sums["unpriced"] and sums["unpriced"] == sums["answered"]
+    all_unpriced = sums["unpriced"] and sums["unpriced"] == sums["answered"]
     return ModelCosts(
-        **{name: _plain(sums[name]) for name in ModelCosts.__struct_fields__ if name != "cost_usd"},
-        cost_usd=None if unpriced_alone else sums["cost_usd"],
+        **{name: _int_if_whole(sums[name]) for name in ModelCosts.__struct_fields__ if name != "cost_usd"},
+        cost_usd=None if all_unpriced else sums["cost_usd"],
     )
 
 
-def _plain(number: float) -> float:
-    """A number without a fraction as an integer."""
+def _int_if_whole(number: float) -> float:
     return int(number) if number.is_integer() else number

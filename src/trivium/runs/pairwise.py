@@ -22,7 +22,7 @@ from trivium.metrics.judge.judge import Judge, Judgements
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.pairwise import Pair, comparing
 from trivium.metrics.judge.prompts.context import shown
-from trivium.runs.judge_costs import spent_in
+from trivium.runs.judge_costs import sum_costs
 from trivium.runs.pairwise_result import (
     DimensionVerdict,
     JudgedPair,
@@ -110,7 +110,7 @@ def judge_pairs(
         failed=sum(pair.how == "failed" for pair in pairs),
         left_out=matched.left_out,
         errors=sum(map(_failed, pairs)),
-        spent=spent_in(ledger.entries(), asked),
+        spent=sum_costs(ledger.entries(), asked),
         notes=tuple(_notes(base, head, pairs)),
     )
 

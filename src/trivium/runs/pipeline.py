@@ -1,4 +1,4 @@
-"""Scores attempts in batches and stores the evaluations; defines the progress protocol."""
+"""Scores attempts in batches, stores the evaluations and reports progress."""
 
 import asyncio
 import logging
@@ -20,65 +20,65 @@ from trivium.suites.suite import Suite
 
 
 class Progress(Protocol):
-    """Receives the progress of a run. It is called from the run's own thread."""
+    """Receives the progress of a run, on the thread of the run."""
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
-        """A run begins; ``already`` of ``total`` attempts were done before it was resumed."""
+        """Called when a run begins; ``already`` of ``total`` attempts were done before it was resumed."""
 
     def advance(self, *, done: int, failed: int) -> None:
-        """``done`` more attempts are scored and stored; ``failed`` of them failed."""
+        """Called when ``done`` more attempts are scored and stored; ``failed`` of them failed."""
 
     def end(self) -> None:
-        """The run ended: finished, failed or interrupted."""
+        """Called when the run has finished, failed or been interrupted."""
 
 
 class NoProgress:
-    """Shows no progress."""
+    """Ignores the progress of a run."""
 
     def begin(self, *, run: str, total: int | None, already: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, *, done: int, failed: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS_AT_ONCE = 256
-CHARACTERS_AT_ONCE = 8_000_000
+MAX_BATCH_ATTEMPTS = 256
+MAX_BATCH_CHARACTERS = 8_000_000
 """A batch ends at either limit, so that its size in memory is bounded even if outputs are large."""
 
-ALONE_AT_ONCE = 32
-"""Size of a batch if every metric scores attempts one by one: small enough that the scores are still in the
+SINGLE_SCORE_BATCH = 32
+"""Batch size if every metric scores attempts one by one: small enough that the scores are still in the
 processor's cache when they are aggregated and stored."""
 
-BATCHES_AHEAD = 4
-CHARACTERS_AHEAD = 16_000_000
-"""Limits of the batches whose scores metrics may prefetch before their turn comes."""
+MAX_PREFETCHED_BATCHES = 4
+MAX_PREFETCHED_CHARACTERS = 16_000_000
+"""Limits on the batches whose scores metrics prefetch while earlier ones are scored."""
 
 
-class Due(NamedTuple):
-    """An attempt that is due to be scored; metrics may be prefetching its scores."""
+class PendingAttempt(NamedTuple):
+    """An attempt to be scored; metrics may be prefetching its scores."""
 
     stored: StoredAttempt
-    subject: MetricInput
+    metric_input: MetricInput
 
 
 class Pipeline:
     """Scores batches of attempts and stores their evaluations, each batch in one transaction.
 
     Args:
-        store: Where evaluations are stored.
+        store: The store for the evaluations.
         run: The run, owned by this process.
-        suite: Gives the cases.
-        metrics: As ``build_metrics`` orders them.
-        settings: The suite's.
-        progress: Called for every batch.
-        following: Told about every evaluation.
-        certificates: Mark the judgements that they apply to.
+        suite: The suite, for the cases.
+        metrics: The metrics, in the order of ``build_metrics``.
+        settings: Settings of the suite.
+        progress: Called after every batch.
+        incremental: Receives every evaluation.
+        certificates: Certificates that mark the judgements they apply to.
     """
 
     def __init__(
@@ -101,76 +101,88 @@ class Pipeline:
         self._progress = progress
         self._incremental = incremental
         self._certificates = certificates
-        alone = all(type(metric).score_many is Metric.score_many for metric in metrics)
-        self._at_once = ALONE_AT_ONCE if alone else ATTEMPTS_AT_ONCE
+        one_by_one = all(type(metric).score_many is Metric.score_many for metric in metrics)
+        self._batch_size = SINGLE_SCORE_BATCH if one_by_one else MAX_BATCH_ATTEMPTS
         self._closed = False
 
     def save_attempts(self, batch: Sequence[StoredAttempt]) -> None:
-        """Store attempts before they are scored, because asking for them again would cost money."""
+        """Store attempts before they are scored, because making them again would cost money."""
         self._store.save(self._run, attempts=batch)
 
-    def begin(self, batch: Sequence[StoredAttempt]) -> list[Due]:
-        """Let metrics begin to score attempts; :meth:`score` waits for the scores."""
+    def prefetch(self, batch: Sequence[StoredAttempt]) -> list[PendingAttempt]:
+        """Let metrics start scoring attempts; :meth:`score` waits for the scores."""
         cases = self._suite.cases
         pairs = [(stored.case or cases[stored.position], stored.attempt) for stored in batch]
-        subjects = prefetch(self._metrics, pairs)
-        return [Due(stored, subject) for stored, subject in zip(batch, subjects, strict=True)]
+        metric_inputs = prefetch(self._metrics, pairs)
+        return [
+            PendingAttempt(stored, metric_input)
+            for stored, metric_input in zip(batch, metric_inputs, strict=True)
+        ]
 
-    def score(self, batch: Sequence[Due], *, save: bool) -> None:
-        """Score attempts that :meth:`begin` returned, and store their evaluations.
+    def score(self, batch: Sequence[PendingAttempt], *, save: bool) -> None:
+        """Score attempts that :meth:`prefetch` returned, and store their evaluations.
 
-        After :meth:`close` only those whose scores are complete are stored.
+        After :meth:`close`, only evaluations whose scores are complete are stored.
 
         Args:
             batch: The attempts.
-            save: Store the attempts too, in the same transaction.
+            save: Also store the attempts, in the same transaction.
         """
         rows = Rows(self._run)
-        for part in batched(batch, self._at_once):
-            scored = [(due, self._with_certificates(due, scores)) for due, scores in self._scored(part)]
-            folded = [evaluation(due.stored.attempt, scores, self._settings) for due, scores in scored]
-            self._incremental.add([(due.stored.position, due.subject.case) for due, _ in scored], folded)
-            for (due, _), made in zip(scored, folded, strict=True):
+        for part in batched(batch, self._batch_size):
+            scored = [
+                (entry, self._with_certificates(entry, scores))
+                for entry, scores in self._compute_scores(part)
+            ]
+            evaluations = [
+                evaluation(entry.stored.attempt, scores, self._settings) for entry, scores in scored
+            ]
+            self._incremental.add(
+                [(entry.stored.position, entry.metric_input.case) for entry, _ in scored], evaluations
+            )
+            for (entry, _), result in zip(scored, evaluations, strict=True):
                 if save:
-                    rows.add_attempt(due.stored, own_case=self._run.kind == "human")
-                rows.add_evaluation(StoredEvaluation(position=due.stored.position, evaluation=made))
+                    rows.add_attempt(entry.stored, own_case=self._run.kind == "human")
+                rows.add_evaluation(StoredEvaluation(position=entry.stored.position, evaluation=result))
         self._store.write(rows)
         self._progress.advance(done=len(rows.evaluations), failed=rows.failed)
 
-    def _with_certificates(self, due: Due, scores: Scores) -> Scores:
-        """The scores of an attempt, with the decisions of certificates on its judgements."""
+    def _with_certificates(self, entry: PendingAttempt, scores: Scores) -> Scores:
+        """Add the decisions of certificates to the judgements of an attempt."""
         if not self._certificates:
             return scores
-        return dict(self._certificates.marked(scores, self._suite.group_of(due.subject.case)))
+        return dict(self._certificates.marked(scores, self._suite.group_of(entry.metric_input.case)))
 
-    def _scored(self, part: Sequence[Due]) -> list[tuple[Due, Scores]]:
-        """Attempts with their scores, without those that a closed metric did not score."""
+    def _compute_scores(self, part: Sequence[PendingAttempt]) -> list[tuple[PendingAttempt, Scores]]:
+        """Score attempts; leave out those that a closed metric did not score."""
         try:
-            return list(zip(part, score_inputs(self._metrics, [due.subject for due in part]), strict=True))
+            return list(
+                zip(part, score_inputs(self._metrics, [entry.metric_input for entry in part]), strict=True)
+            )
         except Stopped:
-            return [(due, scores) for due in part if (scores := self._finished(due)) is not None]
+            return [(entry, scores) for entry in part if (scores := self._complete_scores(entry)) is not None]
 
-    def _finished(self, due: Due) -> Scores | None:
+    def _complete_scores(self, entry: PendingAttempt) -> Scores | None:
         try:
-            (scores,) = score_inputs(self._metrics, [due.subject])
+            (scores,) = score_inputs(self._metrics, [entry.metric_input])
         except Stopped:
             return None
         return scores
 
     def close(self) -> None:
-        """Close the metrics; they abandon what they are computing."""
+        """Close the metrics, which abandon unfinished scores."""
         self._closed = True
         for metric in self._metrics:
             metric.close()
 
     async def score_all(self, stored: Iterable[StoredAttempt], *, save: bool) -> None:
-        """Read and score attempts in a thread, while metrics prefetch scores of the next ones.
+        """Read and score attempts on a worker thread, while metrics prefetch scores of the next ones.
 
-        On cancellation the metrics are closed, and complete scores are stored.
+        On cancellation the metrics are closed, and evaluations with complete scores are stored.
 
         Args:
             stored: The attempts.
-            save: Store them too.
+            save: Also store the attempts.
         """
         scoring = asyncio.ensure_future(asyncio.to_thread(self._score_all, stored, save=save))
         try:
@@ -186,30 +198,32 @@ class Pipeline:
             if self._closed:
                 return
 
-    def _prefetched(self, stored: Iterable[StoredAttempt]) -> Iterator[list[Due]]:
-        """Batches in order, with the scores of some further ones prefetched if a metric can do that."""
-        ahead: deque[list[Due]] = deque()
-        most = BATCHES_AHEAD if any(metric.prefetches for metric in self._metrics) else 0
+    def _prefetched(self, stored: Iterable[StoredAttempt]) -> Iterator[list[PendingAttempt]]:
+        """Yield batches in order, prefetching the scores of the next ones if a metric supports it."""
+        prefetched: deque[list[PendingAttempt]] = deque()
+        max_ahead = MAX_PREFETCHED_BATCHES if any(metric.prefetches for metric in self._metrics) else 0
         for batch in _batches(stored):
-            ahead.append(self.begin(batch))
-            while len(ahead) > most or (len(ahead) > 1 and _characters(ahead) > CHARACTERS_AHEAD):
-                yield ahead.popleft()
-        while ahead:
-            yield ahead.popleft()
+            prefetched.append(self.prefetch(batch))
+            while len(prefetched) > max_ahead or (
+                len(prefetched) > 1 and _characters(prefetched) > MAX_PREFETCHED_CHARACTERS
+            ):
+                yield prefetched.popleft()
+        while prefetched:
+            yield prefetched.popleft()
 
 
-def _characters(ahead: Iterable[list[Due]]) -> int:
-    return sum(len(due.stored.attempt.text) for batch in ahead for due in batch)
+def _characters(prefetched: Iterable[list[PendingAttempt]]) -> int:
+    return sum(len(entry.stored.attempt.text) for batch in prefetched for entry in batch)
 
 
 def _batches(attempts: Iterable[StoredAttempt]) -> Iterator[list[StoredAttempt]]:
-    """Attempts in batches of bounded number and size."""
+    """Yield attempts in batches of bounded number and size."""
     batch: list[StoredAttempt] = []
     size = 0
     for stored in attempts:
         batch.append(stored)
         size += len(stored.attempt.text)
-        if len(batch) == ATTEMPTS_AT_ONCE or size >= CHARACTERS_AT_ONCE:
+        if len(batch) == MAX_BATCH_ATTEMPTS or size >= MAX_BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:

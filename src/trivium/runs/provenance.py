@@ -26,13 +26,13 @@ _PACKAGES = (
 )
 
 
-def provenance(*, metrics: list[Metric], seed: int, asked: str) -> dict[str, Any]:
-    """Versions, commit, seed and host of a run.
+def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, Any]:
+    """Return the versions, commit, seed and host of a run.
 
     Args:
-        metrics: The metrics that score; their versions are recorded.
-        seed: The suite's seed.
-        asked: A readable name of the agent or the outputs.
+        metrics: The metrics of the run; their versions are recorded.
+        seed: Seed of the suite.
+        source: Readable name of the agent or the outputs.
     """
     return {
         "trivium": __version__,
@@ -40,24 +40,24 @@ def provenance(*, metrics: list[Metric], seed: int, asked: str) -> dict[str, Any
         "packages": _versions(),
         "git": _git(Path.cwd()),
         "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
-        "agent": asked,
+        "agent": source,
         "seed": seed,
         "metrics": {metric.name: metric.version for metric in metrics},
     }
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _git(folder: Path) -> dict[str, Any] | None:
-    """Commit of the working folder and whether it differs from it; None outside a repository."""
+    """Commit of a folder and whether it has uncommitted changes; None outside a repository."""
     try:
         commit = _ask_git(folder, "rev-parse", "HEAD")
         dirty = bool(_ask_git(folder, "status", "--porcelain", "--untracked-files=no"))
@@ -67,8 +67,8 @@ def _git(folder: Path) -> dict[str, Any] | None:
 
 
 def _ask_git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(  # noqa: S603 - our own words only
-        ["git", *arguments],  # noqa: S607 - whichever git the user has
+    return subprocess.run(  # noqa: S603 - the arguments are constants
+        ["git", *arguments],  # noqa: S607 - the git on the user's path
         cwd=folder,
         capture_output=True,
         text=True,
@@ -80,14 +80,15 @@ def _ask_git(folder: Path, *arguments: str) -> str:
 
 
 def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str, Any]:
-    """Models, addresses, parameters and prompts of the judges; empty without judges.
+    """Return the models, addresses, parameters and prompts of the judges.
 
     Args:
-        metrics: Those that score the run.
-        settings: The suite's.
+        metrics: The metrics of the run.
+        settings: Settings of the suite.
 
     Returns:
-        ``judges`` and ``prompts`` tell which judgements a calibrator may be used on; ``judge`` has all.
+        ``judges`` (models) and ``prompts``, which say which judgements a calibrator applies to, and
+        ``judge`` with everything; empty without judges.
     """
     judge = settings.judge
     if judge is None or not any(metric.tier == "judge" for metric in metrics):
@@ -96,12 +97,12 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
     from trivium.metrics.judge.judge import SAMPLED_TEMPERATURE
     from trivium.metrics.judge.metrics import JudgedDimension
 
-    judged = [each for each in metrics if isinstance(each, JudgedDimension)]
-    if not judged:
+    dimensions = [metric for metric in metrics if isinstance(metric, JudgedDimension)]
+    if not dimensions:
         return {}
     # A version is the digest of a rubric and of the wording around it.
-    prompts = {each.rubric.name: each.version for each in judged}
-    usual = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
+    prompts = {dimension.rubric.name: dimension.version for dimension in dimensions}
+    default_temperature = 0.0 if judge.samples == 1 else SAMPLED_TEMPERATURE
     models, servers = models_of(judge), judge.servers
     return {
         "judges": models,
@@ -109,22 +110,24 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
         "judge": {
             "models": models,
             "addresses": {name: _address(name, judge.servers.get(name)) for name in models},
-            "temperature": usual if judge.temperature is None else judge.temperature,
+            "temperature": default_temperature if judge.temperature is None else judge.temperature,
             "seed": judge.seed,
             "reasoning_effort": judge.reasoning_effort,
             "parameters": judge.parameters,
-            "servers": {name: {"headers": each.headers, "body": each.body} for name, each in servers.items()},
+            "servers": {
+                name: {"headers": server.headers, "body": server.body} for name, server in servers.items()
+            },
             "client": judge.client,
             "samples": judge.samples,
             "panel": judge.panel,
-            "rubrics": {each.rubric.name: each.rubric.digest for each in judged},
+            "rubrics": {dimension.rubric.name: dimension.rubric.digest for dimension in dimensions},
             "prompts": prompts,
         },
     }
 
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
-    """The address of a model, None if it is off."""
+    """The address of a model, or None if the model is unavailable."""
     from trivium.metrics.judge.client.model_factory import ModelUnavailable, where
 
     try:

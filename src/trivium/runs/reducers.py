@@ -12,10 +12,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _majority(values: Sequence[float]) -> float:
-    """The most frequent value; of several, the smallest."""
+    """The most frequent value; in a tie, the smallest."""
     counts = Counter(values)
-    most = max(counts.values())
-    return min(value for value, count in counts.items() if count == most)
+    highest = max(counts.values())
+    return min(value for value, count in counts.items() if count == highest)
 
 
 REDUCERS: dict[str, Reducer] = {"mean": _mean, "best": max, "worst": min, "majority": _majority}
@@ -27,7 +27,7 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
     Args:
         attempts: n, at least k.
         successes: c, in [0, n].
-        k: How many are drawn, at least 1.
+        k: Number of attempts drawn, at least 1.
 
     Raises:
         ValueError: If k is not in [1, n] or c not in [0, n].

@@ -1,4 +1,4 @@
-"""The run: a suite evaluated once, as users work with it."""
+"""Gives users access to a stored run: its summary, rows, items and disagreements."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Run(HtmlRepr):
-    """A suite evaluated once. Everything is read from the store when it is asked for.
+    """A suite evaluated once. Everything is read from the store on demand.
 
     Args:
-        store: Where the run is.
-        record: What the store says of it.
+        store: The store that holds the run.
+        record: The record of the run.
     """
 
     def __init__(self, store: Store, record: RunRecord) -> None:
@@ -33,7 +33,11 @@ class Run(HtmlRepr):
 
     @classmethod
     def load(cls, id: str | None = None, *, store: str | Store = DEFAULT_URL) -> Self:  # noqa: A002
-        """A stored run by its id or the beginning of it; the newest when none is named.
+        """Load a stored run.
+
+        Args:
+            id: Its id, or an unambiguous prefix of it; None for the newest run.
+            store: The store, or its URL.
 
         Raises:
             StoreError: If there is no such run.
@@ -48,32 +52,32 @@ class Run(HtmlRepr):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Versions, commit, seed, host."""
+        """Versions, commit, seed and host."""
         return self.record.provenance
 
     def summary(self) -> Summary:
-        """The summary, computed from the stored evaluations."""
+        """Compute the summary from the stored evaluations."""
         from trivium.runs.summarize import summarise
 
         return summarise(self.store, self.record)
 
     def cases(self) -> Iterator[Case]:
-        """The cases, in the order of the suite."""
+        """Yield the cases, in suite order."""
         return self.store.cases(self.record.suite)
 
     def attempts(self) -> Iterator[Attempt]:
-        """The attempts, in the order of the suite."""
+        """Yield the attempts, in suite order."""
         return (stored.attempt for stored in self.store.attempts(self.record))
 
     def evaluations(self) -> Iterator[Evaluation]:
-        """The evaluations, in the order of the suite."""
+        """Yield the evaluations, in suite order."""
         return (stored.evaluation for stored in self.store.evaluations(self.record))
 
     def items(self, *, dimension: str, labels: str | Path) -> "ItemTable":
-        """Judgements of one dimension (or values of any metric) joined with people's labels.
+        """Join the judgements of a dimension (or the values of any metric) with people's labels.
 
         Args:
-            dimension: What was judged.
+            dimension: The dimension or metric.
             labels: A file of labels, .jsonl or .csv.
 
         Raises:
@@ -87,16 +91,16 @@ class Run(HtmlRepr):
     def disagreements(
         self, *, labels: str | Path | None = None, against: "Run | None" = None, at_most: int = 200
     ) -> "Disagreements":
-        """Where its judges disagree: with each other, with people's labels, with another run's judges.
+        """Find where its judges disagree with each other, with people's labels or with another run's judges.
 
         Args:
             labels: A file of labels, .jsonl or .csv.
             against: Another run of the same cases.
-            at_most: Disagreements to list, largest first; all are counted.
+            at_most: Most disagreements to list, largest first; all are counted.
 
         Raises:
             ItemsError: If the labels cannot be read, or do not fit the run.
-            InputError: If the other run judged nothing that this one did.
+            InputError: If the runs have no judgement in common.
         """
         from trivium.runs.disagreements import disagreements
 
@@ -104,12 +108,12 @@ class Run(HtmlRepr):
         return disagreements(self.store, self.record, labels=labels, against=other, at_most=at_most)
 
     def with_judgements(self, path: str | Path, *, certificates: Sequence[str | Path] = ()) -> Self:
-        """A new run with the attempts and scores of this one, and judgements recorded elsewhere.
+        """Store a new run with the attempts and scores of this one and judgements from a file.
 
         Args:
             path: Judgements, .jsonl, .csv or .parquet.
-            certificates: Files that ``trivium trust certify --output`` wrote: they say which judgements are
-                accepted and which go to people.
+            certificates: Files written by ``trivium trust certify --output``, which decide which judgements
+                are accepted and which go to people.
 
         Raises:
             ItemsError: If they cannot be read, or do not fit the run.
@@ -121,7 +125,7 @@ class Run(HtmlRepr):
         return type(self)(store, import_judgements(store, self.record, path, certificates))
 
     def to_arrow(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
-        """Rows of the run as a ``pyarrow.Table``, with the columns of ``trivium export --format parquet``.
+        """Return rows of the run as a ``pyarrow.Table`` with the columns of a Parquet export.
 
         Args:
             what: ``scores``, ``attempts``, ``summary``, ``judgements``, ``items``, ``labels`` or ``review``.
@@ -136,13 +140,13 @@ class Run(HtmlRepr):
         return arrow_table(self.store, self.record, what, labels)
 
     def to_polars(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
-        """The same as a ``polars.DataFrame``; see :meth:`to_arrow`."""
+        """Return rows of the run as a ``polars.DataFrame``; see :meth:`to_arrow`."""
         from trivium.runs.dataframes import polars_frame
 
         return polars_frame(self.store, self.record, what, labels)
 
     def to_pandas(self, what: "What" = "scores", *, labels: str | Path | None = None) -> Any:
-        """The same as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
+        """Return rows of the run as a ``pandas.DataFrame``; see :meth:`to_arrow`."""
         from trivium.runs.dataframes import pandas_frame
 
         return pandas_frame(self.store, self.record, what, labels)

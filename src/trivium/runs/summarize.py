@@ -1,4 +1,4 @@
-"""Summarises a stored run: figures with intervals, gates and figures of single cases."""
+"""Summarises a stored run: means with intervals, gates, and scores of single cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -37,22 +37,22 @@ from trivium.trust.intervals import gate_answer, groups_to_settle, probability_o
 def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = None) -> Summary:
     """Summarise a run.
 
-    A metric that the suite did not name and that applied nowhere is left out, and named in a warning.
+    A metric that the suite does not name and that applies to no attempt is left out; a warning lists it.
 
     Args:
-        store: Where it is.
+        store: The store that holds the run.
         run: The run; it need not be finished.
-        aggregation: Its aggregated evaluations, if they need not be read from the store again.
+        aggregation: Its aggregated evaluations; if None, they are read from the store.
     """
     settings = msgspec.convert(run.settings, Settings)
     aggregation = aggregation or aggregate_run(store, run, settings)
     missing = aggregation.missing
-    if run.kind == "human":  # not every case has outputs by people
+    if run.kind == "human":  # some cases have no outputs by people
         missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
     columns = _shown(aggregation.columns, settings.metrics)
     table = {name: column.figure(level=level) for name, column in columns.items()}
-    table |= _figures_of_the_run(aggregation, level)
+    table |= _pass_at_k_figures(aggregation, level)
     rate = aggregation.verdicts.figure(level=level)
     composite = _composite(aggregation, level=level)
     ceiling, unlike = human_ceiling(store, run, aggregation.columns)
@@ -97,7 +97,7 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
     )
     return msgspec.structs.replace(
         summary,
-        gates=gate_answers(settings, aggregation.every_column | shares),
+        gates=gate_results(settings, aggregation.all_columns | shares),
         warnings=(
             *expired(acceptance),
             *warnings_of(summary, settings, aggregation.columns, shown=set(columns)),
@@ -108,8 +108,8 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
 
 
 def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:
-    """Every figure of a run over its cases by name, ``composite`` and ``pass_rate`` among them."""
-    return aggregate_run(store, run, msgspec.convert(run.settings, Settings)).every_column
+    """Return the columns of a run by metric, including ``composite`` and ``pass_rate``."""
+    return aggregate_run(store, run, msgspec.convert(run.settings, Settings)).all_columns
 
 
 def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[str, Column]:
@@ -123,36 +123,36 @@ def _shown(columns: dict[str, Column], asked_for: Sequence[str] | None) -> dict[
 
 
 def _unjudged(column: Column) -> int:
-    """Number of judgements that no judge could give; the overall score of a rubric is not counted."""
+    """Number of judgements that no judge could make; the overall score of a rubric is not counted."""
     judged = column.tier == "judge" and not column.name.endswith(f".{OVERALL}")
     return column.unavailable - column.status["error"] if judged else 0
 
 
-def _figures_of_the_run(aggregation: Aggregation, level: float) -> dict[str, Figure]:
-    """pass@k and pass^k, over the cases with at least k attempts (spec: metrics, Repeats)."""
-    tallies = aggregation.tallies.all().reshape(-1, 2)
-    most = int(tallies[:, 0].max(initial=0))
-    if most < 2:
+def _pass_at_k_figures(aggregation: Aggregation, level: float) -> dict[str, Figure]:
+    """Compute pass@k and pass^k over the cases with at least k attempts (spec: metrics, Repeats)."""
+    verdict_counts = aggregation.verdict_counts.all().reshape(-1, 2)
+    max_attempts = int(verdict_counts[:, 0].max(initial=0))
+    if max_attempts < 2:
         return {}
     figures = {}
     for symbol, chance in (("@", pass_at_k), ("^", pass_hat_k)):
-        for k in _ks(most):
+        for k in _ks(max_attempts):
             column = Column(f"pass{symbol}{k}", "composite", aggregation.clusters)
             chances = [
                 chance(attempts, successes, k) if attempts >= k else None
-                for attempts, successes in tallies.tolist()
+                for attempts, successes in verdict_counts.tolist()
             ]
             column.add_values(range(len(chances)), chances, REDUCERS["mean"])
             figures[column.name] = column.figure(level=level)
     return figures
 
 
-def _ks(most: int) -> list[int]:
-    """1 to 5, then doubling, and the largest."""
-    ks = [k for k in range(1, 6) if k <= most]
-    while ks[-1] * 2 <= most:
+def _ks(max_attempts: int) -> list[int]:
+    """Return 1 to 5, then doubling, and the largest."""
+    ks = [k for k in range(1, 6) if k <= max_attempts]
+    while ks[-1] * 2 <= max_attempts:
         ks.append(ks[-1] * 2)
-    return ks if ks[-1] == most else [*ks, most]
+    return ks if ks[-1] == max_attempts else [*ks, max_attempts]
 
 
 def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | None:
@@ -187,7 +187,7 @@ def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | N
         why_none=why_none,
         threshold=None if recommended is None else nearest_threshold(recommended, settings.thresholds),
         distance=None if recommended is None else distance_to_threshold(recommended, settings.thresholds),
-        p_change=None if recommended is None else _chance_of_another(aggregation),
+        p_change=None if recommended is None else _probability_of_change(aggregation),
         recommendations={
             name: aggregation.recommendations[name]
             for name in RECOMMENDATION_WEIGHTS
@@ -198,15 +198,17 @@ def _composite(aggregation: Aggregation, *, level: float) -> CompositeFigure | N
     )
 
 
-def _chance_of_another(aggregation: Aggregation) -> float | None:
+def _probability_of_change(aggregation: Aggregation) -> float | None:
     """Probability that other cases would lead to another recommendation (spec: metrics, C.3)."""
     limits = aggregation.settings.composite.thresholds
     edges = (limits.weak_reject, limits.weak_accept, limits.accept)
-    return probability_of_change(aggregation.composite.found, [edge - TOLERANCE for edge in edges])
+    return probability_of_change(aggregation.composite.clustered_mean, [edge - TOLERANCE for edge in edges])
 
 
-def case_figures(store: Store, run: RunRecord, settings: Settings) -> Iterator[tuple[int, dict[str, Score]]]:
-    """(position, figures by name) of every case with at least two attempts that have a trace."""
+def case_scores_of(
+    store: Store, run: RunRecord, settings: Settings
+) -> Iterator[tuple[int, dict[str, Score]]]:
+    """Yield (position, scores by name) of every case with at least two attempts that have a trace."""
     ignored = frozenset(settings.tools.ignore)
     for position, stored in groupby(store.attempts(run), key=lambda one: one.position):
         traces = [one.attempt.trace for one in stored if not one.attempt.failed]
@@ -219,13 +221,13 @@ def case_figures(store: Store, run: RunRecord, settings: Settings) -> Iterator[t
             yield position, {"path_agreement": path_agreement(sequences)}
 
 
-def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[GateAnswer, ...]:
-    """The answer of every gate of a suite, one for each limit.
+def gate_results(settings: Settings, columns: Mapping[str, Column]) -> tuple[GateAnswer, ...]:
+    """Evaluate every gate of a suite; a gate with two limits gives two answers.
 
     Args:
-        settings: The suite's.
-        columns: Figures by name, ``pass_rate`` and ``composite`` among them. A gate on a figure that
-            is not there is inconclusive.
+        settings: Settings of the suite.
+        columns: Columns by name, including ``pass_rate`` and ``composite``. A gate on a name without a
+            column is inconclusive.
     """
     answers = []
     for name, gate in settings.gates.items():
@@ -233,7 +235,7 @@ def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
         for side, limit in limits.items():
             if limit is not None:
                 answers.append(
-                    answer_of(
+                    gate_result(
                         name,
                         columns.get(name),
                         settings.level,
@@ -244,7 +246,7 @@ def gate_answers(settings: Settings, columns: Mapping[str, Column]) -> tuple[Gat
     return tuple(answers)
 
 
-def answer_of(
+def gate_result(
     name: str,
     column: Column | None,
     level: float,
@@ -253,22 +255,22 @@ def answer_of(
     at_most: float | None = None,
     ignore_missing: bool = False,
 ) -> GateAnswer:
-    """The answer of one limit.
+    """Evaluate one limit of a gate.
 
-    It passes where it does with all that is missing at its worst, and fails where it does with all of that at
-    its best (spec: metrics, "What was due and is not there").
+    With missing scores, it passes only if it also passes with all of them at their worst, and fails only if
+    it also fails with all of them at their best (spec: metrics, "What was due and is not there").
 
     Args:
-        name: What the figure is called.
-        column: The figure; None where there is none.
-        level: Of its interval, in (0, 1).
-        at_least: The limit, itself good; or
-        at_most: the limit from the other side, itself good. Exactly one is given.
-        ignore_missing: Whether what is missing is left out instead.
+        name: Name shown for the metric.
+        column: The values, or None if there are none.
+        level: Confidence level of the interval, in (0, 1).
+        at_least: The lowest value that passes. Give exactly one of the two limits.
+        at_most: The highest value that passes.
+        ignore_missing: Whether to ignore missing scores.
     """
     value = column.mean if column else None
-    found = column.found if column else None
-    interval = None if found is None else found.interval(level)
+    estimate = column.clustered_mean if column else None
+    interval = None if estimate is None else estimate.interval(level)
     decide = partial(gate_answer, at_least=at_least, at_most=at_most)
     answer = decide(interval, value)
     symbol, limit = ("≤", at_most) if at_least is None else ("≥", at_least)
@@ -277,7 +279,7 @@ def answer_of(
     worst = best = None
     needs: int | None = 0
     if answer == "inconclusive":
-        needs = groups_to_settle(found, limit, level=level)
+        needs = groups_to_settle(estimate, limit, level=level)
     if column and missing and not ignore_missing:
         ends = column.extreme_intervals(level)
         worst, best = ends if at_most is None else ends[::-1]
@@ -290,7 +292,7 @@ def answer_of(
         answer=answer,
         value=value,
         ci95=_ends(interval),
-        needs_cases=needs and ceil(needs * found.n / found.groups) if found else needs,
+        needs_cases=needs and ceil(needs * estimate.n / estimate.groups) if estimate else needs,
         needs_groups=needs,
         missing=missing,
         due=column.due if column else 0,

@@ -1,4 +1,4 @@
-"""The summary of a run: its figures and how precise they are (spec: files, machine-readable answers)."""
+"""Records of the summary of a run: means, intervals, gates and costs (spec: files)."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from trivium.display import RichRepr
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):
-    """Fallback values that a figure leaves out, for they are another quantity.
+    """Fallback values that a figure leaves out, because they measure something else.
 
     Attributes:
-        method: How they were made: ``similarity`` where it stands in for a judgement.
-        n: How many.
-        mean: Of them.
+        method: How they were computed, such as ``similarity`` as a fallback for a judgement.
+        n: Number of values.
+        mean: Their mean.
     """
 
     method: str
@@ -25,20 +25,19 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A mean or a rate over a run.
 
     Attributes:
-        mean: The figure; None when nothing had a value.
-        ci95: Interval (low, high), or None where there is none (one group, no value). The name is
-            kept whatever the level; ``level`` says which it is.
-        n: Values that entered.
-        coverage: Share of attempts (of cases, for a figure of a case) that have a value, in [0, 1].
-        groups: Clusters that entered.
-        status: Count of scores by status.
-        method: How the interval was made, or None.
-        level: Of the interval.
-        bounds: The mean if all that is missing were 0, and if it were 1.
-        raw_mean: Mean in the natural unit, where the raw values are numbers.
+        mean: The mean; None if there is no value.
+        ci95: Interval (low, high) at ``level``, not always 95 %; None for one group or without values.
+        n: Number of values.
+        coverage: Share of attempts (of cases, for scores of cases) that have a value, in [0, 1].
+        groups: Number of clusters.
+        status: Number of scores by status.
+        method: How the interval was computed, or None.
+        level: Confidence level of the interval, in (0, 1).
+        bounds: The mean if every missing value were 0, and if every one were 1.
+        raw_mean: Mean in the natural unit, if the raw values are numbers.
         tier: text, judge, trace or composite.
-        missing: Scores that were due and are not there (spec: metrics, "What was due and is not there").
-        aside: Fallback values beside the figure, which they are no part of.
+        missing: Number of missing scores (spec: metrics, "What was due and is not there").
+        aside: Fallback values that the mean leaves out.
     """
 
     mean: float | None
@@ -57,11 +56,11 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HumanFigure(Figure, frozen=True, kw_only=True):
-    """A figure of people's own outputs, and the run's beside it on equal footing (spec: metrics, H.5).
+    """A figure of people's own outputs, with the run's comparable figure (spec: metrics, H.5).
 
     Attributes:
-        run_mean: The run's mean, measured as people are: with each reference left out in turn, over the cases
-            where people have a value, each weighing as it does for them. None where the run has no value.
+        run_mean: The run's mean, computed as for people: each reference left out in turn, over the cases
+            where people have a value, with the same weights. None if the run has no value.
         run_ci95: Its interval, or None.
     """
 
@@ -89,24 +88,25 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gate says: pass, fail or inconclusive (spec: metrics, B.5).
+    """Answer of a gate: pass, fail or inconclusive (spec: metrics, B.5).
 
     Attributes:
-        gate: What it asks, such as ``clarity ≥ 0.8``.
-        answer: pass, fail or inconclusive. Where something is missing it holds however that comes out: at
-            its worst a gate that passes, at its best one that fails.
-        value: The figure over what is there, or None.
+        gate: The condition, such as ``clarity ≥ 0.8``.
+        answer: pass, fail or inconclusive. With missing scores, ``pass`` holds even if they were all at their
+            worst, and ``fail`` even if they were all at their best.
+        value: The mean of the present values, or None.
         ci95: Its interval.
-        needs_cases: How many further cases would settle it with 80 % probability if the truth is where the
-            estimate is; 0 where it is settled, or kept open by what is missing alone; None where more than
-            10,000 (groups, where they hold several) would be needed or there is no interval.
-        needs_groups: How many groups these are.
-        missing: Scores that were due and are not there.
-        due: Scores that were due.
-        why: Why they are missing.
-        ignored: Whether the gate leaves them out (``missing: ignore``).
-        worst: The interval with all that is missing at its worst; None where nothing is, or it is ignored.
-        best: The interval with all that is missing at its best.
+        needs_cases: Further cases that would settle the gate with 80 % probability if the true mean equals
+            the estimate. 0 if it is settled, or open only because of missing scores; None without an
+            interval, or if more than 10,000 cases (or groups of several cases) would be needed.
+        needs_groups: Number of groups of these cases.
+        missing: Number of missing scores.
+        due: Number of scores that should be present.
+        why: Most frequent reason why scores are missing.
+        ignored: Whether the gate ignores missing scores (``missing: ignore``).
+        worst: The interval with every missing score at its worst; None if none is missing or they are
+            ignored.
+        best: The interval with every missing score at its best.
     """
 
     gate: str
@@ -128,14 +128,14 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         coverage: Share of the weight that was scored, averaged over attempts (spec: metrics, C.2).
-        recommendation: Of the mean composite; None where too little was measured.
+        recommendation: Recommendation for the mean composite; None if too little was measured.
         why_none: Why there is no recommendation, or None.
-        threshold: The threshold that the mean lies nearest to.
-        distance: From the mean to it.
-        p_change: Chance that other cases would change the recommendation, or None.
-        recommendations: Count of attempts by recommendation.
-        parts: Mean of each part with a weight, as ``metrics`` has it.
-        missing: Attempts of which a part was due and is not there.
+        threshold: The threshold nearest to the mean.
+        distance: Distance from the mean to that threshold.
+        p_change: Probability that other cases would change the recommendation, or None.
+        recommendations: Number of attempts by recommendation.
+        parts: Mean of each part with a weight, as in ``metrics``.
+        missing: Number of attempts with a missing part.
     """
 
     mean: float | None
@@ -156,18 +156,19 @@ class CompositeFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What some requests to judges took; of a dimension its share, where several are judged together.
+    """Requests, tokens and cost of judges, by model or by dimension.
+
+    Dimensions that are judged in one request share its costs equally.
 
     Attributes:
-        requests: That were sent, those included that came to nothing.
-        answered: Requests that brought a reply, usable or not.
-        from_cache: Replies that were kept from before and not asked for.
-        input_tokens: Read, by the replies that were asked for.
-        output_tokens: Written, likewise.
-        cost_usd: Of the replies with a known price; None where no reply has one.
-        unpriced: Replies without a known price.
-        unknown: Requests of which nobody can say what is billed (a timeout, a lost connection, a reply that
-            does not say what it took).
+        requests: Requests sent, including failed ones.
+        answered: Requests that got a response, usable or not.
+        from_cache: Responses taken from the cache instead of a request.
+        input_tokens: Input tokens of the requests answered.
+        output_tokens: Output tokens of the requests answered.
+        cost_usd: Cost of the responses with a known price; None if no response has one.
+        unpriced: Responses without a known price.
+        unknown: Requests whose cost is unknown (a timeout, a lost connection, a response without usage).
         unknown_usd: The most that those may cost.
         unknown_tokens: The most tokens that those may have used.
     """
@@ -185,13 +186,13 @@ class ModelCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeCosts(ModelCosts, frozen=True, kw_only=True):
-    """What a run spent on judges.
+    """Total costs of the judges of a run.
 
     Attributes:
-        budget_usd: Most that it may spend, or None.
-        budget_tokens: Most tokens that it may use, or None.
-        models: The same by model.
-        dimensions: The same by dimension, what is judged together in equal shares.
+        budget_usd: Most that the run may spend, or None.
+        budget_tokens: Most tokens that the run may use, or None.
+        models: Costs by model.
+        dimensions: Costs by dimension.
     """
 
     budget_usd: float | None
@@ -201,17 +202,17 @@ class JudgeCosts(ModelCosts, frozen=True, kw_only=True):
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
-    """What a certificate makes of the judgements of one dimension (spec: metrics, H.4).
+    """Judgements of one dimension that a certificate accepts or refers to people (spec: metrics, H.4).
 
     Attributes:
-        certificate: The file that it came from.
-        confidence: Which confidence the threshold is of.
+        certificate: The file of the certificate.
+        confidence: Name of the confidence that the threshold refers to.
         threshold: Judgements at least this confident are accepted; None accepts none.
-        epsilon: Error among the accepted that is tolerated.
-        delta: Chance that this promise is broken.
-        accepted: Judgements that stand without a person.
-        to_people: The others.
-        why: How many go to people for which reason, the most frequent first.
+        epsilon: Tolerated error rate among the accepted, in (0, 1).
+        delta: Probability that the error rate exceeds ``epsilon`` all the same, in (0, 1).
+        accepted: Number of judgements accepted without a person.
+        to_people: Number of judgements that go to people.
+        why: Number of judgements that go to people by reason, most frequent first.
     """
 
     certificate: str
@@ -225,32 +226,32 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """What a run says; shows itself as a table in a terminal and in a notebook.
+    """Summary of a run; displays itself as a table in a terminal and in a notebook.
 
     Attributes:
         run: Id of the run.
         suite: Name of the suite.
-        cases: Cases of the suite.
-        attempts: Attempts that are there.
-        total_tests: Attempts that were due.
-        passed: Attempts that passed.
-        failed: Attempts that did not.
-        missing: Attempts that were due and are not there.
-        errors: Attempts that failed, scores with status error, and judgements that were due and for which no
-            judge could be had.
+        cases: Number of cases of the suite.
+        attempts: Number of attempts made.
+        total_tests: Number of attempts that should have been made.
+        passed: Number of attempts that passed.
+        failed: Number of attempts that did not pass.
+        missing: Number of missing attempts.
+        errors: Number of failed attempts (``attempts``), of scores with status error (``scores``) and of
+            judgements that no judge could make (``judgements``).
         pass_rate: Share of attempts that passed.
         metrics: Every metric by name, in the order of the suite.
         dimension_averages: Mean of every judged dimension.
-        composite: The composite, or None when no part has a weight.
-        human_ceiling: Each metric over people's own outputs, where the suite has them, and the run's value
-            measured in the same way.
-        failures: The attempts that did not pass, worst first; ``failures_left_out`` counts those
-            beyond the first hundred.
+        composite: The composite, or None if no part has a weight.
+        human_ceiling: Each metric over people's own outputs, if the suite has them, with the run's comparable
+            value.
+        failures: The first hundred attempts that did not pass, worst first; ``failures_left_out`` counts the
+            others.
         gates: Answers of the suite's gates.
-        warnings: What a reader must know before reading the numbers.
-        spent: What judges cost, or None where none were asked.
-        acceptance: What certificates make of the judgements, by dimension; empty without certificates.
-        metadata: ``level``, ``resamples`` and ``seed`` of the intervals, and anything else.
+        warnings: Reservations that change how to read the numbers.
+        spent: Costs of the judges, or None if none was asked.
+        acceptance: Judgements that certificates accept, by dimension; empty without certificates.
+        metadata: ``level``, ``resamples`` and ``seed`` of the intervals, among others.
     """
 
     run: str

@@ -142,7 +142,7 @@ def _about_what_was_cut(columns: Mapping[str, Column]) -> Iterator[str]:
     """Texts that were truncated for judges; the dimensions of a request share them."""
     most: dict[tuple[str, str], tuple[tuple[int, int, int], int]] = {}
     for column in columns.values():
-        for text, counted in column.cut.items():
+        for text, counted in column.truncated.items():
             most[text] = max(most.get(text, ((0, 0, 0), 0)), (counted, column.attempts))
     for (name, unit), ((attempts, shown, of), every) in most.items():
         yield (

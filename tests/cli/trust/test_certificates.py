@@ -198,7 +198,7 @@ def test_the_exported_confidence_may_be_named(capsys, judged):
     for arguments, why in (
         (("--what", "judgements", "--confidence", "verbalised"), 'Did you mean "verbalized"'),
         (("--what", "judgements", "--confidence", "calibrated"), "needs a calibrator"),
-        (("--confidence", "verbalized"), "goes with --what judgements and items alone"),
+        (("--confidence", "verbalized"), "goes only with --what judgements and items"),
     ):
         assert run_command(["export", *arguments]) == 2
         assert why in capsys.readouterr().err

@@ -153,7 +153,7 @@ def test_ctrl_c_while_judging_ends_with_130_and_the_line_to_resume(tmp_path, pre
 
 
 def test_the_next_batches_are_judged_while_one_is_waited_for(tmp_path, monkeypatch, store):
-    monkeypatch.setattr(pipeline, "ATTEMPTS_AT_ONCE", 4)
+    monkeypatch.setattr(pipeline, "MAX_BATCH_ATTEMPTS", 4)
     judged, whose = suite(16, timeout=600), {"outputs": recorded(tmp_path, 16)}
     with provider(monkeypatch, plan=lambda _: HANG) as server:
         cut = cut_short(judged, store, lambda: server.in_flight > 4, **whose)

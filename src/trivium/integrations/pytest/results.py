@@ -17,7 +17,7 @@ from trivium.reports.wording import number
 from trivium.runs.aggregation import why_not_passed
 from trivium.runs.columns import Column
 from trivium.runs.run import Run
-from trivium.runs.summarize import answer_of, columns_of
+from trivium.runs.summarize import columns_of, gate_result
 from trivium.runs.summary import GateAnswer, Summary
 from trivium.store.records import RunRecord
 from trivium.store.store import Store
@@ -247,7 +247,7 @@ class RunFigure:
 
     def answer(self, *, at_least: float | None = None, at_most: float | None = None) -> GateAnswer:
         """pass, fail or inconclusive, with what would settle it; give exactly one threshold."""
-        return answer_of(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
+        return gate_result(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
 
     def __ge__(self, threshold: float) -> bool:
         return self._run.accepts(self.answer(at_least=threshold))

@@ -1,1 +1,3 @@
 """Artifacts of the trust commands: results computed from items, as plain JSON values."""
+
+__all__: list[str] = []
