@@ -156,7 +156,9 @@ def test_a_percent_sign_in_an_id_is_no_wildcard(any_url):
 def test_a_run_of_a_living_process_cannot_be_taken(url):
     with Store(url) as store:
         run = new_run(store)
-        script = "import sys; from trivium.store.store import Store; s = Store(sys.argv[1]); s.take(s.run())"
+        script = (
+            "import sys; from trivium.store.store import Store; s = Store(sys.argv[1]); s.acquire(s.run())"
+        )
         refused = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True)
         assert refused.returncode != 0
         assert f"run {run.id} is being written by another process" in refused.stderr
