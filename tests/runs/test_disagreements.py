@@ -68,7 +68,7 @@ def test_two_runs_judges_are_compared_where_both_judged(store):
     (only,) = found.found
     assert only.kind == "runs"
     assert [(one.by, one.value) for one in only.opinions] == [("the judge", 0.2), (f"x in {base.id}", 0.9)]
-    with pytest.raises(InputError, match="judged nothing that run"):
+    with pytest.raises(InputError, match="has no judgement in common"):
         judged_run(store, {"z": [judgement(0.5)]}).disagreements(against=base)
 
 

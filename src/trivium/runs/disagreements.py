@@ -18,14 +18,22 @@ from trivium.store.store import Store
 Kind = Literal["judges", "people", "runs"]
 """Judges of one panel, the judge and people's labels, or the judges of two runs."""
 
+ROUNDING = 1e-9
+"""Tolerance: means of the same numbers may differ by rounding."""
+
+MAX_LISTED = 200
+"""Default number of disagreements that are listed."""
+
+PEOPLE = "people"
+
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True):
-    """The opinion of one judge, or of people.
+    """The score that a judge or people give.
 
     Attributes:
-        by: Who: a model, ``people``, or a model of another run.
-        value: In [0, 1]; None where it abstained.
-        reason: In its words, or None.
+        by: The judge model, ``people``, or a model of another run.
+        value: Score in [0, 1]; None for an abstention.
+        reason: The reason given, or None.
     """
 
     by: str
@@ -34,15 +42,15 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
-    """One dimension of one attempt on which opinions differ.
+    """A dimension of an attempt on which opinions differ.
 
     Attributes:
         case: Id of the case.
-        repeat: Which attempt of the case.
-        dimension: What was judged.
-        kind: Who disagrees.
-        apart: Distance of the highest and the lowest value, in [0, 1]; None where fewer than two gave one.
-        opinions: What each thinks.
+        repeat: Number of the repeat, from 0.
+        dimension: The dimension judged.
+        kind: Who is compared.
+        apart: Spread: highest minus lowest value, in [0, 1]; None with fewer than two values.
+        opinions: The opinions that are compared.
     """
 
     case: str
@@ -57,14 +65,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """How often and by how much opinions on a dimension differ.
 
     Attributes:
-        kind: Who was compared.
-        dimension: On what.
-        compared: Attempts on which at least two of them have an opinion.
-        agreed: Those where all opinions are the same.
-        abstained: Those where some abstained and some gave a score.
-        mean_apart: Mean distance where at least two gave a score; None where there is none.
-        largest: The largest distance, or None.
-        leaning: Mean of the run's judge minus the other, in [-1, 1]; None among judges of one panel.
+        kind: Who is compared.
+        dimension: The dimension.
+        compared: Attempts with at least two opinions.
+        agreed: Attempts on which all opinions are equal.
+        abstained: Attempts on which some abstained and some gave a value.
+        mean_apart: Mean spread over attempts with at least two values, or None.
+        largest: The largest spread, or None.
+        leaning: Bias: mean of the run's judge minus the other, in [-1, 1]; None within a panel.
     """
 
     kind: Kind
@@ -78,17 +86,17 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disagreements(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """Where the judges of a run disagree with each other, with people, or with another run's.
+    """Where the judges of a run disagree with each other, with people, or with another run's judges.
 
     Attributes:
-        run: The run.
-        suite: Its suite.
-        against: The other run, or None.
+        run: Id of the run.
+        suite: Name of its suite.
+        against: Id of the other run, or None.
         labels: The file of people's labels, or None.
-        tallies: By kind and dimension.
-        found: The disagreements, the farthest apart first, then those where only some abstained.
-        left_out: Further ones that are not in ``found``.
-        notes: What a reader must know, such as what could not be compared.
+        tallies: Counts by kind and dimension.
+        found: The disagreements, largest spread first, then those in which some abstained.
+        left_out: Number of further disagreements that are not in ``found``.
+        notes: Reservations that change how to read the result.
     """
 
     run: str
@@ -101,115 +109,103 @@ class Disagreements(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-SAME = 1e-9
-"""Tolerance: means of the same numbers may differ by rounding."""
-
-MOST = 200
-
-PEOPLE = "people"
-
-Judged = dict[tuple[str, int, str], Opinion]
-
-
 def disagreements(
     store: Store,
     record: RunRecord,
     *,
     labels: str | Path | None = None,
     against: tuple[Store, RunRecord] | None = None,
-    at_most: int = MOST,
+    at_most: int = MAX_LISTED,
 ) -> Disagreements:
-    """Find where a run's judges disagree: with each other, with people's labels, with another run.
+    """Find where a run's judges disagree with each other, with people's labels or with another run's judges.
 
-    Only scores that a judge gave count, not those that a fallback gave in its place.
+    Only scores that a judge gave count; fallbacks do not.
 
     Args:
-        store: Where the run is.
-        record: Its record there.
+        store: The store that holds the run.
+        record: The record of the run.
         labels: A file of people's labels, .jsonl or .csv.
         against: Store and record of another run of the same cases.
-        at_most: Disagreements that are kept; all are counted.
+        at_most: Most disagreements to list, largest first; all are counted.
 
     Raises:
-        ItemsError: If the labels cannot be read, or are of attempts that the run does not have.
-        InputError: If the other run judged nothing that this one did.
+        ItemsError: If the labels cannot be read, or belong to attempts that the run does not have.
+        InputError: If the runs have no judgement in common.
     """
     people = None if labels is None else Labels(labels)
-    others = None if against is None else _judged(*against)
-    gathering = _Gathering(at_most)
-    seen: set[tuple[str, int]] = set()
+    others = None if against is None else _opinions_of_run(*against)
+    collector = _Collector(at_most)
+    attempts: set[tuple[str, int]] = set()
     judgements = matched = 0
     for evaluation in _evaluations(store, record):
-        seen.add((evaluation.case, evaluation.repeat))
+        attempts.add((evaluation.case, evaluation.repeat))
         for name, score in evaluation.scores.items():
             if not _is_judged(score):
                 continue
             judgements += 1
-            gathering.take(evaluation, name, "judges", tuple(_votes(score)))
+            collector.add(evaluation, name, "judges", tuple(_votes(score)))
             key = (evaluation.case, evaluation.repeat, name)
             ours = Opinion(by=_judge(score), value=score.value, reason=score.reason)
             if people is not None and (label := people.value(key)) is not None:
-                gathering.take(evaluation, name, "people", (ours, Opinion(by=PEOPLE, value=label)))
+                collector.add(evaluation, name, "people", (ours, Opinion(by=PEOPLE, value=label)))
             if others is not None and key in others:
                 matched += 1
-                gathering.take(evaluation, name, "runs", (ours, others[key]))
+                collector.add(evaluation, name, "runs", (ours, others[key]))
     if people is not None:
-        people.check_attempts(seen)
+        people.check_attempts(attempts)
     if against is not None and not matched:
-        raise InputError(
-            f"run {against[1].id}", f"judged nothing that run {record.id} judged: nothing can be compared"
-        )
-    return gathering.told(
+        raise InputError(f"run {against[1].id}", f"has no judgement in common with run {record.id}")
+    return collector.result(
         run=record.id,
         suite=record.suite_name,
         against=None if against is None else against[1].id,
         labels=None if people is None else people.source,
-        notes=tuple(_notes(judgements, gathering)),
+        notes=tuple(_notes(judgements, collector)),
     )
 
 
-class _Gathering:
+class _Collector:
     """Collects opinions in one pass: counts, and the largest disagreements."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
         self._tallies: dict[tuple[Kind, str], _Counts] = {}
-        # A heap: the smallest disagreement held is on top and is replaced first.
-        self._kept: list[tuple[float, int, Disagreement]] = []
-        self._seen = 0
+        # A heap with the smallest disagreement on top, which is replaced first.
+        self._largest: list[tuple[float, int, Disagreement]] = []
+        self._count = 0
 
     @property
     def kinds(self) -> set[Kind]:
         """The kinds of comparison that occurred."""
         return {kind for kind, _ in self._tallies}
 
-    def take(self, evaluation: Evaluation, dimension: str, kind: Kind, opinions: tuple[Opinion, ...]) -> None:
+    def add(self, evaluation: Evaluation, dimension: str, kind: Kind, opinions: tuple[Opinion, ...]) -> None:
         """Add the opinions on one dimension of one attempt."""
         if len(opinions) < 2:
             return
-        values = [each.value for each in opinions if each.value is not None]
-        apart = max(values) - min(values) if len(values) > 1 else None
+        values = [opinion.value for opinion in opinions if opinion.value is not None]
+        spread = max(values) - min(values) if len(values) > 1 else None
         counts = self._tallies.setdefault((kind, dimension), _Counts())
-        counts.add(opinions, apart, split=0 < len(values) < len(opinions))
-        if not values or (len(values) == len(opinions) and (apart or 0) <= SAME):
+        counts.add(opinions, spread, some_abstained=0 < len(values) < len(opinions))
+        if not values or (len(values) == len(opinions) and (spread or 0) <= ROUNDING):
             return
-        self._seen += 1
-        found = Disagreement(
+        self._count += 1
+        disagreement = Disagreement(
             case=evaluation.case,
             repeat=evaluation.repeat,
             dimension=dimension,
             kind=kind,
-            apart=apart,
+            apart=spread,
             opinions=opinions,
         )
-        entry = (-1.0 if apart is None else apart, -self._seen, found)
-        if len(self._kept) < self._at_most:
-            heapq.heappush(self._kept, entry)
-        elif self._kept and entry > self._kept[0]:
-            heapq.heapreplace(self._kept, entry)
+        entry = (-1.0 if spread is None else spread, -self._count, disagreement)
+        if len(self._largest) < self._at_most:
+            heapq.heappush(self._largest, entry)
+        elif self._largest and entry > self._largest[0]:
+            heapq.heapreplace(self._largest, entry)
 
-    def told(self, **about: Any) -> Disagreements:
-        """The result, largest disagreements first."""
+    def result(self, **fields: Any) -> Disagreements:
+        """Return the result, largest disagreements first."""
         order: dict[Kind, int] = {"people": 0, "judges": 1, "runs": 2}
         return Disagreements(
             tallies=tuple(
@@ -218,40 +214,40 @@ class _Gathering:
                     self._tallies.items(), key=lambda item: order[item[0][0]]
                 )
             ),
-            found=tuple(found for _, _, found in sorted(self._kept, reverse=True)),
-            left_out=self._seen - len(self._kept),
-            **about,
+            found=tuple(disagreement for _, _, disagreement in sorted(self._largest, reverse=True)),
+            left_out=self._count - len(self._largest),
+            **fields,
         )
 
 
 class _Counts:
     def __init__(self) -> None:
         self.compared = self.agreed = self.abstained = self.measured = 0
-        self.apart = self.leaning = 0.0
+        self.spread = self.bias = 0.0
         self.largest: float | None = None
 
-    def add(self, opinions: Sequence[Opinion], apart: float | None, *, split: bool) -> None:
+    def add(self, opinions: Sequence[Opinion], spread: float | None, *, some_abstained: bool) -> None:
         self.compared += 1
-        self.abstained += split
-        self.agreed += not split and (apart or 0) <= SAME
-        if apart is None:
+        self.abstained += some_abstained
+        self.agreed += not some_abstained and (spread or 0) <= ROUNDING
+        if spread is None:
             return
         self.measured += 1
-        self.apart += apart
-        self.largest = max(apart, self.largest or 0.0)
-        self.leaning += (opinions[0].value or 0.0) - (opinions[-1].value or 0.0)
+        self.spread += spread
+        self.largest = max(spread, self.largest or 0.0)
+        self.bias += (opinions[0].value or 0.0) - (opinions[-1].value or 0.0)
 
     def tally(self, kind: Kind, dimension: str) -> Tally:
-        there = self.measured > 0
+        has_values = self.measured > 0
         return Tally(
             kind=kind,
             dimension=dimension,
             compared=self.compared,
             agreed=self.agreed,
             abstained=self.abstained,
-            mean_apart=self.apart / self.measured if there else None,
+            mean_apart=self.spread / self.measured if has_values else None,
             largest=self.largest,
-            leaning=self.leaning / self.measured if there and kind != "judges" else None,
+            leaning=self.bias / self.measured if has_values and kind != "judges" else None,
         )
 
 
@@ -265,7 +261,7 @@ def _judge(score: Score) -> str:
 
 
 def _votes(score: Score) -> Iterator[Opinion]:
-    """The votes of a panel; an imported file may hold any JSON there."""
+    """Yield the votes of a panel; imported files may contain any JSON here."""
     votes = score.detail.get("votes")
     for vote in votes if isinstance(votes, list) else ():
         if isinstance(vote, Mapping):
@@ -283,8 +279,8 @@ def _evaluations(store: Store, record: RunRecord) -> Iterator[Evaluation]:
     return (stored.evaluation for stored in store.evaluations(record))
 
 
-def _judged(store: Store, record: RunRecord) -> Judged:
-    """The opinions of a run's judges, by attempt and dimension."""
+def _opinions_of_run(store: Store, record: RunRecord) -> dict[tuple[str, int, str], Opinion]:
+    """Return the opinions of a run's judges by case, repeat and dimension."""
     return {
         (evaluation.case, evaluation.repeat, name): Opinion(
             by=f"{_judge(score)} in {record.id}", value=score.value, reason=score.reason
@@ -295,8 +291,8 @@ def _judged(store: Store, record: RunRecord) -> Judged:
     }
 
 
-def _notes(judgements: int, gathering: _Gathering) -> Iterator[str]:
+def _notes(judgements: int, collector: _Collector) -> Iterator[str]:
     if not judgements:
         yield "nothing in this run was judged"
-    elif not gathering.kinds:
-        yield "each attempt has one judge; a panel (judge.panel), labels or another run would tell more"
+    elif not collector.kinds:
+        yield "each attempt has one judge; compare it with a panel (judge.panel), labels or another run"

@@ -1,7 +1,8 @@
 """Compares the outputs of two runs pair by pair with a judge.
 
-A judge that sees two outputs may favour a position. Each pair is therefore judged in both orders: verdicts
-that follow the position contradict each other and count as a tie, and their share measures the bias.
+A judge that sees two outputs may favour one position. Each pair is therefore judged in both orders. If the
+verdicts follow the position, they contradict each other: the pair counts as a tie, and the share of such
+pairs measures the position bias.
 """
 
 from collections import Counter
@@ -41,10 +42,15 @@ from trivium.trust.intervals import mean_interval
 from trivium.trust.multiple_testing import sign_test
 
 AT_ONCE = 256
-"""Pairs whose texts are in memory at once."""
+"""Most pairs whose texts are in memory at once."""
 
-Met = tuple[str, Case, Attempt, Attempt]
-"""Group, case, base's attempt and head's."""
+AttemptPair = tuple[str, Case, Attempt, Attempt]
+"""Group, case, attempt of base, attempt of head."""
+
+VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
+"""Value of each verdict in the win rate."""
+
+_NOT_JUDGED = DimensionVerdict(verdict=None, consistent=None)
 
 
 def judge_pairs(
@@ -52,54 +58,63 @@ def judge_pairs(
 ) -> PairComparison:
     """Let a judge decide case by case which run has the better output.
 
-    Every pair is judged in both orders by the judge of a suite: its rubrics (the dimensions of an output, and
-    the better in all), samples, panel, retries. Orders that contradict each other make a tie. Equal outputs
-    tie and nobody is asked. A failed attempt loses, unless the suite's ``failed_attempts`` is ``skip``.
+    The judge is that of a suite, with its rubrics, samples, panel and retries. It judges every pair in both
+    orders, in each dimension that looks at the output, and overall. If the orders contradict each other, the
+    pair is a tie. Equal outputs tie without a judge. A failed attempt loses, unless the suite's
+    ``failed_attempts`` is ``skip``.
 
-    What it costs is its own: the budget of the settings holds for this comparison, whatever the runs spent,
-    and ``spent`` tells what became of it. Answers are kept with head, so that a comparison that was
-    interrupted or is made again pays for none twice.
+    The budget of the settings applies to this comparison alone, regardless of what the runs spent; ``spent``
+    reports the costs. Responses are cached with head, so that a comparison that is interrupted or repeated
+    pays for none twice.
 
     Args:
         base: The run to compare with.
         head: The run in question.
-        judge: Who judges, by what rubric, with the keys of a suite's ``judge``; by default head's suite's.
+        judge: Settings of the judge, with the keys of a suite's ``judge``; by default those of head's suite.
 
     Raises:
-        ComparisonError: If there is no judge, the runs have no attempt in common, or the rubrics judge no
-            output.
+        ComparisonError: If there is no judge, the runs have no attempt in common, or no dimension of the
+            rubrics looks at the output.
     """
     settings = msgspec.convert(head.record.settings, Settings)
-    asked = settings.judge if judge is None else _settings(judge)
-    models = () if asked is None else (*asked.models, *chain(*asked.models_by_complexity.values()))
-    if asked is None or not models:
+    judge_settings = settings.judge if judge is None else _settings(judge)
+    models = (
+        ()
+        if judge_settings is None
+        else (*judge_settings.models, *chain(*judge_settings.models_by_complexity.values()))
+    )
+    if judge_settings is None or not models:
         raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
-    rubric = comparing([_rubric(each) for each in asked.rubric])
+    rubric = comparing([_rubric(each) for each in judge_settings.rubric])
     if rubric is None:
-        raise ComparisonError("judge.rubric", "judges the process alone: there is no output to compare by it")
-    if problems := price_problems(asked):
+        raise ComparisonError("judge.rubric", "judges only the process: no dimension looks at the output")
+    if problems := price_problems(judge_settings):
         raise ComparisonError("", problems)
     matched = _MatchedAttempts(base, head, settings)
-    executor = JudgeExecutor(asked)
+    executor = JudgeExecutor(judge_settings)
     store = Store(head.store.url, create=False) if head.store.read_only else head.store
-    answers = StoredResponseCache(store, head.record, shared=asked.cache, max_mb=asked.cache_mb)
+    cache = StoredResponseCache(
+        store, head.record, shared=judge_settings.cache, max_mb=judge_settings.cache_mb
+    )
     ledger = MemoryLedger()
-    executor.configure(cache=answers, budget=run_budget(asked, ledger=ledger))
+    executor.configure(cache=cache, budget=run_budget(judge_settings, ledger=ledger))
     try:
-        pair_judge = Judge(rubric, rubric.dimensions, asked, encoder=settings.encoder, executor=executor)
+        pair_judge = Judge(
+            rubric, rubric.dimensions, judge_settings, encoder=settings.encoder, executor=executor
+        )
         pairs = _judge_all(pair_judge, matched)
-        answers.allow_eviction()
+        cache.allow_eviction()
     finally:
         executor.close()
-        answers.close()
+        cache.close()
     matched.check(pairs)
     return PairComparison(
         base=base.id,
         head=head.id,
         suite=head.record.suite_name,
         models=tuple(dict.fromkeys(models)),
-        panel=asked.panel,
-        samples=asked.samples,
+        panel=judge_settings.panel,
+        samples=judge_settings.samples,
         level=settings.level,
         figures={
             dimension.name: figure(pairs, dimension.name, level=settings.level)
@@ -110,7 +125,7 @@ def judge_pairs(
         failed=sum(pair.how == "failed" for pair in pairs),
         left_out=matched.left_out,
         errors=sum(map(_failed, pairs)),
-        spent=sum_costs(ledger.entries(), asked),
+        spent=sum_costs(ledger.entries(), judge_settings),
         notes=tuple(_notes(base, head, pairs)),
     )
 
@@ -118,16 +133,19 @@ def judge_pairs(
 def _judge_all(judge: Judge, matched: "_MatchedAttempts") -> list[JudgedPair]:
     """Judge every pair, batch by batch."""
     pairs: list[JudgedPair] = []
-    met = iter(matched)
-    while batch := list(islice(met, AT_ONCE)):
-        asked = [pair for one in batch if _outcome(one) is None for pair in _both_orders(one)]
-        found = iter(judge.judge(asked))
-        for one in batch:
-            how = _outcome(one)
+    remaining = iter(matched)
+    while batch := list(islice(remaining, AT_ONCE)):
+        to_judge = [
+            pair for attempts in batch if _outcome(attempts) is None for pair in _both_orders(attempts)
+        ]
+        judgements = iter(judge.judge(to_judge))
+        for attempts in batch:
+            how = _outcome(attempts)
             if how is not None:
-                pairs.append(_unasked(one, how, judge.dimensions))
+                pairs.append(_without_judge(attempts, how, judge.dimensions))
             else:
-                pairs.append(_judged(one, (next(found), next(found)), judge.dimensions))
+                orders = next(judgements), next(judgements)
+                pairs.append(_judged(attempts, orders, judge.dimensions))
     return pairs
 
 
@@ -141,25 +159,27 @@ def _settings(judge: JudgeSettings | Mapping[str, Any]) -> JudgeSettings:
 
 
 class _MatchedAttempts:
-    """The attempts that two runs have in common, in the order of head's suite."""
+    """Pairs the attempts that two runs have in common, in the order of head's suite."""
 
     def __init__(self, base: Run, head: Run, settings: Settings) -> None:
         self._base, self._head, self._settings = base, head, settings
         self.left_out = 0
 
-    def __iter__(self) -> Iterator[Met]:
+    def __iter__(self) -> Iterator[AttemptPair]:
         groups = list(self._head.store.groups(self._head.record.suite, self._settings.group))
-        places = {case.id: place for place, case in enumerate(self._head.cases())}
-        waiting = {(attempt.case, attempt.repeat): _bare(attempt) for attempt in self._base.attempts()}
+        positions = {case.id: position for position, case in enumerate(self._head.cases())}
+        unmatched = {
+            (attempt.case, attempt.repeat): _without_trace(attempt) for attempt in self._base.attempts()
+        }
         for case, attempt, _ in self._head.store.views(self._head.record):
-            other = waiting.pop((case.id, attempt.repeat), None)
+            other = unmatched.pop((case.id, attempt.repeat), None)
             if other is None or (
                 self._settings.failed_attempts == "skip" and (attempt.failed or other.failed)
             ):
                 self.left_out += 1
             else:
-                yield groups[places[case.id]], case, other, _bare(attempt)
-        self.left_out += len(waiting)
+                yield groups[positions[case.id]], case, other, _without_trace(attempt)
+        self.left_out += len(unmatched)
 
     def check(self, pairs: Sequence[JudgedPair]) -> None:
         """Raise if the runs have no attempt in common."""
@@ -173,43 +193,42 @@ def _rubric(each: str | Rubric) -> Rubric:
     return each if isinstance(each, Rubric) else Rubric.load(each)
 
 
-def _bare(attempt: Attempt) -> Attempt:
-    """An attempt without its trace, which the judge does not see."""
+def _without_trace(attempt: Attempt) -> Attempt:
+    """Remove the trace of an attempt, which the judge does not see."""
     return msgspec.structs.replace(attempt, trace=None)
 
 
-def _outcome(met: Met) -> str | None:
-    """The outcome of a pair that needs no judge, else None."""
-    _, _, base, head = met
+def _outcome(attempts: AttemptPair) -> str | None:
+    """Return the outcome of a pair that needs no judge, else None."""
+    _, _, base, head = attempts
     if base.failed or head.failed:
         return "failed"
     return "identical" if base.text == head.text else None
 
 
-def _both_orders(met: Met) -> tuple[Pair, Pair]:
-    _, case, base, head = met
+def _both_orders(attempts: AttemptPair) -> tuple[Pair, Pair]:
+    _, case, base, head = attempts
     return Pair(case, base, second=head), Pair(case, head, second=base)
 
 
-_NOT_JUDGED = DimensionVerdict(verdict=None, consistent=None)
-
-
-def _unasked(met: Met, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
-    group, case, base, head = met
+def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimension]) -> JudgedPair:
+    group, case, base, head = attempts
     verdict: Verdict = "tie"
     if base.failed != head.failed:
         verdict = "win" if base.failed else "loss"
     same = DimensionVerdict(verdict=verdict, consistent=True)
     # A dimension that requires something the case lacks is never judged.
-    there = shown(Pair(case, base, second=head), excerpt_chars=1).texts
+    inputs = shown(Pair(case, base, second=head), excerpt_chars=1).texts
     verdicts = {
-        dimension.name: same if dimension.applies_to(there) else _NOT_JUDGED for dimension in dimensions
+        dimension.name: same if dimension.applies_to(inputs) else _NOT_JUDGED for dimension in dimensions
     }
     return JudgedPair(case=case.id, repeat=head.repeat, group=group, how=how, verdicts=verdicts)
 
 
-def _judged(met: Met, orders: tuple[Judgements, Judgements], dimensions: Sequence[Dimension]) -> JudgedPair:
-    group, case, _, head = met
+def _judged(
+    attempts: AttemptPair, orders: tuple[Judgements, Judgements], dimensions: Sequence[Dimension]
+) -> JudgedPair:
+    group, case, _, head = attempts
     base_first, head_first = orders
     return JudgedPair(
         case=case.id,
@@ -242,16 +261,16 @@ def _order(first: Any, judgement: Judgement) -> OrderVerdict:
 
 
 def _middle(value: float, detail: Mapping[str, Any]) -> float:
-    """The median of samples that say first (1), tie (0.5) or second (0); between two of these it is a tie.
+    """Median of the samples, which are 1 (first), 0.5 (tie) or 0 (second); any other median counts as a tie.
 
-    The lower middle of an even number, as levels have it, would favour the second.
+    The lower of two middle samples, as used for levels, would favour the second output.
     """
-    samples = [each for each in detail.get("samples", ()) if each is not None]
+    samples = [sample for sample in detail.get("samples", ()) if sample is not None]
     return float(median(samples)) if samples else value
 
 
 def _failed(pair: JudgedPair) -> bool:
-    return any(order.status == "failed" for found in pair.verdicts.values() for order in found.orders)
+    return any(order.status == "failed" for combined in pair.verdicts.values() for order in combined.orders)
 
 
 def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
@@ -259,10 +278,10 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
         yield "the suites' cases are not the same: outputs are judged by head's cases"
     failed = [pair for pair in pairs if _failed(pair)]
     if failed:
-        of_one = (order for found in failed[0].verdicts.values() for order in found.orders)
+        of_one = (order for combined in failed[0].verdicts.values() for order in combined.orders)
         why = next(order.reason for order in of_one if order.status == "failed")
         yield f"{len(failed):,} of {len(pairs):,} pairs got no answer: {why}"
-    orders = [order for pair in pairs for found in pair.verdicts.values() for order in found.orders]
+    orders = [order for pair in pairs for combined in pair.verdicts.values() for order in combined.orders]
     for method, count in Counter(order.method for order in orders if order.method).items():
         yield f"{count:,} of {len(orders):,} verdicts are by {method}"
     unasked = sum(pair.how != "judged" for pair in pairs)
@@ -270,27 +289,24 @@ def _notes(base: Run, head: Run, pairs: Sequence[JudgedPair]) -> Iterator[str]:
         yield f"{unasked:,} of {len(pairs):,} pairs needed no judge: equal outputs or failed attempts"
 
 
-VALUES: dict[Verdict, float] = {"win": 1.0, "tie": 0.5, "loss": 0.0}
-
-
 def of_both_orders(base_first: OrderVerdict, head_first: OrderVerdict) -> DimensionVerdict:
-    """Combine the verdicts of both orders: the common one, else a tie; none if one is missing."""
-    said = (base_first.verdict, head_first.verdict)
-    if None in said:
+    """Combine the verdicts of both orders: their common verdict, else a tie; None if one is missing."""
+    first, second = base_first.verdict, head_first.verdict
+    if first is None or second is None:
         return DimensionVerdict(verdict=None, consistent=None, orders=(base_first, head_first))
-    same = said[0] == said[1]
+    same = first == second
     return DimensionVerdict(
-        verdict=said[0] if same else "tie", consistent=same, orders=(base_first, head_first)
+        verdict=first if same else "tie", consistent=same, orders=(base_first, head_first)
     )
 
 
 def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> PairFigure:
-    """How head does against base in one dimension.
+    """Count the wins and losses of head against base in one dimension.
 
     Args:
         pairs: All pairs; those without the dimension count as unjudged.
-        dimension: Which.
-        level: Of the interval, in (0, 1).
+        dimension: Name of the dimension.
+        level: Confidence level of the interval, in (0, 1).
     """
     codes = {group: code for code, group in enumerate(dict.fromkeys(pair.group for pair in pairs))}
     values: list[float] = []
@@ -298,18 +314,18 @@ def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> Pair
     counts: Counter[str] = Counter()
     nets: Counter[int] = Counter()
     for pair in pairs:
-        found = pair.verdicts.get(dimension)
-        if found is None or found.verdict is None:
+        combined = pair.verdicts.get(dimension)
+        if combined is None or combined.verdict is None:
             counts["unjudged"] += 1
             continue
-        values.append(VALUES[found.verdict])
+        values.append(VALUES[combined.verdict])
         groups.append(codes[pair.group])
-        counts[found.verdict] += 1
-        nets[codes[pair.group]] += {"win": 1, "tie": 0, "loss": -1}[found.verdict]
-        if found.orders:
+        counts[combined.verdict] += 1
+        nets[codes[pair.group]] += {"win": 1, "tie": 0, "loss": -1}[combined.verdict]
+        if combined.orders:
             counts["both"] += 1
-            counts["inconsistent"] += not found.consistent
-            counts[_followed(found)] += 1
+            counts["inconsistent"] += not combined.consistent
+            counts[_followed(combined)] += 1
     interval = mean_interval(values, groups, level=level) if values else None
     return PairFigure(
         win_rate=sum(values) / len(values) if values else None,
@@ -328,7 +344,7 @@ def figure(pairs: Sequence[JudgedPair], dimension: str, *, level: float) -> Pair
     )
 
 
-def _followed(found: DimensionVerdict) -> str:
-    """The position that won in both orders, although it held another output each time."""
-    said = [order.verdict for order in found.orders]
-    return {"loss win": "first", "win loss": "second"}.get(" ".join(map(str, said)), "neither")
+def _followed(combined: DimensionVerdict) -> str:
+    """Return the position that won in both orders, although it held a different output each time."""
+    verdicts = [order.verdict for order in combined.orders]
+    return {"loss win": "first", "win loss": "second"}.get(" ".join(map(str, verdicts)), "neither")

@@ -8,19 +8,19 @@ from trivium.display import RichRepr
 from trivium.runs.summary import JudgeCosts
 
 Verdict = Literal["win", "loss", "tie"]
-"""Of head against base."""
+"""Verdict on head against base."""
 
 
 class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the judge said when it was shown a pair in one order.
+    """The judge's verdict on a pair shown in one order.
 
     Attributes:
-        first: Whose output stood first.
-        verdict: Of head against base; None where there is none.
+        first: The run whose output was shown first.
+        verdict: Verdict on head against base, or None.
         status: ok, abstained, skipped or failed.
-        reason: The judge's, or why there is no verdict.
-        method: Who judged, where it is not all or the first of those that were named.
-        detail: Everything that is recorded of a judgement: model, evidence, signals, votes, tokens, cost.
+        reason: The judge's reason, or why there is no verdict.
+        method: The models that judged, unless they are the full panel or the first model named.
+        detail: Details of the judgement: model, evidence, signals, votes, tokens, cost.
     """
 
     first: Literal["base", "head"]
@@ -32,13 +32,13 @@ class OrderVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DimensionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What both orders say of one dimension together.
+    """The combined verdict of both orders on one dimension.
 
     Attributes:
-        verdict: Of head against base: what both orders say, a tie where they contradict each other, None
-            where one of them has no verdict.
-        consistent: Whether both orders say the same; None without a verdict.
-        orders: Base shown first, then head shown first; none where nobody had to be asked.
+        verdict: Verdict on head against base: that of both orders, a tie if they contradict each other, None
+            if one of them has no verdict.
+        consistent: Whether both orders agree; None without a verdict.
+        orders: Base shown first, then head shown first; empty if no judge was needed.
     """
 
     verdict: Verdict | None
@@ -47,14 +47,14 @@ class DimensionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedPair(msgspec.Struct, frozen=True, kw_only=True):
-    """One case and repeat of both runs.
+    """The verdicts on one case and repeat of both runs.
 
     Attributes:
         case: Id of the case.
-        repeat: Which attempt.
+        repeat: Number of the repeat, from 0.
         group: The cluster of the case.
-        how: ``judged``; ``identical`` outputs tie and ``failed`` attempts lose without anybody being asked.
-        verdicts: By dimension.
+        how: ``judged``; or without a judge: ``identical`` outputs tie and ``failed`` attempts lose.
+        verdicts: Verdicts by dimension.
     """
 
     case: str
@@ -65,23 +65,23 @@ class JudgedPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """How head does against base in one dimension.
+    """Wins and losses of head against base in one dimension.
 
     Attributes:
-        win_rate: (wins + ties / 2) / pairs with a verdict; None without any.
-        ci95: Interval of the win rate by groups, or None; at the run's level.
-        groups: Clusters that it rests on.
-        method: Of the interval.
+        win_rate: (wins + ties / 2) / pairs with a verdict, in [0, 1]; None without a verdict.
+        ci95: Interval of the win rate by groups, at the run's level, or None.
+        groups: Number of clusters.
+        method: How the interval was computed.
         wins: Pairs that head wins.
-        losses: Pairs that it loses.
-        ties: Pairs that it ties, those with contradicting orders among them.
-        unjudged: Pairs without a verdict: an order abstained, or no judge answered.
-        inconsistent: Ties because the orders contradict each other.
-        for_first: Inconsistent pairs in which the output that stood first won both times.
-        for_second: Those in which the one that stood second did.
-        position_bias: (for_first + for_second) / pairs judged in both orders; None without any.
-        p: Two-sided sign test over the groups, by whether head won or lost more of a group's pairs; None
-            where all groups tie.
+        losses: Pairs that head loses.
+        ties: Tied pairs, including those whose orders contradict each other.
+        unjudged: Pairs without a verdict: the judge abstained in an order, or did not answer.
+        inconsistent: Pairs whose orders contradict each other.
+        for_first: Inconsistent pairs in which the output shown first won both times.
+        for_second: Inconsistent pairs in which the output shown second won both times.
+        position_bias: (for_first + for_second) / pairs judged in both orders; None without such pairs.
+        p: Two-sided p-value of a sign test over groups, each by whether head wins or loses more of its
+            pairs; None if all groups tie.
     """
 
     win_rate: float | None
@@ -103,21 +103,21 @@ class PairComparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """Two runs compared by a judge, pair by pair.
 
     Attributes:
-        base: The run that is compared with.
-        head: The run in question.
-        suite: Their suite.
-        models: Who judged.
-        panel: Whether all of them did.
-        samples: Answers asked of each for each order.
-        level: Of the intervals.
-        figures: By dimension; ``overall`` is the better in all.
+        base: Id of the run compared with.
+        head: Id of the run in question.
+        suite: Name of head's suite.
+        models: The judge models.
+        panel: Whether all of them judge every pair.
+        samples: Number of answers that each model gives for each order.
+        level: Confidence level of the intervals.
+        figures: Results by dimension, and ``overall``.
         pairs: Every pair, in the order of head's suite.
         identical: Pairs with equal outputs.
         failed: Pairs in which an attempt failed.
         left_out: Attempts that only one run has, and pairs left out by ``failed_attempts: skip``.
-        errors: Pairs of which an order got no answer from any judge.
-        spent: What it took, requests that came to nothing included, and the budget that it had.
-        notes: What a reader must know.
+        errors: Pairs for which no judge answered in at least one order.
+        spent: Costs of the comparison, including failed requests, and its budget.
+        notes: Reservations that change how to read the result.
     """
 
     base: str
