@@ -8,7 +8,7 @@ import msgspec
 
 from tests.store.samples import new_run
 from trivium.metrics.judge.client.request import Alternative, ModelResponse, Token
-from trivium.store.judge_cache import StoredResponseCache, cache_size, clear_cache
+from trivium.store.judge_cache import StoredResponseCache, cache_size, empty_cache
 from trivium.store.store import Store
 
 REPLY = ModelResponse(
@@ -91,7 +91,7 @@ def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
             answers.close()
         store.finish(done, "done", summary={})
         assert cache_size(store).answers == 2
-        clear_cache(store)
+        empty_cache(store)
         assert answers.fetch(["r1", "r2"]) == {"r2": REPLY}
         kept = cache_size(store)
         assert kept.answers == 1

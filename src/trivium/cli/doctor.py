@@ -138,12 +138,12 @@ def _encoder(named: str | None) -> Finding:
 
 
 def _empty_cache(url: str) -> str:
-    from trivium.store.judge_cache import cache_size, clear_cache
+    from trivium.store.judge_cache import cache_size, empty_cache
     from trivium.store.store import Store
 
     with Store(url, create=False) as opened:
         before = cache_size(opened).answers
-        clear_cache(opened)
+        empty_cache(opened)
         after = cache_size(opened).answers
         left = f"; {after:,} of runs that go on stay" if after else ""
         return f"{opened.name}: {before - after:,} answers of judges dropped{left}"

@@ -230,7 +230,7 @@ def cache_size(store: Store) -> CacheSize:
     return CacheSize(answers=int(count), bytes=int(size), oldest=oldest)
 
 
-def clear_cache(store: Store) -> None:
+def empty_cache(store: Store) -> None:
     """Delete the cached responses of all runs that are not in progress."""
     running = select(tables.runs.c.number).where(tables.runs.c.state == "running")
     with explain_errors(store.engine), store.engine.begin() as connection:
