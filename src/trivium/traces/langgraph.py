@@ -1,14 +1,13 @@
-"""Finds agents, tool owners and hand-offs in traces of LangGraph.
+"""Infers agents, tool owners and hand-offs in LangGraph traces.
 
-A graph emits chains, models and tools, and marks none of them as an agent. The metadata allows to infer it:
-each node runs below its graph with its own ``langgraph_node``, ``langgraph_step`` and
-``langgraph_checkpoint_ns``.
+LangGraph records chains, models and tools, and marks none of them as an agent. The metadata of each node's run
+(``langgraph_node``, ``langgraph_step`` and ``langgraph_checkpoint_ns``) allows inferring them:
 
 * A node of the outermost graph that calls a model or runs a graph is an agent; a sub-graph of the same name
-  below it is that same run. Where no node calls a model, because models are not recorded, all are agents.
-* A deeper node is an agent only where it runs a graph itself; so is a graph that a tool runs.
-* A graph in which only one node calls a model, or that has the nodes of the prebuilt agents, is one agent.
-* A node that only runs tools is no agent: its tools belong to the agent that requested them.
+  below it belongs to the same run. If no node calls a model (models are not recorded), all nodes are agents.
+* A deeper node is an agent only if it runs a graph itself. A graph that a tool runs is an agent.
+* A graph is one agent if only one of its nodes calls a model, or if it has the nodes of the prebuilt agents.
+* A node that only runs tools is not an agent: its tools belong to the agent that requested them.
 * The agents of the outermost graph hand over to one another in the order of its steps.
 """
 
@@ -35,7 +34,7 @@ HANDOFF = "__handoff_destination"
 """Metadata of a tool that hands over to another agent."""
 
 MOST_PAIRS = 100
-"""Most hand-offs that are inferred where several agents follow several others."""
+"""Most hand-offs inferred when several agents follow several others; above it, none is."""
 
 _HOOK = (".before_", ".after_", ".wrap_")
 _TOP = -1  # the graph of the nodes whose parent is not in the trace
@@ -45,12 +44,12 @@ class GraphRun(NamedTuple):
     """LangGraph's metadata of one run.
 
     Attributes:
-        node: The node that it runs for.
-        namespace: ``name:id|name:id…``, the nodes around it; unique for each run of a node.
-        step: The step of its graph.
-        agent: The name of its agent, if it has one.
+        node: Name of the node that the run belongs to.
+        namespace: Path of the enclosing nodes, ``name:id|name:id…``; unique to each run of a node.
+        step: Step of the graph in which it runs, from 0.
+        agent: Name of its agent, if stated.
         requested: Ids of the tool calls that a model requested.
-        call: Id of the call that a tool answers.
+        call: Id of the tool call that a tool's run carries out.
     """
 
     node: str | None = None
@@ -81,7 +80,7 @@ class GraphRun(NamedTuple):
 
     @property
     def outermost(self) -> str | None:
-        """The node of the outermost graph that it lies in."""
+        """The node of the outermost graph that contains it."""
         return self.namespace.split("|", 1)[0].split(":", 1)[0] if self.namespace else self.node
 
 
@@ -99,7 +98,7 @@ def with_graph_agents(
         trace: Normalised; its chains are of kind other.
         runs: One for each span.
         stated: Messages that the format states.
-        title: Name of the outermost graph, if it has no span of its own.
+        title: Name of the outermost graph if it has no span of its own.
 
     Returns:
         The normalised trace; the trace itself when no run is LangGraph's.
@@ -131,17 +130,17 @@ class _Graphs:
     def __init__(self, spans: Sequence[Span], runs: Sequence[GraphRun], title: str | None) -> None:
         self.spans, self.runs, self.title = spans, runs, title
         self.problems: list[TraceProblem] = []
-        self.agents: dict[int, str] = {}  # spans that are agents' runs
-        self.owners: dict[int, str] = {}  # agents of spans that lie below none of those
+        self.agents: dict[int, str] = {}  # agent of each span that is an agent's run
+        self.owners: dict[int, str] = {}  # agent of each span outside those runs
         positions = {span.id: index for index, span in enumerate(spans)}
         self.parents = [positions[span.parent] if span.parent is not None else None for span in spans]
         self.order = parents_first(spans)
         self.nodes: dict[int, list[int]] = defaultdict(list)  # by graph
-        self.within: list[int | None] = [None] * len(spans)  # the node around it, no tool between
+        self.within: list[int | None] = [None] * len(spans)  # the enclosing node, with no tool in between
         self.below_tool = [False] * len(spans)
         self._find_nodes()
         self.contains = self._contained_kinds()
-        self.agent_nodes: dict[int, list[int]] = {}  # agents' runs of each outermost graph
+        self.agent_nodes: dict[int, list[int]] = {}  # agent runs by outermost graph
         self._find_agents()
         self._find_owners()
 
@@ -163,7 +162,7 @@ class _Graphs:
                 self.within[index] = index
 
     def _contained_kinds(self) -> list[set[str]]:
-        """For each span, whether it contains models or tools; the inside of a tool does not count."""
+        """For each span, which of llm and tool spans it contains; the contents of a tool do not count."""
         none, tool, llm, both = set[str](), {"tool"}, {"llm"}, {"tool", "llm"}
         contains = [none] * len(self.spans)
         for index in reversed(self.order):
@@ -214,7 +213,7 @@ class _Graphs:
             self.owners |= dict.fromkeys(range(len(self.spans)), title)
 
     def _agent_name(self, graph: int) -> str:
-        """The name of a graph that is one agent: its own, or that of its run, tool or first node."""
+        """The name of a graph that is one agent: as stated, else that of its span, tool or first node."""
         nodes = self._candidates(graph) or self.nodes[graph]
         given = self.runs[nodes[0]].agent
         if given is not None:
@@ -282,7 +281,7 @@ class _Graphs:
             names = list(dict.fromkeys(names))
             after = list({self.spans[node].name: node for node in reversed(after)}.values())[::-1]
             many = len(names) * len(after) > MOST_PAIRS
-            handling = "no message between them is told" if many else "each is taken to follow each"
+            handling = "no message between them is recorded" if many else "each is assumed to follow each"
             text = f"{len(before):,} agents' runs are followed by several; {handling}"
             span = self.spans[after[0]].id
             self.problems.append(TraceProblem(kind="ambiguous_order", span=span, what=text))

@@ -22,12 +22,12 @@ def native_trace(value: Any, *, source: str = "", where: str = "") -> Trace:
     """Read a trace in native form and normalise it.
 
     Args:
-        value: The JSON text as bytes, or the object that it holds.
-        source: The file it comes from, for error messages.
+        value: The trace as JSON text (bytes) or as a decoded object.
+        source: Name of its file, for error messages.
         where: Its place in that file, such as ``line 12``.
 
     Raises:
-        TraceError: If it is no such trace; every mistake is named with its path.
+        TraceError: If it is not a valid trace; lists every mistake with its path.
     """
     if isinstance(value, Trace):
         return _normalised(value)
@@ -148,7 +148,7 @@ def _kind(value: Any) -> str:
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value looks like a native trace or a list of them."""
+    """Whether a JSON value is a native trace or a list of them, by its keys."""
     if isinstance(document, list):
         return bool(document) and sniff(document[0])
     return isinstance(document, dict) and isinstance(document.get("spans"), list)

@@ -40,9 +40,9 @@ def normalise(
 
     A missing parent makes its child a root (``orphan``); a cycle of parents is cut at its earliest span
     (``cycle``); a repeated id gets a new one (``duplicate_id``), and children stay with the first that
-    had it; a time that is no number is dropped (``bad_time``); an end before its start is set to the
+    had it; a time that is not finite is dropped (``bad_time``); an end before its start is set to the
     start (``negative_duration``); a child that starts before its parent is flagged (``clock_skew``);
-    a span without an end, in a trace that has times, neither succeeded nor failed (``unfinished``).
+    a span without an end has ``ok=None`` if the trace has times (``unfinished``).
     Tool, llm and other spans get the agent of the nearest agent span above them. A trace that states no
     message gets those that its nesting implies (spec: metrics, T3.8). Normalising twice changes nothing
     more.
@@ -50,9 +50,9 @@ def normalise(
     Args:
         spans: In the order of their file.
         messages: In order; empty when the format states none.
-        trace_id: Its id.
-        problems: Problems that a reader found before.
-        metadata: Anything else.
+        trace_id: Id of the trace.
+        problems: Problems that the reader found.
+        metadata: Metadata of the trace.
         nested: True adds messages implied by the nesting to the stated ones, for a format that states
             hand-offs only; "unstated" adds them only from one agent to another without a stated one.
     """
@@ -77,7 +77,7 @@ def normalise(
         trace_id=trace_id,
         spans=sound,
         messages=_merge_nested(stated, from_nesting),
-        problems=tuple(dict.fromkeys(all_problems)),  # a trace read again would list some twice
+        problems=tuple(dict.fromkeys(all_problems)),  # reading a trace again finds some again
         metadata=dict(metadata) if metadata else {},
     )
 
@@ -94,9 +94,9 @@ def _merge_nested(stated: tuple[Message, ...], from_nesting: tuple[Message, ...]
 def _fast(
     spans: tuple[Span, ...], delegated: list[tuple[str, Span]], *, timed: bool
 ) -> tuple[Span, ...] | None:
-    """The spans with their callers filled in, or None when anything at all may need repair.
+    """Fill in the agents of spans; None if any span may need repair.
 
-    Agent spans below another are added to ``delegated``, each with the agent above.
+    Adds each agent span below another agent to ``delegated``, with the name of that agent.
     """
     known: dict[str, tuple[str | None, float]] = {}
     result = list(spans)
@@ -163,7 +163,7 @@ def _adopt_orphans(spans: list[Span], problems: list[TraceProblem]) -> list[Span
 
 def _cut_cycles(spans: list[Span], problems: list[TraceProblem]) -> list[Span]:
     position = {span.id: index for index, span in enumerate(spans)}
-    visit = [0] * len(spans)  # the walk that came by first; 0: none yet
+    visit = [0] * len(spans)  # number of the walk that reached the span; 0: none yet
     for first in range(len(spans)):
         walk, index = first + 1, first
         trail: list[int] = []

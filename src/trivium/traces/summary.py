@@ -18,12 +18,12 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
         spans: Spans of all traces.
         kinds: Spans by kind.
         agent_runs: Agent spans by agent.
-        tools: Tool spans by tool, hand-offs dressed as tools included.
-        failed_tool_spans: Tool spans that failed; those that never finished did not.
-        llm_input_tokens: Summed over llm spans; None when none of them says.
+        tools: Tool spans by tool, including hand-offs recorded as tool calls.
+        failed_tool_spans: Tool spans that failed; unfinished ones are not counted.
+        llm_input_tokens: Sum over llm spans; None if no span reports it.
         llm_output_tokens: Likewise.
-        agent_to_agent: Sender, receiver and number of messages between agents, sorted. A result that
-            goes back to who asked for it is not counted.
+        agent_to_agent: Sender, receiver and number of messages between agents, sorted. A result that is
+            returned to the requester is not counted.
         orphans: Spans whose parent was missing.
         max_depth: Levels of the deepest branch, 1 for a root alone.
         problems: Everything that was repaired or flagged.
@@ -76,7 +76,7 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
 
 
 def handoffs_as_tools(traces: Sequence[Trace]) -> dict[str, int]:
-    """Tool spans that are hand-offs rather than calls, by the name of the tool."""
+    """Number of tool spans that are hand-offs rather than calls, by tool."""
     spans = [span for trace in traces for span in trace.spans if span.kind == "tool"]
     return dict(Counter(span.name for span in spans if span.attributes.get("handoff")))
 

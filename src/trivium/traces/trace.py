@@ -11,15 +11,14 @@ import msgspec
 SpanKind = Literal["agent", "tool", "llm", "other"]
 
 RECORDERS = "recorders"
-"""Key of a trace's metadata."""
-
+"""Key in a trace's metadata: the instrumentations that recorded its agents."""
 
 INCOMPLETE = "incomplete"
 """Kind of a problem: the trace lacks something that is known to have happened."""
 
 
 class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Tokens and money that one llm span used; None where the format does not say."""
+    """Tokens and cost of one llm span; None where not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -39,8 +38,7 @@ class Span(
         kind: agent, tool, llm or other.
         name: The agent, tool or model.
         parent: Id of the span that this one ran under.
-        agent: Who did it. On a normalised trace every tool and llm span that runs under an agent
-            span has it filled in.
+        agent: The agent that did the work. Normalisation fills it in for spans below an agent span.
         start: Seconds on the trace's clock, or None.
         end: Seconds, or None when unfinished or the format has no times.
         ok: True, False when it failed, None when it never finished.
@@ -48,7 +46,7 @@ class Span(
         output: What came out, any JSON value.
         usage: Tokens and cost (llm spans only).
         attributes: Anything else. Two keys are read: ``context`` by tool_selection (spec: metrics,
-            T3.3), and ``handoff``, which is true for a hand-off that the format dresses as a tool call.
+            T3.3), and ``handoff``, which is true for a hand-off recorded as a tool call.
     """
 
     id: str
@@ -101,8 +99,9 @@ class Trace(
     """The spans and messages of one attempt, normalised (see ``trivium.traces.normalize``).
 
     Spans keep the order of their file. ``problems`` lists what was repaired. ``metadata["people"]``
-    names those among the senders and receivers who are no agents, such as the user of a chat, and
-    ``metadata["recorders"]`` what recorded the agents: frameworks tell one job differently.
+    names the senders and receivers that are not agents, such as the user of a chat;
+    ``metadata["recorders"]`` names the instrumentations that recorded the agents, because frameworks record the
+    same work differently.
     """
 
     trace_id: str = ""
@@ -115,7 +114,7 @@ class Trace(
     def tool_calls(self) -> tuple[Span, ...]:
         """Tool spans ordered by start, ties and spans without a start in file order.
 
-        A hand-off dressed as a tool call is a message, not a call, and is left out.
+        A hand-off recorded as a tool call is a message, not a call, and is left out.
         """
         return _by_start(
             [span for span in self.spans if span.kind == "tool" and not span.attributes.get("handoff")]
@@ -123,7 +122,7 @@ class Trace(
 
     @cached_property
     def people(self) -> frozenset[str]:
-        """Senders and receivers who are no agents."""
+        """Senders and receivers that are not agents."""
         named = self.metadata.get("people")
         return frozenset(name for name in named if isinstance(name, str)) if named else frozenset()
 
@@ -134,7 +133,7 @@ class Trace(
 
     @cached_property
     def recorders(self) -> tuple[str, ...]:
-        """What recorded the agents and their messages: instrumentations, or a format; sorted."""
+        """The instrumentations, or the format, that recorded the agents and their messages; sorted."""
         named = self.metadata.get(RECORDERS)
         return (
             tuple(name for name in named if isinstance(name, str)) if isinstance(named, list | tuple) else ()
@@ -187,7 +186,7 @@ def _by_start(spans: list[Span]) -> tuple[Span, ...]:
 
 
 def parents_first(spans: Sequence[Span]) -> list[int]:
-    """Places of the spans, each after its parent's. Parents must form a forest; nothing recurses."""
+    """Indices of the spans, parents before children. Parents must form a forest; does not recurse."""
     position = {span.id: index for index, span in enumerate(spans)}
     done = [False] * len(spans)
     order: list[int] = []
@@ -220,10 +219,10 @@ def nested_messages(delegated: Sequence[tuple[str, Span]], *, timed: bool) -> tu
 
     Args:
         delegated: Agent spans, each with the agent of the nearest agent span above it.
-        timed: Whether the trace has times; where it has none, a run has ended unless it is unfinished.
+        timed: Whether the trace has times; without times, a run has ended unless its ``ok`` is None.
 
     Returns:
-        Ordered by time; as the runs are listed, where there is none.
+        Ordered by time; in the order of the runs if the trace has no times.
     """
     messages: list[Message] = []
     for asker, run in delegated:
@@ -246,8 +245,8 @@ def message_time(message: Message) -> float:
 def canonical(value: Any) -> bytes:
     """A JSON value as bytes that are equal for equal values: keys sorted, 1.0 written as 1.
 
-    A text that holds a JSON object or list counts as that value, since formats differ in it; no arguments
-    at all count as an empty object.
+    A text that holds a JSON object or list counts as that value, because formats differ in how they record
+    arguments; None counts as an empty object.
     """
     if value is None:
         return b"{}"

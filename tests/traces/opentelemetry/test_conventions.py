@@ -351,7 +351,7 @@ def test_the_instrumentation_that_records_the_agents_is_named():
         ({"gen_ai.usage.input_tokens": -3}, "its input tokens are -3, which is no count"),
         (
             {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 20},
-            "say different numbers of tokens; taken are 20 in",
+            "give different token counts; used are 20 input",
         ),
     ],
 )

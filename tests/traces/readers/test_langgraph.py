@@ -163,7 +163,7 @@ def test_several_after_several_are_taken_to_follow_each_other_and_that_is_said()
     many = [f"n{number}" for number in range(20)]
     trace = read_one(run("chain", "g", *nodes(1, *many), *nodes(2, *many)))
     assert trace.messages == ()
-    assert "no message between them is told" in trace.problems[0].what
+    assert "no message between them is recorded" in trace.problems[0].what
 
 
 def test_a_node_that_is_tried_again_is_two_runs_and_one_step():

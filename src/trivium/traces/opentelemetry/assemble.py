@@ -32,8 +32,8 @@ _LAST = 2**64
 def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
     """The normalised traces of recorded spans, in the order in which they first appear.
 
-    Spans of one trace id are one trace, wherever in the file they stand. Its times are seconds from its
-    first span, its spans are in order of start, equal starts in the order given.
+    Spans with the same trace id form one trace, wherever they are in the file. Times are seconds from the first
+    span; spans are ordered by start, ties in the given order.
     """
     by_trace: dict[str, list[RecordedSpan]] = {}
     for span in spans:
@@ -128,15 +128,15 @@ def deduplicate_exports(
 ) -> list[RecordedSpan]:
     """Keep one of each group of spans that were exported several times.
 
-    Exporters send again when they get no response, so spans of equal id, name and start are one span. The one
-    that ended last is kept and the other listed as a problem, unless it had not ended: recorders write an
-    open span when a child of it ends, and again when it ends. Other spans of equal ids are left to
-    normalisation. Logfire sends a pending span, as a child of the span that it announces, when that span
-    starts: it is dropped if the span itself is there, and otherwise stands for it, unfinished.
+    Exporters retry when they get no response, so spans with equal id, name and start are one span, and the one
+    that ended last is kept. A dropped span is listed as a problem if it had ended; otherwise it is normal, since
+    recorders write an open span when a child of it ends, and again when it ends. Other spans with equal ids are
+    left to normalisation. Logfire exports a pending span, as a child of the span that it announces, when that
+    span starts: it is dropped if the announced span is present, and otherwise replaces it, unfinished.
 
     Args:
         spans: The spans of one trace, by start.
-        problems: Gets a problem for each span left out.
+        problems: Receives a problem for each span left out.
         pending: Whether there may be pending spans.
     """
     known = {span.id for span in spans}
@@ -154,7 +154,7 @@ def deduplicate_exports(
             latest[key] = span
             continue
         if before.end is not None and span.end is not None:
-            what = "it was sent twice; one was left out"
+            what = "it was exported twice; one copy was left out"
             problems.append(TraceProblem(kind="resent", span=span.id, what=what))
         if (span.end or 0) > (before.end or 0):
             latest[key] = span
@@ -171,8 +171,8 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
 def merge_double_instrumentation(spans: Sequence[RecordedSpan], roles: list[SpanRole]) -> set[str]:
     """Merge spans that two instrumentations recorded for the same work, one within the other.
 
-    An agent right within an agent of its name is the same run, and the call of an MCP tool right within
-    the call of that tool is the same call: the inner ones become ``other``.
+    An agent span directly below one of the same name is the same run, and an MCP call directly below a call of
+    the same tool is the same call: the inner span becomes ``other``.
 
     Args:
         spans: Of one trace, by start.
@@ -209,9 +209,9 @@ _UNNAMED = "agent"
 def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run: bool) -> None:
     """Name agent spans that have no name, and unify runs with two names.
 
-    Where named agents run too, a nameless agent span is the workflow around them; else its span's name
-    is its name. PydanticAI names an initially unnamed agent on some spans of a run only: all spans of the
-    run get that name.
+    If the trace also has named agents, a nameless agent span is the workflow around them; otherwise it takes the
+    name of its span. PydanticAI states the name of an initially unnamed agent on some spans of a run only: all
+    spans of the run get that name.
 
     Args:
         spans: Of one trace.
@@ -241,7 +241,7 @@ def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run:
 
 
 def trace_ids(otel_spans: Sequence[RecordedSpan]) -> list[str]:
-    """The trace of each span: that of a ``trivium.trace`` span around it, else OpenTelemetry's."""
+    """The trace id of each span: that of an enclosing ``trivium.trace`` span, else OpenTelemetry's."""
     positions = {(span.trace_id, span.id): span for span in otel_spans}
     known_ids: dict[tuple[str, str], str] = {}
     for span in otel_spans:
@@ -280,7 +280,7 @@ def merged_trace(
         messages: Messages that ``trivium.trace`` recorded.
         otel_spans: Spans of OpenTelemetry.
         trace_id: Id of the trace.
-        problems: Problems found so far.
+        problems: Problems of the trace so far.
     """
     spans, all_messages, all_problems = list(own), list(messages), list(problems)
     recorders = {"trivium"} if any(span.kind == "agent" for span in spans) else set()
@@ -320,8 +320,8 @@ def _parent_link(span: RecordedSpan) -> tuple[str, str] | None:
 def _merge_decorated(spans: list[Span], own_ids: set[str]) -> list[Span]:
     """Merge spans that a decorator and an instrumentation recorded for the same work.
 
-    An agent or a tool right within one of its name is the same run or call, and the inner one becomes
-    ``other``; of two model requests, one within the other, the inner one has the tokens.
+    An agent or tool span directly below one of the same name is the same run or call: the inner span becomes
+    ``other``. Of two nested model requests, only the inner one keeps its tokens.
     """
     nearest: dict[str, int | None] = {}
     result = list(spans)

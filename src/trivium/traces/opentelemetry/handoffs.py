@@ -30,9 +30,9 @@ def stated_messages(
 
     Args:
         trace: The trace, with the messages implied by its nesting.
-        recorded: The spans that it was made from, one for each of its spans.
+        recorded: The recorded span of each of its spans.
         roles: The classification of each.
-        names: Every attribute that any of them has.
+        names: Internal names of all attributes on these spans.
     """
     if names.isdisjoint(_HANDOFF_ATTRIBUTES) and not any(role.receiver for role in roles):
         return []
@@ -124,9 +124,9 @@ def as_tool_call(
     """Replace the messages on a tool's span by its arguments and result; also return the call's id.
 
     Args:
-        span: A span of a tool.
+        span: A tool span.
         requested: The calls that models requested before, by id.
-        tool: Its name, which must match the request: ids alone are not unique.
+        tool: Name of the tool; it must match the request, because ids alone are not unique.
     """
     message = _message(parsed(span.attributes.get(semconv.OUTPUT)))
     if message is None:
@@ -162,9 +162,10 @@ def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRu
     """LangGraph's metadata of each span; an empty list where no span has any.
 
     Args:
-        spans: The spans of one trace, by start; changed, because tools have messages in place of results.
-        roles: The classification of each; changed, because OpenInference takes everything with "agent"
-            in its name for an agent, and because tools that hand over are hand-offs, not calls.
+        spans: The spans of one trace, by start; changed in place where a tool has a message instead of a
+            result.
+        roles: The classification of each; changed in place, because OpenInference marks everything with "agent" in its name as an
+            agent, and because tools that hand over are hand-offs, not calls.
     """
     metadata = [_metadata(span) for span in spans]
     if not any(key.startswith(_PREFIX) for each in metadata for key in each):

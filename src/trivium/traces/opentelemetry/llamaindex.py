@@ -21,13 +21,13 @@ _WRAPPING = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def name_workflow_agents(spans: list[RecordedSpan], roles: list[SpanRole]) -> None:
-    """Find the agents in LlamaIndex workflows, and change the readings accordingly.
+    """Set the roles of agents, tools and hand-offs in LlamaIndex workflows.
 
     A step names its agent in the text of its input and output, and is a run of that agent. A tool call is a
     sibling of the steps and belongs to the agent of the step before; the tool ``handoff`` is a hand-off.
 
     Args:
-        spans: The spans of one trace, by start; changed, because arguments are nested in others.
+        spans: The spans of one trace, by start; changed in place where tool arguments are wrapped.
         roles: The classification of each; changed.
     """
     current_agent: dict[str | None, str] = {}

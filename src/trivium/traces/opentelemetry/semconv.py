@@ -12,7 +12,8 @@ import msgspec
 OPERATION: Final = "operation"
 AGENT: Final = "agent"
 LEGACY_AGENT: Final = "legacy agent"
-"""The agent, from before the conventions had agents; a span without an operation is then its run."""
+"""Agent name from before the conventions had agents; a span that has it and no operation is that agent's
+run."""
 AGENT_ID: Final = "agent id"
 RUN: Final = "run"
 """PydanticAI's id of an agent's run, on all of its spans."""
@@ -62,7 +63,7 @@ PARENT_ATTRIBUTE: Final = "trivium.above"
 """Attribute that recording adds: trace and id of the parent, a span of ``trivium.trace``."""
 
 CONTRADICTS: Final = "contradicts"
-"""Set when two attributes give different numbers of the same tokens; part of no convention."""
+"""Set when two attributes give different counts of the same tokens; not part of any convention."""
 
 _COUNTS: Final = frozenset({INPUT_TOKENS, OUTPUT_TOKENS})
 
@@ -156,12 +157,12 @@ class RecordedSpan(msgspec.Struct, kw_only=True, gc=False):
     """One span as it was recorded.
 
     Attributes:
-        trace_id: Hexadecimal; spans of one id are one trace, wherever they were found.
+        trace_id: Hexadecimal; spans with the same id form one trace.
         id: Hexadecimal, unique in its trace.
-        parent: Id of the span above, or None.
+        parent: Id of the parent span, or None.
         name: Its name.
         start: Nanoseconds since 1970, or None.
-        end: Nanoseconds since 1970; None when it never ended.
+        end: Nanoseconds since 1970; None if it did not end.
         attributes: JSON values by internal name.
         failed: Whether its status is an error.
         error: The message of its status.

@@ -37,18 +37,18 @@ _MODEL_MARKS = (
 )
 _HANDOFF = "handoff to "
 _OUTPUT_FUNCTION = "running output function"
-"""What PydanticAI says of a function that makes an agent's answer, as if it were one of its tools."""
+"""PydanticAI's span name of an output function, which it otherwise records like a tool."""
 
 
 class SpanRole(msgspec.Struct, frozen=True, gc=False):
-    """The classification of a span.
+    """What a span is: its kind, its name and its agent.
 
     Attributes:
         kind: The kind of the span.
         name: The agent, tool or model; empty for an agent without a name.
-        agent: The agent that did it, where the span itself names one.
-        receiver: The agent that a hand-off in the form of a tool call goes to, where it is named.
-        handoff: Whether it is such a hand-off.
+        agent: The agent that did the work, if the span names one.
+        receiver: The receiving agent of a hand-off recorded as a tool call, if named.
+        handoff: Whether it is a hand-off recorded as a tool call.
     """
 
     kind: SpanKind
@@ -137,7 +137,7 @@ def _model(span: RecordedSpan) -> str:
 
 
 def _after(text: str, prefix: str) -> str:
-    """The text after a prefix; empty if it has another one."""
+    """The text after a prefix, which is in lower case; empty if the text does not start with it."""
     return text[len(prefix) :].strip() if text.lower().startswith(prefix) else ""
 
 
@@ -190,7 +190,8 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
     if semconv.CONTRADICTS in attributes:
         usage = usage_of(attributes)
         taken = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
-        return f"its attributes say different numbers of tokens; taken are {taken[0]} in, {taken[1]} out"
+        return f"its attributes give different token counts; used are {used[0]} input and {used[1]} output
+        tokens"
     return None
 
 
@@ -243,13 +244,13 @@ def _tokens(value: Any) -> int | None:
 def spans_of(
     ordered: Sequence[RecordedSpan], roles: Sequence[SpanRole], repeated: set[str], origin: int
 ) -> list[Span]:
-    """Make the spans of a trace; the agent is inherited from a parent that precedes its child.
+    """Make the spans of a trace; a span inherits the agent of a parent listed before it.
 
     Args:
         ordered: The recorded spans of one trace, by start.
         roles: The classification of each.
         repeated: Ids of spans whose tokens are counted elsewhere.
-        origin: Start of the trace, in nanoseconds since 1970.
+        origin: Unix time of the trace's start, in nanoseconds.
     """
     made: list[Span] = []
     callers: dict[str, str | None] = {}

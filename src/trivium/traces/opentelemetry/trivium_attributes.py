@@ -1,7 +1,7 @@
 """Stores on exported spans what OpenTelemetry has no attribute for, and reads it back.
 
-The attributes stand beside those of the conventions, so that a trace that is exported and read again is
-unchanged. Each holds a JSON text; one that cannot be read, because it was truncated, is ignored.
+These attributes complement those of the conventions, so that a trace survives export and import unchanged.
+Each holds a JSON text; one that cannot be parsed, because it was truncated, is ignored.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 
 class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The original of an exported span.
+    """The fields of an exported span that the conventions do not cover.
 
     Attributes:
-        kind: Its kind; None for a span that stands for an attempt without a trace.
-        id: Its id, where that is not a valid id of OpenTelemetry.
+        kind: Its kind; None for a placeholder of an attempt without a trace.
+        id: Its id, if that is not a valid OpenTelemetry id.
         name: Its name.
         agent: Its agent.
         ok: As in the trace.
         input: Whether the input was a text or another JSON value; None where there is none.
         output: The same for the output.
-        attributes: All of them.
+        attributes: All attributes of the span.
     """
 
     kind: SpanKind | None
@@ -47,12 +47,12 @@ class TriviumSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class TriviumTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The original of an exported trace.
+    """The fields of an exported trace that the conventions do not cover.
 
     Attributes:
         trace_id: Its id.
-        zero: Nanoseconds since 1970 at which its clock shows 0; None where times cannot be absolute.
-        metadata: All of it.
+        zero: Unix time, in nanoseconds, at which its clock shows 0; None if its times cannot be absolute.
+        metadata: All metadata of the trace.
     """
 
     trace_id: str
@@ -66,7 +66,7 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 
 def exported_trace(spans: Sequence[RecordedSpan]) -> TriviumTrace | None:
-    """The data of the original trace on the first span that has it, or None."""
+    """The fields of the original trace, from the first span that carries them; None without any."""
     decoded = (_decoded(_TRACE, span.attributes.get(semconv.TRIVIUM_TRACE)) for span in spans)
     return next((trace for trace in decoded if trace is not None), None)
 
@@ -79,7 +79,7 @@ def exported_messages(spans: Sequence[RecordedSpan]) -> list[Message]:
 
 
 def restored_spans(spans: Sequence[Span], recorded: Sequence[RecordedSpan]) -> list[Span]:
-    """Restore the original spans where the export holds them; drop spans that stand for an attempt.
+    """Restore the original spans where the export holds them; drop placeholders.
 
     Args:
         spans: The spans as read from the conventions' attributes.

@@ -1,1 +1,1 @@
-"""Analyses how agents spent their time and which work they repeated (docs/process.md)."""
+"""Analyses how agents spend their time and which work they repeat (docs/process.md)."""

@@ -1,4 +1,4 @@
-"""Finds chains of hand-offs between agents, and work that two agents pass to and fro."""
+"""Finds chains of hand-offs between agents, and work that two agents pass back and forth."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import msgspec
 from trivium.traces.trace import Message
 
 SHORTEST_PING_PONG = 3
-"""Messages: there, back, and there again."""
+"""Fewest messages of a ping-pong: there, back, and there again."""
 
 
 class PingPong(msgspec.Struct, frozen=True, kw_only=True):
-    """Two agents that passed work to and fro.
+    """Two agents that passed work back and forth.
 
     Attributes:
-        agents: The one that began, and the other.
-        messages: At least 3.
+        agents: The agent that started, then the other.
+        messages: Number of messages, at least 3.
     """
 
     agents: tuple[str, str]
@@ -24,11 +24,11 @@ class PingPong(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandOffs(msgspec.Struct, frozen=True, kw_only=True):
-    """How work went between agents.
+    """The hand-offs of one trace.
 
     Attributes:
-        messages: That passed work on.
-        chains: Longest possible chains.
+        messages: Number of messages that hand work over.
+        chains: Number of maximal chains.
         longest: Agents along the longest chain, its first sender included; empty without messages.
         ping_pongs: In order of their last message.
     """
@@ -40,12 +40,12 @@ class HandOffs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def passed_on(messages: Sequence[Message]) -> list[Message]:
-    """Messages that pass work on: all but results that go back to who asked for them.
+    """The messages that hand work over: all except results returned to their requester.
 
     Args:
-        messages: Between agents.
-    """
-    requests = {
+        messages: Messages between agents.
+        """
+        requests = {
         (message.sender, message.receiver) for message in messages if message.type != "result_delivery"
     }
     return [
@@ -56,14 +56,14 @@ def passed_on(messages: Sequence[Message]) -> list[Message]:
 
 
 def hand_offs(messages: Sequence[Message]) -> HandOffs:
-    """Chains of messages that pass work on, in their order; notes to oneself are none.
+    """Find chains of messages that hand work over; messages to oneself are ignored.
 
-    A message continues the chain of the latest message before it that its sender received. A chain is
-    longest possible where nothing continues it; of chains as long as each other the first that ended is
-    told. Of a chain, two agents that pass to each other at least three times by turns play ping-pong.
+    A message continues the chain of the latest earlier message that its sender received. A chain is maximal if no
+    message continues it; of several longest chains, the one that ends first is reported. Two agents play ping-pong
+    if they alternate in handing over to each other at least three times within a chain.
 
     Args:
-        messages: Between agents, in order (``Trace.agent_messages``).
+        messages: Messages between agents, in order (``Trace.agent_messages``).
     """
     passing = [message for message in passed_on(messages) if message.sender != message.receiver]
     latest: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Finds loops of tool calls and of hand-offs, and calls that repeat an earlier one.
 
-A loop is a tandem repeat in a sequence; :func:`repetitions` finds them.
+A loop is a tandem repeat in a sequence (:func:`repetitions`).
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     """A loop of tool calls.
 
     Attributes:
-        agent: Who went round in it.
-        tools: Of one round, in order.
-        rounds: Complete ones, at least 3.
-        calls: Places among the calls of all that lie in the loop, the beginning of a further round included.
+        agent: The agent that made the calls.
+        tools: Tools of one round, in order.
+        rounds: Number of complete rounds, at least 3.
+        calls: Indices of its calls among all calls of the trace, including an incomplete last round.
     """
 
     agent: str | None
@@ -37,14 +37,14 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
-    """Loops of tool calls: the same calls with the same arguments, in the same order, three times or more.
+    """Find loops: the same calls with the same arguments in the same order, at least three times.
 
-    Looked for in the calls of each agent by itself, so that agents that work side by side do not hide each
-    other's. A loop is as long as can be, its round as short as can be; a loop may lie within a round of
+    The calls of each agent are searched separately, so that agents that work in parallel do not hide each other's
+    loops. A loop is as long as possible and its round as short as possible; a loop may lie within a round of
     another. The longest comes first.
 
     Args:
-        calls: In order (``Trace.tool_calls``).
+        calls: All tool calls, in order (``Trace.tool_calls``).
     """
     positions: dict[str | None, list[int]] = {}
     symbols: dict[str | None, list[Hashable]] = {}
@@ -72,11 +72,11 @@ def looped_calls(loops: Sequence[Loop]) -> frozenset[int]:
 
 
 class HandOffLoop(msgspec.Struct, frozen=True, kw_only=True):
-    """A loop of hand-offs: work that went round the same agents.
+    """Work that was handed round the same agents again and again.
 
     Attributes:
-        agents: Of one round, in order.
-        rounds: Complete ones, at least 3.
+        agents: Agents of one round, in order.
+        rounds: Number of complete rounds, at least 3.
     """
 
     agents: tuple[str, ...]
@@ -98,18 +98,19 @@ def hand_off_loops(chain: Sequence[str]) -> tuple[HandOffLoop, ...]:
 
 FEWEST_ROUNDS = 3
 SHORT = 64
-"""Elements up to which trying every period takes less time than starting NumPy."""
+"""Up to this many elements, trying every period is faster than NumPy."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True):
-    """A maximal repetition: every element equals the one ``period`` before it, and none at either side does.
+    """A maximal repetition: every element equals the one ``period`` before it, and neither neighbour
+    continues it.
 
     Attributes:
-        start: Place of its first element.
-        end: Place after its last.
-        period: The smallest; ``end - start`` is at least three times as much.
+        start: Index of its first element.
+        end: Index after its last element.
+        period: The smallest period; ``end - start`` is at least three times as long.
     """
 
     start: int
@@ -125,11 +126,11 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
     """The maximal repetitions of at least three rounds, by start and period; fewer than there are elements.
 
-    The runs of Bannai, I, Inenaga, Nakashima, Takeda and Tsuruta, "The 'runs' theorem", SIAM J. Comput. 46
-    (2017): each has a root that is the longest Lyndon word at its place, by one of two orders of the
-    elements; there are two candidates a place, each extended as far as it goes. With suffixes sorted by
-    prefix doubling that takes O(n log n) steps of NumPy. Exact: nothing is hashed. In a short sequence every
-    period is tried, which is faster there.
+    These are the runs of Bannai, I, Inenaga, Nakashima, Takeda and Tsuruta, "The 'runs' theorem", SIAM J. Comput.
+    46 (2017): the root of a run is the longest Lyndon word at its position in one of two orders of the elements.
+    That gives two candidates per position, each extended as far as possible. Suffixes are sorted by prefix
+    doubling, in O(n log n) NumPy steps. The result is exact: nothing is hashed. In a short sequence every period
+    is tried, which is faster.
     """
     maximal = set()
     for offset, piece in _pieces(sequence):
@@ -141,7 +142,8 @@ def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
 
 
 def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]]:
-    """Stretches of elements that occur three times or more: no other element is part of a repetition."""
+    """Start and elements of each piece whose elements occur at least three times; others are in no
+    repetition."""
     count = Counter(sequence)
     for often, members in groupby(enumerate(sequence), lambda pair: count[pair[1]] >= FEWEST_ROUNDS):
         if often:
@@ -160,7 +162,7 @@ def _runs_by_trial(codes: list[int]) -> set[tuple[int, int, int]]:
                 same += 1
                 continue
             if same >= (FEWEST_ROUNDS - 1) * period:
-                # What has a smaller period too has the same ends with it, and was found with it.
+                # A run with a smaller period as well has the same ends, and was found with that period.
                 periods.setdefault((position - period - same, position), period)
             same = 0
     return {(start, end, period) for (start, end), period in periods.items()}
@@ -191,7 +193,7 @@ class _Ranks:
         width = 1
         while width < size and self._ladder[-1].max() < size - 1:  # all different: longer ones are too
             rank = self._ladder[-1]
-            then = np.zeros(size, np.int64)  # what lies past the end is smaller than anything
+            then = np.zeros(size, np.int64)  # past the end sorts before anything
             then[:-width] = rank[width:] + 1
             self._ladder.append(np.unique(rank * (size + 1) + then, return_inverse=True)[1])
             width *= 2
@@ -202,7 +204,7 @@ class _Ranks:
         return self._ladder[-1]
 
     def common(self, one: Ints, other: Ints) -> Ints:
-        """Length of the longest common beginning of the suffixes at the given places."""
+        """Length of the longest common prefix of the suffixes at the given indices."""
         one, other = one.copy(), other.copy()
         start = one.copy()
         for step in range(len(self._ladder) - 1, -1, -1):
@@ -216,7 +218,7 @@ class _Ranks:
 
 
 def _next_smaller(ranks: Ints) -> Ints:
-    """For each place the next one whose rank is smaller, or the end."""
+    """For each index, the next index with a smaller rank, or the end."""
     listed: list[int] = ranks.tolist()
     following = [len(listed)] * len(listed)
     pending: list[int] = []
@@ -231,9 +233,9 @@ class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that repeats an earlier one by the same agent with the same arguments.
 
     Attributes:
-        call: Place among the calls.
-        before: Place of the latest such call before it.
-        retry: Whether that one had failed; else it had succeeded, and was made again all the same.
+        call: Index of the call.
+        before: Index of the latest earlier call that it repeats.
+        retry: Whether that earlier call had failed; otherwise it had succeeded.
     """
 
     call: int
@@ -242,13 +244,13 @@ class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
-    """Calls that were made before, in order.
+    """Calls that repeat an earlier one, in order.
 
-    What follows a call that never finished is neither a retry nor a repeat. Arguments that were not recorded
-    (null), or that are no JSON, are like no others.
+    A call after an unfinished one is neither a retry nor a repeat. Arguments that were not recorded (null), or
+    that are not JSON, equal no others.
 
     Args:
-        calls: In order (``Trace.tool_calls``).
+        calls: All tool calls, in order (``Trace.tool_calls``).
     """
     latest: dict[Hashable, int] = {}
     repeated = []
@@ -261,12 +263,12 @@ def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
 
 
 def call_symbols(calls: Sequence[Span]) -> list[Hashable]:
-    """A symbol for each call, equal where agent, tool and arguments are equal."""
+    """A symbol for each call; two are equal if agent, tool and arguments are equal."""
     return [(call.agent, call.name, _arguments(call.input, position)) for position, call in enumerate(calls)]
 
 
 def _arguments(value: Any, position: int) -> bytes | int:
-    """Arguments as bytes; the index of the call where they are unknown or no JSON."""
+    """Arguments as bytes; the index of the call if they are unknown or not JSON."""
     if value is None:
         return position
     try:

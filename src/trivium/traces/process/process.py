@@ -1,4 +1,4 @@
-"""Computes all process figures of one trace, each when it is first asked for."""
+"""Computes the process metrics of one trace, each on first access."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,13 +32,13 @@ class PathStep(msgspec.Struct, frozen=True, kw_only=True):
     """A span's part in the critical path.
 
     Attributes:
-        span: Its id; None for time in which the trace waited for no span.
-        kind: Of the span.
-        name: Of the span.
-        agent: Who did it.
-        at: Seconds from the beginning of the trace to where the path first met it.
-        seconds: Of the path that are its own.
-        share: The same of the wall time, in [0, 1]; None where that is 0.
+        span: Id of the span; None for time in which the trace waited for no span.
+        kind: Kind of the span.
+        name: Name of the span.
+        agent: Agent of the span.
+        at: Seconds from the start of the trace to the span's first part of the path.
+        seconds: Seconds of the path that belong to the span.
+        share: ``seconds`` as a share of the wall time, in [0, 1]; None if that is 0.
     """
 
     span: str | None
@@ -53,10 +53,10 @@ class PathStep(msgspec.Struct, frozen=True, kw_only=True):
 class Process:
     """The process of a trace: critical path, time shares, repeated work and unfinished spans.
 
-    Every figure is defined in docs/process.md. Each takes O(n log n) time for n spans or less.
+    docs/process.md defines every metric. Each takes at most O(n log n) time for n spans.
 
     Args:
-        trace: Normalised.
+        trace: A normalised trace.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -79,7 +79,7 @@ class Process:
 
     @cached_property
     def path_segments(self) -> tuple[PathSegment, ...]:
-        """The critical path as stretches of time."""
+        """The critical path as segments of time."""
         return critical_path(self.busy_times)
 
     @cached_property
@@ -120,7 +120,7 @@ class Process:
 
     @cached_property
     def by_kind(self) -> tuple[TimeShare, ...]:
-        """Time by kind of span: what agents did themselves, tools, model requests, other."""
+        """Time by kind of span: agents' own work, tools, model requests, other."""
         return self._shares(lambda span: span.kind)
 
     def _shares(self, owner: Callable[[Span], str | None], kind: str | None = None) -> tuple[TimeShare, ...]:

@@ -15,12 +15,12 @@ Interval = tuple[float, float]
 class BusyTimes:
     """The busy times of the spans of a trace.
 
-    The *reach* of a span goes from the first start to the last end of itself and of its descendants; a span
-    that never ended reaches to the end of its last descendant. A span is *at work itself* in the part of its
-    reach that lies in no child's reach. Spans are left out if neither they nor a descendant have times.
+    The *reach* of a span extends from the first start to the last end among itself and its descendants; a span
+    that did not end reaches to the last end of a descendant. A span is *at work itself* in the part of its reach
+    that no child's reach covers. A span is left out if neither it nor a descendant has times.
 
     Args:
-        trace: Normalised (``trivium.traces.normalize``).
+        trace: A normalised trace (``trivium.traces.normalize``).
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -64,7 +64,7 @@ class BusyTimes:
         return reach
 
     def own(self) -> list[tuple[float, float, int]]:
-        """Start, end and span index of every non-empty stretch in which a span is at work itself."""
+        """Start, end and span index of every non-empty interval in which a span is at work itself."""
         stretches = []
         for index, reach in enumerate(self.reach):
             if reach is None:
@@ -88,13 +88,13 @@ def _known(start: float | None, end: float | None) -> Interval | None:
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A maximal stretch of time in which at least two spans were at work.
+    """A maximal interval in which at least two spans were at work.
 
     Attributes:
         start: Seconds on the trace's clock.
         end: After ``start``.
-        most: Spans at work at once, at most.
-        spans: Places of those that were at work in it, in order of the file.
+        most: Maximum number of spans at work at once.
+        spans: Indices of the spans at work in it, ascending.
     """
 
     start: float
@@ -104,16 +104,17 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Concurrency:
-    """How many spans of a trace were at work themselves at each moment; one sweep over sorted times.
+    """How many spans of a trace were at work themselves at each moment; computed in one sweep over sorted
+    times.
 
     Attributes:
         busy: Seconds in which at least one span was at work.
         overlapped: Seconds in which at least two were.
-        most: Spans at work at once, at most.
-        work: Seconds of work of all spans, added up.
+        most: Maximum number of spans at work at once.
+        work: Seconds of work, summed over spans.
 
-    Args:
-        work: Of the trace.
+        Args:
+            work: Busy times of the trace.
     """
 
     def __init__(self, work: BusyTimes) -> None:
@@ -142,12 +143,12 @@ class Concurrency:
 
     @property
     def mean(self) -> float | None:
-        """Work / busy time: the mean number of spans at work while any was; None where none was."""
+        """Work / busy time: the mean number of spans at work while any was; None if none was."""
         return self.work / self.busy if self.busy else None
 
     @cached_property
     def seconds(self) -> dict[int, float]:
-        """Seconds of each span that was at work, by place; k spans at work at once have 1/k of a second each.
+        """Seconds at work by span index; k spans at work at once get 1/k of the time each.
 
         They add up to ``busy``.
         """
@@ -158,7 +159,7 @@ class Concurrency:
 
     @cached_property
     def alone(self) -> dict[int, float]:
-        """Seconds of each span that was at work, by place, whoever else was."""
+        """Seconds at work by span index, not divided among spans at work at once."""
         seconds_of: dict[int, float] = {}
         for start, end, index in self._stretches:
             seconds_of[index] = seconds_of.get(index, 0.0) + end - start
@@ -173,8 +174,8 @@ class Concurrency:
                 joined[-1][1:] = [end, max(joined[-1][2], level)]
             else:
                 joined.append([start, end, level])
-        # Between two sections at most one span is at work, so that walking on from where a stretch began
-        # meets each stretch and each section a bounded number of times in all.
+        # Between two sections at most one span is at work, so that the loops below visit each interval and
+        # each section a bounded number of times.
         members: list[set[int]] = [set() for _ in joined]
         first = 0
         for start, end, index in sorted(self._stretches):
@@ -191,10 +192,10 @@ class Concurrency:
 
 
 class PathSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the critical path.
+    """An interval of the critical path.
 
     Attributes:
-        span: Place of the span that it belongs to, or None where the trace waited for no span.
+        span: Index of the span that it belongs to; None where the trace waited for no span.
         start: Seconds on the trace's clock.
         end: At least ``start``.
     """
@@ -205,7 +206,7 @@ class PathSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Frame:
-    """A span (or the trace as a whole) that is walked back through, from ``until``."""
+    """A span, or the whole trace, in the backward walk: its time before ``until`` is not assigned yet."""
 
     __slots__ = ("begin", "candidates", "leaf", "overlapping", "span", "until")
 
@@ -219,14 +220,14 @@ class _Frame:
 
 
 def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
-    """The critical path, in order of time; its stretches meet end to end and cover the whole trace.
+    """The critical path in order of time; its segments are contiguous and cover the whole trace.
 
-    Walking back from the end t of a span (first: of the whole trace), the child that ended last, at t or
-    before, is next: what lies between its end and t is the span's own, and the walk goes on through the
-    child and then from its start. Where no child had ended, the one of those still running that began first
-    is next, as far as it had come; where there is none, the rest is the span's own. Times are those of
-    reaches (:class:`Work`). After Yang and Miller, "Critical path analysis for the execution of parallel
-    and distributed programs" (1988); sorting apart, each span is looked at twice.
+    The walk goes backwards from the end t of a span (first: of the whole trace) to the child that ended last, at
+    or before t. The time between that end and t belongs to the span itself; the walk continues through the child,
+    then from the child's start. If no child had ended by t, it continues with the running child that started
+    first, cut at t; if there is none, the remaining time belongs to the span itself. Times are reaches
+    (:class:`BusyTimes`). After Yang and Miller, "Critical path analysis for the execution of parallel and
+    distributed programs" (1988). Apart from sorting, each span is visited at most twice.
     """
     whole = work.whole
     if whole is None:
@@ -261,7 +262,7 @@ def _next(frame: _Frame, work: BusyTimes) -> int | None:
 
 
 NAMELESS = None
-"""Who did what no agent did."""
+"""Owner of work that no agent did."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -270,11 +271,11 @@ class TimeShare(msgspec.Struct, frozen=True, kw_only=True):
     """The share of an agent, a tool or a kind of work in the time of a trace.
 
     Attributes:
-        name: Whose; None where no agent is known.
-        spans: Spans that were at work.
-        seconds: Wall time, where k spans were at work at once 1/k of it for each; these add up.
-        share: The same of the whole wall time, in [0, 1]; None where that is 0.
-        work: Seconds of work, whoever else was at work too.
+        name: Name of the agent, tool or kind; None if no agent is known.
+        spans: Number of spans that were at work.
+        seconds: Wall time; k spans at work at once get 1/k of it each, so that shares add up.
+        share: ``seconds`` as a share of the wall time, in [0, 1]; None if that is 0.
+        work: Seconds of work, not divided among spans at work at once.
         critical: Seconds on the critical path.
     """
 
@@ -300,15 +301,15 @@ def time_shares(
     owner: Callable[[Span], str | None],
     kind: str | None = None,
 ) -> tuple[TimeShare, ...]:
-    """Time by owner, the most first.
+    """Time by owner, longest first.
 
     Args:
-        spans: Of the trace.
-        concurrency: Of the trace.
-        path: Its critical path.
-        whole: Its wall time, in seconds.
-        owner: Whose a span is.
-        kind: Only spans of this kind.
+        spans: Spans of the trace.
+        concurrency: Concurrency of the trace.
+        path: Critical path of the trace.
+        whole: Wall time of the trace, in seconds.
+        owner: Returns the owner of a span.
+        kind: Counts only spans of this kind; None counts all.
     """
     critical: dict[int, float] = {}
     for stretch in path:

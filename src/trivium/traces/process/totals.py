@@ -1,4 +1,4 @@
-"""Adds up the process figures of all traces of a file, and describes the slowest trace."""
+"""Adds up the process metrics of all traces of a file, and describes the slowest trace."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from trivium.traces.process.timing import TimeShare
 from trivium.traces.trace import Trace
 
 MOST_LISTED = 20
-"""Loops, circuits and games of ping-pong that are told, the longest; the others are counted."""
+"""Most loops, loops of hand-offs and ping-pongs that are listed, the longest; the others are only counted."""
 
 
 class RepeatFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,9 +21,9 @@ class RepeatFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         calls: All tool calls.
-        retries: Calls like one that had failed just before, by tool.
+        retries: Calls that repeat a failed call, by tool.
         recovered: Retries that succeeded.
-        repeats: Calls like one that had succeeded, by tool.
+        repeats: Calls that repeat a successful call, by tool.
     """
 
     calls: int
@@ -33,7 +33,7 @@ class RepeatFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A loop, and the trace that it is in (by its place in the file, from 0)."""
+    """A loop; ``trace`` is the index of its trace in the file."""
 
     trace: int
     agent: str | None
@@ -42,7 +42,7 @@ class LoopFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Loops of tool calls: how many, the calls in them after the first round, and the longest."""
+    """Loops of tool calls: their number, the number of calls after a first round, and the longest loops."""
 
     loops: int
     calls: int
@@ -50,7 +50,7 @@ class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandOffFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Hand-offs of all traces; ``longest`` is the longest chain of any."""
+    """Hand-offs of all traces; ``longest`` is the longest chain among them."""
 
     messages: int
     chains: int
@@ -60,13 +60,13 @@ class HandOffFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParallelSection(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch with at least two spans at work.
+    """An interval with at least two spans at work.
 
     Attributes:
-        at: Seconds from the beginning of the trace.
-        seconds: How long.
-        most: Spans at work at once, at most.
-        spans: Ids of those at work in it.
+        at: Seconds from the start of the trace.
+        seconds: Its length.
+        most: Maximum number of spans at work at once.
+        spans: Ids of the spans at work in it.
     """
 
     at: float
@@ -76,7 +76,7 @@ class ParallelSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowestTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """The trace that took longest, by its place in the file, from 0."""
+    """The trace that took longest; ``trace`` is its index in the file."""
 
     trace: int
     trace_id: str
@@ -86,20 +86,20 @@ class SlowestTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Process figures of all traces of a file (docs/process.md).
+    """Process metrics of all traces of a file (docs/process.md).
 
     Attributes:
         timed: Traces that have times.
-        seconds: Their wall times, added up; None where there are none.
-        elapsed: From the first start of any to the last end; None unless all tell their times by one clock.
-        waiting: Of these the seconds in which no span was at work.
-        overlapped: Of these the seconds in which at least two were.
+        seconds: Sum of their wall times; None if no trace has times.
+        elapsed: Seconds from the earliest start to the latest end; None unless all have absolute times.
+        waiting: The part of ``seconds`` in which no span was at work.
+        overlapped: The part of ``seconds`` in which at least two spans were at work.
         concurrency: Mean number of spans at work while any was.
-        most: Spans at work at once, at most.
+        most: Maximum number of spans at work at once.
         by_agent: Time by agent.
         by_tool: Time by tool.
         by_kind: Time by kind of span.
-        repeated: Tool calls that were made again.
+        repeated: Tool calls that repeat an earlier one.
         looped: Loops of tool calls.
         hand_offs: Chains of hand-offs.
         unfinished: (kind, name, number) of spans that never finished.
@@ -124,7 +124,7 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FIRST_MOMENT = 1e8
-"""Seconds since 1970 from which a time is a moment, of 1973 or later, and no time since a trace began."""
+"""A time at or above this is a Unix time in seconds (1973 or later), not a time since the trace began."""
 
 
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
@@ -173,7 +173,7 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
 
 
 def _zero(trace: Trace) -> float | None:
-    """Unix time at which a trace's clock showed 0, in seconds, if the trace states it."""
+    """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it."""
     started = trace.metadata.get("started")
     try:
         return datetime.fromisoformat(started).timestamp() if isinstance(started, str) else None
