@@ -46,7 +46,7 @@ def task_id(entry: dict[str, Any]) -> str:
     return str(entry["task_id"])
 
 
-def numbered_trajectories(path: Path) -> list[dict[str, Any]]:
+def checked_trajectories(path: Path) -> list[dict[str, Any]]:
     """The trajectories of a file, checked for what makes a case.
 
     Raises:
@@ -64,7 +64,7 @@ def numbered_trajectories(path: Path) -> list[dict[str, Any]]:
 
 def read_suite(path: Path) -> Found:
     """The tasks of a file as cases, one an id, with the number of trials as repeats."""
-    entries = numbered_trajectories(path)
+    entries = checked_trajectories(path)
     tasks: dict[str, dict[str, Any]] = {}
     trials: dict[str, int] = {}
     for entry in entries:

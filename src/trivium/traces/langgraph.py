@@ -1,7 +1,7 @@
 """Infers agents, tool owners and hand-offs in LangGraph traces.
 
-LangGraph records chains, models and tools, and marks none of them as an agent. The metadata of each node's run
-(``langgraph_node``, ``langgraph_step`` and ``langgraph_checkpoint_ns``) allows inferring them:
+LangGraph records chains, models and tools, and marks none of them as an agent. The metadata of each node's
+run (``langgraph_node``, ``langgraph_step`` and ``langgraph_checkpoint_ns``) allows inferring them:
 
 * A node of the outermost graph that calls a model or runs a graph is an agent; a sub-graph of the same name
   below it belongs to the same run. If no node calls a model (models are not recorded), all nodes are agents.

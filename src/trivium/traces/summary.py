@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from trivium.traces.process.handoffs import passed_on
+from trivium.traces.process.handoffs import without_replies
 from trivium.traces.trace import Trace, TraceProblem, max_depth
 
 
@@ -57,7 +57,7 @@ def trace_facts(traces: Sequence[Trace], *, format: str = "native") -> TraceFact
     problems = [problem for trace in traces for problem in trace.problems]
     between: Counter[tuple[str, str]] = Counter()
     for trace in traces:
-        between.update((one.sender, one.receiver) for one in passed_on(trace.agent_messages))
+        between.update((one.sender, one.receiver) for one in without_replies(trace.agent_messages))
     return TraceFacts(
         format=format,
         traces=len(traces),

@@ -100,8 +100,8 @@ class Trace(
 
     Spans keep the order of their file. ``problems`` lists what was repaired. ``metadata["people"]``
     names the senders and receivers that are not agents, such as the user of a chat;
-    ``metadata["recorders"]`` names the instrumentations that recorded the agents, because frameworks record the
-    same work differently.
+    ``metadata["recorders"]`` names the instrumentations that recorded the agents, because frameworks record
+    the same work differently.
     """
 
     trace_id: str = ""

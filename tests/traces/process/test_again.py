@@ -11,7 +11,7 @@ from tests.strategies import messages
 from tests.traces.process import plainly
 from tests.traces.samples import agent, tool
 from trivium.traces.normalize import normalise
-from trivium.traces.process.handoffs import hand_offs, passed_on
+from trivium.traces.process.handoffs import hand_offs, without_replies
 from trivium.traces.process.loops import (
     SHORT,
     call_loops,
@@ -161,7 +161,7 @@ class TestHandOffs:
     def test_leave_out_results_that_go_back(self):
         back = Message(sender="b", receiver="a", type="result_delivery")
         on = Message(sender="b", receiver="c", type="result_delivery")
-        assert passed_on([*says("ab"), back, on]) == [*says("ab"), on]
+        assert without_replies([*says("ab"), back, on]) == [*says("ab"), on]
         assert hand_offs([*says("ab"), back] * 3).longest == ("a", "b")
 
     def test_that_go_round_are_loops(self):
@@ -170,7 +170,7 @@ class TestHandOffs:
 
     @given(st.lists(messages, max_size=12))
     def test_are_the_longest_paths_of_their_graph(self, said):
-        passing = [one for one in passed_on(said) if one.sender != one.receiver]
+        passing = [one for one in without_replies(said) if one.sender != one.receiver]
         graph = nx.DiGraph()
         graph.add_nodes_from(range(len(passing)))
         for place, message in enumerate(passing):

@@ -129,7 +129,7 @@ class TestTimeShares:
         for index in range(len(trace.spans)):
             mine = [(after - now, len(busy)) for now, after, busy in moments if index in busy]
             assert process.concurrency.seconds.get(index, 0.0) == pytest.approx(sum(t / k for t, k in mine))
-            assert process.concurrency.alone.get(index, 0.0) == sum(t for t, _ in mine)
+            assert process.concurrency.undivided_seconds.get(index, 0.0) == sum(t for t, _ in mine)
 
     @given(traces())
     def test_add_up_to_the_time_in_which_anyone_was_at_work(self, trace):

@@ -113,7 +113,7 @@ def test_the_label_is_kept():
         ("99", "none of the 7"),
         ("-1", "none of the 7"),
         ("second", "none of the 7"),
-        ("0", "spoke Planner, not Counter"),
+        ("0", "by Planner, not Counter"),
     ],
 )
 def test_a_label_that_does_not_fit_is_flagged(step, says):

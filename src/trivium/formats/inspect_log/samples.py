@@ -203,9 +203,9 @@ class InspectSamples:
         self._suite = suite
         self._log = Log(path)
         problems: list[Problem] = []
-        first_places: dict[tuple[str, int], str] = {}
+        first_positions: dict[tuple[str, int], str] = {}
         for sample in self._log.samples():
-            first = first_places.setdefault((sample.id, sample.epoch), sample.where)
+            first = first_positions.setdefault((sample.id, sample.epoch), sample.where)
             if suite.position(sample.id) is None:
                 near = (
                     suggest(sample.id, [case.id for case in suite]) if len(problems) < _MOST_PROBLEMS else ""
@@ -214,7 +214,7 @@ class InspectSamples:
             elif first != sample.where:
                 what = f"epoch {sample.epoch} of sample {sample.id} stands already in {first}"
                 problems.append(Problem(sample.where, what))
-        self._count = len(first_places)
+        self._count = len(first_positions)
         if problems:
             left_out = max(0, len(problems) - _MOST_PROBLEMS)
             raise OutputsError(str(path), problems[:_MOST_PROBLEMS], left_out=left_out)

@@ -32,8 +32,8 @@ _LAST = 2**64
 def traces_of(spans: Iterable[RecordedSpan]) -> list[Trace]:
     """The normalised traces of recorded spans, in the order in which they first appear.
 
-    Spans with the same trace id form one trace, wherever they are in the file. Times are seconds from the first
-    span; spans are ordered by start, ties in the given order.
+    Spans with the same trace id form one trace, wherever they are in the file. Times are seconds from the
+    first span; spans are ordered by start, ties in the given order.
     """
     by_trace: dict[str, list[RecordedSpan]] = {}
     for span in spans:
@@ -128,11 +128,12 @@ def deduplicate_exports(
 ) -> list[RecordedSpan]:
     """Keep one of each group of spans that were exported several times.
 
-    Exporters retry when they get no response, so spans with equal id, name and start are one span, and the one
-    that ended last is kept. A dropped span is listed as a problem if it had ended; otherwise it is normal, since
-    recorders write an open span when a child of it ends, and again when it ends. Other spans with equal ids are
-    left to normalisation. Logfire exports a pending span, as a child of the span that it announces, when that
-    span starts: it is dropped if the announced span is present, and otherwise replaces it, unfinished.
+    Exporters retry when they get no response, so spans with equal id, name and start are one span, and the
+    one that ended last is kept. A dropped span is listed as a problem if it had ended; otherwise it is
+    normal, since recorders write an open span when a child of it ends, and again when it ends. Other spans
+    with equal ids are left to normalisation. Logfire exports a pending span, as a child of the span that it
+    announces, when that span starts: it is dropped if the announced span is present, and otherwise replaces
+    it, unfinished.
 
     Args:
         spans: The spans of one trace, by start.
@@ -171,8 +172,8 @@ def _announced(pending: RecordedSpan, span_id: str) -> RecordedSpan:
 def merge_double_instrumentation(spans: Sequence[RecordedSpan], roles: list[SpanRole]) -> set[str]:
     """Merge spans that two instrumentations recorded for the same work, one within the other.
 
-    An agent span directly below one of the same name is the same run, and an MCP call directly below a call of
-    the same tool is the same call: the inner span becomes ``other``.
+    An agent span directly below one of the same name is the same run, and an MCP call directly below a call
+    of the same tool is the same call: the inner span becomes ``other``.
 
     Args:
         spans: Of one trace, by start.
@@ -209,9 +210,9 @@ _UNNAMED = "agent"
 def name_agents(spans: Sequence[RecordedSpan], roles: list[SpanRole], *, by_run: bool) -> None:
     """Name agent spans that have no name, and unify runs with two names.
 
-    If the trace also has named agents, a nameless agent span is the workflow around them; otherwise it takes the
-    name of its span. PydanticAI states the name of an initially unnamed agent on some spans of a run only: all
-    spans of the run get that name.
+    If the trace also has named agents, a nameless agent span is the workflow around them; otherwise it takes
+    the name of its span. PydanticAI states the name of an initially unnamed agent on some spans of a run
+    only: all spans of the run get that name.
 
     Args:
         spans: Of one trace.

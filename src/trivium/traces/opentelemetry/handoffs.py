@@ -134,13 +134,13 @@ def as_tool_call(
     call = text(message, "tool_call_id")
     attributes = {**span.attributes, semconv.OUTPUT: message.get("content")}
     call_requested = requested.get(call) if call is not None else None
-    given = parsed(span.attributes.get(semconv.INPUT))
-    named = (
+    recorded_input = parsed(span.attributes.get(semconv.INPUT))
+    matches = (
         call_requested is not None
         and call_requested.tool == tool
         and isinstance(call_requested.arguments, dict)
     )
-    if call_requested is not None and named and not isinstance(given, dict):
+    if call_requested is not None and matches and not isinstance(recorded_input, dict):
         attributes[semconv.INPUT] = call_requested.arguments
     failed = message.get("status") == "error"
     why = span.error or (text(message, "content") or "" if failed else "")
@@ -164,8 +164,8 @@ def graph_runs(spans: list[RecordedSpan], roles: list[SpanRole]) -> list[GraphRu
     Args:
         spans: The spans of one trace, by start; changed in place where a tool has a message instead of a
             result.
-        roles: The classification of each; changed in place, because OpenInference marks everything with "agent" in its name as an
-            agent, and because tools that hand over are hand-offs, not calls.
+        roles: The classification of each; changed in place, because OpenInference marks everything with
+            "agent" in its name as an agent, and because tools that hand over are hand-offs, not calls.
     """
     metadata = [_metadata(span) for span in spans]
     if not any(key.startswith(_PREFIX) for each in metadata for key in each):

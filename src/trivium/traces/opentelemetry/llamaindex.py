@@ -68,9 +68,9 @@ def _current_agent_of(span: RecordedSpan) -> str | None:
 def _with_arguments(span: RecordedSpan) -> RecordedSpan:
     """Unwrap the arguments and the result of a tool's span."""
     attributes = dict(span.attributes)
-    given: Any = parsed(attributes.get(semconv.INPUT))
-    named = given.get("kwargs") if isinstance(given, dict) and given.keys() <= _WRAPPING else None
-    if isinstance(named, dict) and not given.get("args"):
+    arguments: Any = parsed(attributes.get(semconv.INPUT))
+    named = arguments.get("kwargs") if isinstance(arguments, dict) and arguments.keys() <= _WRAPPING else None
+    if isinstance(named, dict) and not arguments.get("args"):
         attributes[semconv.INPUT] = {key: each for key, each in named.items() if key != "ctx"}
     result: Any = parsed(attributes.get(semconv.OUTPUT))
     if isinstance(result, dict) and "raw_output" in result and "tool_name" in result:

@@ -78,10 +78,10 @@ def role_of(span: RecordedSpan) -> SpanRole:
 
 def _genai(span: RecordedSpan, kind: SpanKind) -> SpanRole:
     attributes = span.attributes
-    agent = named(attributes.get(semconv.AGENT)) or _other_name(span)
+    agent = named(attributes.get(semconv.AGENT)) or _fallback_agent_name(span)
     if kind == "tool":
         tool = named(attributes.get(semconv.TOOL)) or _after(span.name, "execute_tool ")
-        if _makes_the_answer(span):
+        if _is_output_function(span):
             return SpanRole("other", tool or span.name, agent)
         return SpanRole("tool", tool or named(attributes.get(semconv.SOURCE)) or span.name, agent)
     if kind == "llm":
@@ -109,23 +109,23 @@ def _legacy(span: RecordedSpan) -> SpanRole:
     """Classify a span without a kind by the other attributes that it has."""
     attributes = span.attributes
     tool = named(attributes.get(semconv.TOOL))
-    runs = named(attributes.get(semconv.LEGACY_AGENT))
-    agent = named(attributes.get(semconv.AGENT)) or runs
+    legacy_agent = named(attributes.get(semconv.LEGACY_AGENT))
+    agent = named(attributes.get(semconv.AGENT)) or legacy_agent
     if tool:
-        return SpanRole("other" if _makes_the_answer(span) else "tool", tool, agent)
+        return SpanRole("other" if _is_output_function(span) else "tool", tool, agent)
     if any(mark in attributes for mark in _MODEL_MARKS):
         return SpanRole("llm", _model(span), agent)
-    return SpanRole("agent", runs) if runs else SpanRole("other", span.name, agent)
+    return SpanRole("agent", legacy_agent) if legacy_agent else SpanRole("other", span.name, agent)
 
 
-def _makes_the_answer(span: RecordedSpan) -> bool:
+def _is_output_function(span: RecordedSpan) -> bool:
     summary = span.attributes.get(semconv.SUMMARY)
     return span.name == _OUTPUT_FUNCTION or (
         isinstance(summary, str) and summary.startswith(_OUTPUT_FUNCTION)
     )
 
 
-def _other_name(span: RecordedSpan) -> str | None:
+def _fallback_agent_name(span: RecordedSpan) -> str | None:
     attributes = span.attributes
     return named(attributes.get(semconv.LEGACY_AGENT)) or named(attributes.get(semconv.AGENT_ID))
 
@@ -189,9 +189,8 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
         return f"its {' and its '.join(wrong)}, which is no count; they are left out of all sums"
     if semconv.CONTRADICTS in attributes:
         usage = usage_of(attributes)
-        taken = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
-        return f"its attributes give different token counts; used are {used[0]} input and {used[1]} output
-        tokens"
+        used = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+        return f"its attributes give different token counts; used are {used[0]} input, {used[1]} output"
     return None
 
 

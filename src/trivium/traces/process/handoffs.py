@@ -39,13 +39,13 @@ class HandOffs(msgspec.Struct, frozen=True, kw_only=True):
     ping_pongs: tuple[PingPong, ...]
 
 
-def passed_on(messages: Sequence[Message]) -> list[Message]:
+def without_replies(messages: Sequence[Message]) -> list[Message]:
     """The messages that hand work over: all except results returned to their requester.
 
     Args:
         messages: Messages between agents.
-        """
-        requests = {
+    """
+    requests = {
         (message.sender, message.receiver) for message in messages if message.type != "result_delivery"
     }
     return [
@@ -58,14 +58,14 @@ def passed_on(messages: Sequence[Message]) -> list[Message]:
 def hand_offs(messages: Sequence[Message]) -> HandOffs:
     """Find chains of messages that hand work over; messages to oneself are ignored.
 
-    A message continues the chain of the latest earlier message that its sender received. A chain is maximal if no
-    message continues it; of several longest chains, the one that ends first is reported. Two agents play ping-pong
-    if they alternate in handing over to each other at least three times within a chain.
+    A message continues the chain of the latest earlier message that its sender received. A chain is maximal
+    if no message continues it; of several longest chains, the one that ends first is reported. Two agents
+    play ping-pong if they alternate in handing over to each other at least three times within a chain.
 
     Args:
         messages: Messages between agents, in order (``Trace.agent_messages``).
     """
-    passing = [message for message in passed_on(messages) if message.sender != message.receiver]
+    passing = [message for message in without_replies(messages) if message.sender != message.receiver]
     latest: dict[str, int] = {}
     previous: list[int | None] = []
     length: list[int] = []

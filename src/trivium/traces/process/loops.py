@@ -31,7 +31,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[int, ...]
 
     @property
-    def again(self) -> tuple[int, ...]:
+    def after_first_round(self) -> tuple[int, ...]:
         """Indices of the calls after the first round."""
         return self.calls[len(self.tools) :]
 
@@ -39,9 +39,9 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
 def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
     """Find loops: the same calls with the same arguments in the same order, at least three times.
 
-    The calls of each agent are searched separately, so that agents that work in parallel do not hide each other's
-    loops. A loop is as long as possible and its round as short as possible; a loop may lie within a round of
-    another. The longest comes first.
+    The calls of each agent are searched separately, so that agents that work in parallel do not hide each
+    other's loops. A loop is as long as possible and its round as short as possible; a loop may lie within a
+    round of another. The longest comes first.
 
     Args:
         calls: All tool calls, in order (``Trace.tool_calls``).
@@ -68,7 +68,7 @@ def call_loops(calls: Sequence[Span]) -> tuple[Loop, ...]:
 
 def looped_calls(loops: Sequence[Loop]) -> frozenset[int]:
     """Indices of the repeated calls: those after the first round of any loop."""
-    return frozenset(position for loop in loops for position in loop.again)
+    return frozenset(position for loop in loops for position in loop.after_first_round)
 
 
 class HandOffLoop(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +104,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Repetition(msgspec.Struct, frozen=True, kw_only=True):
-    """A maximal repetition: every element equals the one ``period`` before it, and neither neighbour
-    continues it.
+    """A maximal repetition: every element equals the one ``period`` before it; no neighbour continues it.
 
     Attributes:
         start: Index of its first element.
@@ -126,11 +125,11 @@ class Repetition(msgspec.Struct, frozen=True, kw_only=True):
 def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
     """The maximal repetitions of at least three rounds, by start and period; fewer than there are elements.
 
-    These are the runs of Bannai, I, Inenaga, Nakashima, Takeda and Tsuruta, "The 'runs' theorem", SIAM J. Comput.
-    46 (2017): the root of a run is the longest Lyndon word at its position in one of two orders of the elements.
-    That gives two candidates per position, each extended as far as possible. Suffixes are sorted by prefix
-    doubling, in O(n log n) NumPy steps. The result is exact: nothing is hashed. In a short sequence every period
-    is tried, which is faster.
+    These are the runs of Bannai, I, Inenaga, Nakashima, Takeda and Tsuruta, "The 'runs' theorem", SIAM J.
+    Comput. 46 (2017): the root of a run is the longest Lyndon word at its position in one of two orders of
+    the elements. That gives two candidates per position, each extended as far as possible. Suffixes are
+    sorted by prefix doubling, in O(n log n) NumPy steps. The result is exact: nothing is hashed. In a short
+    sequence every period is tried, which is faster.
     """
     maximal = set()
     for offset, piece in _pieces(sequence):
@@ -142,8 +141,7 @@ def repetitions(sequence: Sequence[Hashable]) -> tuple[Repetition, ...]:
 
 
 def _pieces(sequence: Sequence[Hashable]) -> Iterator[tuple[int, list[Hashable]]]:
-    """Start and elements of each piece whose elements occur at least three times; others are in no
-    repetition."""
+    """Start and elements of each piece of elements that occur at least three times; others do not repeat."""
     count = Counter(sequence)
     for often, members in groupby(enumerate(sequence), lambda pair: count[pair[1]] >= FEWEST_ROUNDS):
         if often:
@@ -246,8 +244,8 @@ class RepeatedCall(msgspec.Struct, frozen=True, kw_only=True):
 def repeated_calls(calls: Sequence[Span]) -> tuple[RepeatedCall, ...]:
     """Calls that repeat an earlier one, in order.
 
-    A call after an unfinished one is neither a retry nor a repeat. Arguments that were not recorded (null), or
-    that are not JSON, equal no others.
+    A call after an unfinished one is neither a retry nor a repeat. Arguments that were not recorded (null),
+    or that are not JSON, equal no others.
 
     Args:
         calls: All tool calls, in order (``Trace.tool_calls``).

@@ -88,15 +88,17 @@ class Process:
         whole = self.busy_times.whole
         if whole is None:
             return ()
-        met: dict[int | None, list[float]] = {}
+        parts: dict[int | None, list[float]] = {}
         for segment in self.path_segments:
-            met.setdefault(segment.span, [segment.start, 0.0])[1] += segment.end - segment.start
-        return tuple([self._step(position, at - whole[0], took) for position, (at, took) in met.items()])
+            parts.setdefault(segment.span, [segment.start, 0.0])[1] += segment.end - segment.start
+        return tuple(
+            [self._step(position, at - whole[0], seconds) for position, (at, seconds) in parts.items()]
+        )
 
-    def _step(self, position: int | None, at: float, took: float) -> PathStep:
-        share = min(1.0, took / self.seconds) if self.seconds else None
+    def _step(self, position: int | None, at: float, seconds: float) -> PathStep:
+        share = min(1.0, seconds / self.seconds) if self.seconds else None
         if position is None:
-            return PathStep(span=None, kind=None, name=None, agent=None, at=at, seconds=took, share=share)
+            return PathStep(span=None, kind=None, name=None, agent=None, at=at, seconds=seconds, share=share)
         span = self.trace.spans[position]
         return PathStep(
             span=span.id,
@@ -104,7 +106,7 @@ class Process:
             name=span.name,
             agent=agent_of(span),
             at=at,
-            seconds=took,
+            seconds=seconds,
             share=share,
         )
 

@@ -15,9 +15,9 @@ Interval = tuple[float, float]
 class BusyTimes:
     """The busy times of the spans of a trace.
 
-    The *reach* of a span extends from the first start to the last end among itself and its descendants; a span
-    that did not end reaches to the last end of a descendant. A span is *at work itself* in the part of its reach
-    that no child's reach covers. A span is left out if neither it nor a descendant has times.
+    The *reach* of a span extends from the first start to the last end among itself and its descendants; a
+    span that did not end reaches to the last end of a descendant. A span is *at work itself* in the part of
+    its reach that no child's reach covers. A span is left out if neither it nor a descendant has times.
 
     Args:
         trace: A normalised trace (``trivium.traces.normalize``).
@@ -104,8 +104,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Concurrency:
-    """How many spans of a trace were at work themselves at each moment; computed in one sweep over sorted
-    times.
+    """How many spans of a trace were at work themselves at each moment; one sweep over sorted times.
 
     Attributes:
         busy: Seconds in which at least one span was at work.
@@ -113,20 +112,20 @@ class Concurrency:
         most: Maximum number of spans at work at once.
         work: Seconds of work, summed over spans.
 
-        Args:
-            work: Busy times of the trace.
+    Args:
+        work: Busy times of the trace.
     """
 
     def __init__(self, work: BusyTimes) -> None:
-        self._stretches = work.own()
+        self._intervals = work.own()
         change: dict[float, int] = {}
-        for start, end, _ in self._stretches:
+        for start, end, _ in self._intervals:
             change[start] = change.get(start, 0) + 1
             change[end] = change.get(end, 0) - 1
         times = sorted(change)
         self.busy = self.overlapped = 0.0
         self.most = 0
-        self.work = sum([end - start for start, end, _ in self._stretches])
+        self.work = sum([end - start for start, end, _ in self._intervals])
         self._shared = dict.fromkeys(times[:1], 0.0)
         self._parallel: list[tuple[float, float, int]] = []
         level, shared = 0, 0.0
@@ -153,15 +152,15 @@ class Concurrency:
         They add up to ``busy``.
         """
         seconds_of: dict[int, float] = {}
-        for start, end, index in self._stretches:
+        for start, end, index in self._intervals:
             seconds_of[index] = seconds_of.get(index, 0.0) + self._shared[end] - self._shared[start]
         return seconds_of
 
     @cached_property
-    def alone(self) -> dict[int, float]:
+    def undivided_seconds(self) -> dict[int, float]:
         """Seconds at work by span index, not divided among spans at work at once."""
         seconds_of: dict[int, float] = {}
-        for start, end, index in self._stretches:
+        for start, end, index in self._intervals:
             seconds_of[index] = seconds_of.get(index, 0.0) + end - start
         return seconds_of
 
@@ -178,7 +177,7 @@ class Concurrency:
         # each section a bounded number of times.
         members: list[set[int]] = [set() for _ in joined]
         first = 0
-        for start, end, index in sorted(self._stretches):
+        for start, end, index in sorted(self._intervals):
             while first < len(joined) and joined[first][1] <= start:
                 first += 1
             at = first
@@ -222,12 +221,12 @@ class _Frame:
 def critical_path(work: BusyTimes) -> tuple[PathSegment, ...]:
     """The critical path in order of time; its segments are contiguous and cover the whole trace.
 
-    The walk goes backwards from the end t of a span (first: of the whole trace) to the child that ended last, at
-    or before t. The time between that end and t belongs to the span itself; the walk continues through the child,
-    then from the child's start. If no child had ended by t, it continues with the running child that started
-    first, cut at t; if there is none, the remaining time belongs to the span itself. Times are reaches
-    (:class:`BusyTimes`). After Yang and Miller, "Critical path analysis for the execution of parallel and
-    distributed programs" (1988). Apart from sorting, each span is visited at most twice.
+    The walk goes backwards from the end t of a span (first: of the whole trace) to the child that ended last,
+    at or before t. The time between that end and t belongs to the span itself; the walk continues through the
+    child, then from the child's start. If no child had ended by t, it continues with the running child that
+    started first, cut at t; if there is none, the remaining time belongs to the span itself. Times are
+    reaches (:class:`BusyTimes`). After Yang and Miller, "Critical path analysis for the execution of parallel
+    and distributed programs" (1988). Apart from sorting, each span is visited at most twice.
     """
     whole = work.whole
     if whole is None:
@@ -322,7 +321,7 @@ def time_shares(
         sums = sums_by_owner.setdefault(owner(spans[index]), [0, 0.0, 0.0, 0.0])
         sums[0] += 1
         sums[1] += seconds
-        sums[2] += concurrency.alone[index]
+        sums[2] += concurrency.undivided_seconds[index]
         sums[3] += critical.get(index, 0.0)
     shares = [
         TimeShare(

@@ -1,10 +1,10 @@
 """Registers the readers of trace files, and detects the format of a file (spec: architecture, rooms).
 
 A reader is a module with ``sniff(document) -> bool``, which recognises a JSON value of its format, and
-``read_traces(documents, source)``, which reads the documents of a file (one, or one on each line). A format
-that is not JSON, or that can be read faster than by decoding JSON values, has (instead or in addition)
+``read_traces(documents, source)``, which reads the documents of a file (one, or one per line). A format that
+is not JSON, or that can be read faster without decoding all JSON values, has, instead or in addition,
 ``opens(path, head) -> bool``, which recognises a file by its first ``HEAD_BYTES`` (un-gzipped), and
-``read_file(path) -> list[Trace]``. Those are tried first.
+``read_file(path) -> list[Trace]``. These are tried first.
 """
 
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ FORMATS = {
 }
 """Formats by name, in the order in which they are tried on a file of unknown format.
 
-Native comes after those that hold ``spans`` in a form of their own.
+``native`` comes after the other formats that have a key ``spans``.
 """
 
 RECORDED = {"recorded": "spans", "otlp": "otlp"}
-"""Formats of the files that ``trivium.trace`` writes, and how their names end."""
+"""Formats of the files that ``trivium.trace`` writes, with the end of their names (before ``.jsonl``)."""
 
 _FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded"})
-"""Formats of many tools."""
+"""Formats that many tools write: here a trace itself names its recorders."""
 
 
 def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
@@ -51,10 +51,10 @@ def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:
 
     Args:
         path: A JSON or JSON lines file, or the folder of an Agents-eval run.
-        format: One of ``FORMATS``; found out when not given.
+        format: One of ``FORMATS``; detected if None.
 
     Raises:
-        TraceError: If it cannot be read, is too large or of no known format.
+        TraceError: If it cannot be read, is too large or has no known format.
     """
     return read_path(path, format)[1]
 
@@ -78,7 +78,7 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
 
 
 def _read_folder(path: Path) -> tuple[str, list[Trace]]:
-    """What ``trivium.trace`` recorded in a folder, or the folder of an Agents-eval run."""
+    """Read a folder: one that ``trivium.trace`` wrote, one of OTLP files, or a run folder of Agents-eval."""
     from trivium.traces.readers.claude_code.reader import STREAM_NAME
 
     files = {name: sorted(path.glob(f"*.{kind}.jsonl")) for name, kind in RECORDED.items()}
@@ -91,17 +91,17 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
         return "agents-eval", _with_recorder(
             "agents-eval", [_reader("agents-eval", str(path)).read_run(path)]
         )
-    # Where a disk was full, or a process is about to write, a file is empty.
+    # A file is empty if the disk was full, or if its process has not written yet.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
-        raise TraceError(str(path), "nothing is recorded there: its files are empty")
+        raise TraceError(str(path), "nothing is recorded there: all files are empty")
     from trivium.traces.readers.recorded import read_folder
 
     return "recorded", read_folder(files["recorded"], files["otlp"])
 
 
 def _exports(folder: Path) -> list[Path]:
-    """Files of a folder as OpenTelemetry's exporters write them; none where it is the folder of a run."""
+    """The OTLP files of a folder; none if it is a run folder of Agents-eval."""
     if (folder / "trace.json").exists():
         return []
     files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stat().st_size]
@@ -109,7 +109,7 @@ def _exports(folder: Path) -> list[Path]:
 
 
 def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
-    """Add the recorder to each trace: the tool of the format, unless the trace names one."""
+    """Add the format as the recorder of each trace that has messages, unless many tools write the format."""
     if name in _FORMATS_OF_MANY_TOOLS:
         return traces
     return [
@@ -123,10 +123,11 @@ def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
 def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[str, list[Trace]]:  # noqa: A002
     """The name of the format and the traces of several files of one format.
 
-    A format that splits a trace over files (it has ``read_files(paths)``) is given all of them at once.
+    The reader of a format that may split a trace over files has ``read_files(paths)`` and gets all files at
+    once.
 
     Raises:
-        TraceError: If one cannot be read, or is of another format than the first.
+        TraceError: If one cannot be read, or has another format than the first.
     """
     if len(paths) == 1:
         return read_path(paths[0], format)
@@ -141,7 +142,7 @@ def read_paths(paths: Sequence[str | Path], format: str | None = None) -> tuple[
 
 
 def format_of(path: str | Path) -> str:
-    """The format that a file, or the folder of a run, is of.
+    """The format of a file or of a folder.
 
     Raises:
         TraceError: If it cannot be read, or no reader knows it.
@@ -153,7 +154,7 @@ def format_of(path: str | Path) -> str:
 
 
 def _format_by_head(path: Path) -> str | None:
-    """The format that recognises the first bytes of a file."""
+    """The format that recognises the first bytes of a file; None if no format does."""
     head = head_of(path)
     for name in FORMATS:
         reader = _reader(name, str(path))
@@ -166,7 +167,7 @@ def read_trace(value: Any, format: str | None = None, *, source: str = "") -> Tr
     """The one trace that a JSON value holds, normalised.
 
     Raises:
-        TraceError: If it is of no known format, or holds no trace or several.
+        TraceError: If it has no known format, or does not hold exactly one trace.
     """
     _, traces = read_documents([value], source=source, format=format)
     if len(traces) != 1:
@@ -187,7 +188,7 @@ def read_documents(
 
 
 def sniff_format(documents: Sequence[Any], *, source: str) -> str:
-    """The format that the first document of a file is of.
+    """The format of the first document of a file.
 
     Raises:
         TraceError: If no reader knows it.

@@ -40,11 +40,11 @@ def documents_of(path: Path, *, max_bytes: int = MAX_BYTES) -> list[Any]:
     """The JSON values of a file.
 
     Args:
-        path: The file; one that is gzipped is read as what it holds.
+        path: The file, gzipped or not.
         max_bytes: Largest file read.
 
     Raises:
-        TraceError: If it is not there, too large, no UTF-8 or no JSON.
+        TraceError: If it is missing, too large, not UTF-8 or not JSON.
     """
     return parse_documents(content_of(path, max_bytes=max_bytes), source=str(path))
 
@@ -53,7 +53,7 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes of a file, un-gzipped.
 
     Raises:
-        TraceError: If it is not there, no file, too large, or no sound gzip.
+        TraceError: If it is missing, not a file, too large, or broken gzip.
     """
     try:
         with _opened(path) as file:
@@ -115,8 +115,7 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
     """Parse a text that is one JSON value, or has one on each line.
 
     Raises:
-        TraceError: If it is no UTF-8 or no JSON, or holds too many values; a broken line is named by its
-            number.
+        TraceError: If it is not UTF-8, not JSON or holds too many values; names the number of a broken line.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
     check_values(content, source=source)
@@ -138,7 +137,7 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
 
 
 def check_values(content: bytes, *, source: str) -> None:
-    """Raise TraceError when a JSON text holds more values than are read."""
+    """Raise TraceError if a JSON text holds more values than the limit."""
     if holds_too_many_values(content):
         raise TraceError(source, TOO_MANY_VALUES)
 
@@ -167,7 +166,7 @@ _ESCAPES = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
     re.DOTALL,
 )
-"""Escapes, pairs of surrogates as one."""
+"""JSON escapes; a pair of surrogates matches as one."""
 
 
 def _replace_lone_surrogate(escape: re.Match[str]) -> str:
@@ -190,21 +189,21 @@ def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
 
 
 _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-"""A number above the first is a Unix time in the second unit: nano-, micro- or milliseconds."""
+"""(threshold, seconds per unit): a Unix time above the threshold is in nano-, micro- or milliseconds."""
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list; nothing when it is no list."""
+    """The objects in a list; an empty list for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def dict_(value: Any) -> dict[str, Any]:
-    """An object, or an empty one."""
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def text(item: dict[str, Any], *keys: str) -> str | None:
-    """The first of some keys that holds a text or a number, as text."""
+    """The value of the first key that holds a non-empty text or a number, as text."""
     for key in keys:
         value = item.get(key)
         if isinstance(value, str):
@@ -216,7 +215,7 @@ def text(item: dict[str, Any], *keys: str) -> str | None:
 
 
 def number(value: Any) -> float | None:
-    """A number of seconds; ISO dates become Unix time, in UTC if they have no zone."""
+    """A number of seconds; ISO dates become Unix time (UTC if they have no zone); else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -231,10 +230,10 @@ def number(value: Any) -> float | None:
 
 
 def moment(value: Any) -> float | None:
-    """A time as seconds since 1970; None if missing, or all-zero as in an unfinished call.
+    """A time as seconds since 1970; None if it is missing or zero, as in an unfinished call.
 
-    ISO dates are read with a T or a space, and those of HTTP headers, which Flask writes into JSON; numbers
-    (or texts of digits) as seconds, milli-, micro- or nanoseconds, according to their size.
+    Accepts ISO dates (with a T or a space), dates of HTTP headers (which Flask writes into JSON), and numbers
+    or digits: seconds, milli-, micro- or nanoseconds, depending on their size.
     """
     if isinstance(value, str) and value.isdecimal() and len(value) < 25:
         value = int(value)
@@ -263,7 +262,7 @@ def count(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """A cost above zero, or None (0 means that no price is known); it may be written as text."""
+    """A cost above zero, as a number or as text; None otherwise (0 means that no price is known)."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -308,13 +307,13 @@ def read_complete_lines(
 ) -> T:
     """Read a file of lines, without a truncated last line.
 
-    Writers end each line with a newline: only a last line without one, which is no JSON, is left out.
+    Writers end each line with a newline: a last line without one is left out if it is not JSON.
 
     Args:
         content: The content of the file.
         read: Parses all of it, or its complete lines.
-        problems: Gets a problem if a line was left out.
-        source: The file, as problems name it.
+        problems: Receives a problem if a line was left out.
+        source: Name of the file, for problems.
 
     Raises:
         TraceError: If it cannot be read for another reason.

@@ -23,7 +23,8 @@ _KINDS: dict[str, SpanKind] = {"llm": "llm", "embedding": "llm", "tool": "tool",
 """Kinds of span by run type; chain, prompt, parser and unknown types are other."""
 
 _CONTROL = re.compile(r"(ParentCommand|GraphInterrupt|NodeInterrupt|GraphDrained|GraphBubbleUp)\(")
-"""Exceptions by which LangGraph hands over or pauses; the tracer logs them as errors, but they are none."""
+"""Exceptions with which LangGraph hands over or pauses; the tracer logs them as errors, although they are
+not."""
 
 _PENDING = frozenset({"pending", "interrupted"})
 
@@ -64,7 +65,7 @@ def messages_of(record: Record) -> Iterator[dict[str, Any]]:
 
 
 def span_of(nameless: str, record: Record) -> Span:
-    """Convert a run to a span; chains of LangGraph that are agents are found later."""
+    """Convert a run to a span; agents among LangGraph's chains are inferred later."""
     metadata = metadata_of(record)
     type_ = text(record, "run_type") or "chain"
     name = text(record, "name") or text(dict_(record.get("serialized")), "name") or type_
@@ -96,7 +97,7 @@ def _kind(type_: str, record: Record, metadata: dict[str, Any]) -> SpanKind:
 
 
 def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
-    """Whether a chain is marked as an agent's run (LangGraph's are not)."""
+    """Whether a chain is marked as an agent's run; LangGraph's chains are not."""
     if type_ == "agent" or record.get("name") == "AgentExecutor":
         return True
     if "langgraph_node" in metadata or text(metadata, "ls_integration") in {"langgraph", "deepagents"}:
@@ -110,7 +111,7 @@ def _is_agent(type_: str, record: Record, metadata: dict[str, Any]) -> bool:
 
 
 def _outcome(record: Record) -> tuple[bool | None, Any]:
-    """Whether the run succeeded (None: not yet known), and its error."""
+    """Whether the run succeeded (None: unknown), and its error."""
     error, status = record.get("error"), text(record, "status")
     if isinstance(error, str) and (control := _CONTROL.match(error)):
         return (True if control[1] == "ParentCommand" else None), None
@@ -223,7 +224,7 @@ def _flat(documents: Sequence[Any], skipped: SkippedRecords) -> list[Record]:
 
 
 def _complete(record: Record, parent: str | None, trace: str | None) -> None:
-    """Fills in the parent, the trace and the start from the nesting and the ``dotted_order``."""
+    """Fill in the parent, the trace and the start from the nesting and the ``dotted_order``."""
     dotted = text(record, "dotted_order") or ""
     if text(record, "parent_run_id") is None:
         *_, above, _ = ("", "", *dotted.rsplit(".", 2)) if "." in dotted else ("", "", "")
@@ -322,9 +323,11 @@ _OUTPUT = (
 
 
 def usage_of(record: Record, messages: list[dict[str, Any]]) -> SpanUsage | None:
-    """Usage of a run: from its messages, else its outputs, its metadata, or the service."""
+    """Usage of a run: of its messages, else as in its outputs, its metadata or the run itself."""
     usages = [
-        usage_found for message in messages if (usage_found := _first(_message_usage(message))) is not None
+        message_usage
+        for message in messages
+        if (message_usage := _first(_message_usage(message))) is not None
     ]
     usage = _sum(usages) or _first(_run_usage(record))
     if usage is None:

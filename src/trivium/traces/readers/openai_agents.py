@@ -31,13 +31,13 @@ _KINDS: dict[str, SpanKind] = {
     "transcription": "llm",
     "speech": "llm",
 }
-"""Kinds by type; handoff, guardrail, mcp_tools, custom (task, turn) and whatever else are other."""
+"""Kinds by type; handoff, guardrail, mcp_tools, custom (task, turn) and all further types are other."""
 
 _OWN_FIELDS = frozenset({"name", "input", "output", "usage"})
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value is such an item, or a list of them."""
+    """Whether a JSON value is a trace or span of the SDK, or a list of them."""
     record = first_record(document, *_WRAPPERS)
     return record is not None and (_is_trace(record) or _is_span(record))
 
@@ -63,12 +63,12 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     result = []
     for name, records in spans.items():
         result.append(_trace(name, traces.get(name, {}), records, problems))
-        problems = []  # said once, with the first trace
+        problems = []  # reported once, with the first trace
     return result
 
 
 def _items(documents: Sequence[Any]) -> list[Any]:
-    """The items; a trace that holds its spans is an item besides them."""
+    """The items; a trace that contains its spans is an item too."""
     holders = [item for item in documents if isinstance(item, dict) and isinstance(item.get("trace"), dict)]
     return [holder["trace"] for holder in holders] + list(unwrapped(documents, *_WRAPPERS))
 
@@ -104,7 +104,7 @@ def _trace(name: str, item: Record, records: list[Record], problems: list[TraceP
 
 
 def _turn(fields: Record) -> str | None:
-    """The agent whose turn a span is, None when it is no turn."""
+    """The agent of a turn; None if the span is not a turn."""
     inner = dict_(fields.get("data"))
     return text(inner, "agent_name", "agentName") or text(fields, "agent_name")
 
@@ -147,9 +147,9 @@ def _name(fields: Record) -> str:
 
 def _usage(fields: Record) -> SpanUsage | None:
     usage = dict_(fields.get("usage")) or dict_(dict_(fields.get("response")).get("usage"))
-    usage_snake = snake(usage)
-    input_tokens = count(usage_snake.get("input_tokens", usage_snake.get("prompt_tokens")))
-    output_tokens = count(usage_snake.get("output_tokens", usage_snake.get("completion_tokens")))
+    fields_of_usage = snake(usage)
+    input_tokens = count(fields_of_usage.get("input_tokens", fields_of_usage.get("prompt_tokens")))
+    output_tokens = count(fields_of_usage.get("output_tokens", fields_of_usage.get("completion_tokens")))
     if input_tokens is None and output_tokens is None:
         return None
     return SpanUsage(input_tokens=input_tokens, output_tokens=output_tokens)

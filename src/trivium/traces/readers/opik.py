@@ -1,9 +1,9 @@
-"""Reads Opik: traces as its command exports them, one file each, and rows of searches, one on each line.
+"""Reads traces of Opik: files of its export command (one trace each) and rows of search results (JSONL).
 
-A span's type marks tools, models and guardrails; a general span is a chain or an agent, as its metadata,
-tags or name show. LangGraph's and the OpenAI Agents SDK's integrations keep their own metadata, read as in
-those readers. The trace's usage repeats that of its spans. Feedback scores stay with the trace
-(``metadata``) and with the span (``attributes``).
+A span's type marks tools, models and guardrails; the metadata, tags or name of a general span show whether it
+is an agent or a chain. The integrations of LangGraph and of the OpenAI Agents SDK write their own metadata,
+which is read as in those readers. The usage of a trace repeats that of its spans. Feedback scores stay with
+the trace (``metadata``) and with the span (``attributes``).
 """
 
 import re
@@ -85,12 +85,12 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     result = []
     for name, records in spans.items():
         result.append(_trace(name, traces.get(name, {}), records, problems))
-        problems = []  # said once, with the first trace
+        problems = []  # reported once, with the first trace
     return result
 
 
 def _rows(documents: Sequence[Any]) -> Iterator[tuple[str | None, Any]]:
-    """The rows; a trace that a whole export holds comes with its id. A span there may leave its trace out."""
+    """The rows; the trace of an export comes with its id, and its spans get that id if they have none."""
     for document in documents:
         if not isinstance(document, dict) or not _is_export(document):
             yield from ((None, item) for item in unwrapped([document], *_WRAPPERS))
@@ -173,14 +173,14 @@ def _kind(name: str, record: Record, metadata: Record) -> SpanKind:
 def _is_agent(name: str, record: Record, metadata: Record) -> bool:
     """Whether a general span is an agent's run, by its metadata, tags or name."""
     if metadata.get("langgraph_node") is not None:
-        return False  # its graph tells
+        return False  # ``with_graph_agents`` decides
     if any(str(metadata.get(key)).lower() == "agent" for key in _AGENT_KIND_KEYS):
         return True
     if (
         any(key in metadata for key in _AGENT_KIND_KEYS if key != "kind")
         and text(metadata, *_AGENT_NAMES) is None
     ):
-        return False  # something else, by its own account
+        return False  # its metadata states another kind
     tags = record.get("tags")
     tagged = isinstance(tags, list) and any(isinstance(tag, str) and tag.lower() == "agent" for tag in tags)
     return text(metadata, *_AGENT_NAMES) is not None or tagged or _NAMED_AGENT.search(name) is not None

@@ -1,9 +1,10 @@
-"""Reads a message history of PydanticAI: one run of one agent, a list of requests and responses.
+"""Reads message histories of PydanticAI: the requests and responses of one run of one agent.
 
-Each response is a model request. Each call in it is a tool call, answered by the nearest later return with
-its id (ids may repeat). The history holds times but no durations: a response is stamped when the model has
-answered, a return when the tool has. So a model request lasts from the request before it to its own time,
-and a tool call from its response to its return. The history names neither the agent nor its caller.
+Each response becomes a model request. Each call in it becomes a tool call, whose result is the nearest later
+return with its id (ids may repeat). The history has times but no durations: a response has the time at which
+the model answered, a return that at which the tool did. So a model request lasts from the request before it
+to its own time, and a tool call from its response to its return. The history names neither the agent nor its
+caller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from trivium.traces.readers.json_input import count, decoded, dict_, dicts, mome
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
 
 UNNAMED = "agent"
-"""What the agent of a history is called, which does not say."""
+"""Name of the agent, which a history does not state."""
 
 _CALLS = frozenset({"tool-call", "builtin-tool-call", "native-tool-call"})
 _RETURNS = frozenset({"tool-return", "builtin-tool-return", "native-tool-return"})
@@ -104,7 +105,7 @@ class _Builder:
         """The spans; a call without a return neither succeeded nor failed."""
         for _, position in self._open:
             self._spans[position] = msgspec.structs.replace(self._spans[position], ok=None)
-            if self._spans[position].start is None:  # repair lists it where there are times
+            if self._spans[position].start is None:  # with times, normalisation reports it
                 what = "it has no return"
                 self.problems.append(
                     TraceProblem(kind="unfinished", span=self._spans[position].id, what=what)
@@ -148,7 +149,7 @@ class _Builder:
         for number, part in enumerate(parts):
             if text(part, "part_kind") in _CALLS:
                 self._call(f"tool-{position}-{number}", part, time)
-            elif text(part, "part_kind") in _RETURNS:  # a tool of the provider's own returns within
+            elif text(part, "part_kind") in _RETURNS:  # a provider-side tool returns in the same response
                 self._return(position, part)
 
     def _call(self, span_id: str, part: dict[str, Any], time: float | None) -> None:

@@ -31,11 +31,11 @@ class _RecordedLine(msgspec.Struct, frozen=True):
 class TraceContents:
     """The lines of one trace.
 
-    Lines belong to the same span if id, name and start are equal; among them the one with an end counts.
+    Lines with equal id, name and start are one span; the line with an end counts.
 
     Attributes:
         otel_spans: Spans of OpenTelemetry.
-        problems: Lines that were cut off.
+        problems: A problem for each truncated line.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class TraceContents:
             self._messages.append(line)
 
     def include(self, other: "TraceContents") -> None:
-        """Add everything that another one holds."""
+        """Add the contents of another trace."""
         for line in other.lines:
             self.add(line)
         self.otel_spans += other.otel_spans
@@ -82,7 +82,7 @@ class TraceContents:
         return [name for line in self.lines for name in line.as_text]
 
     def trace(self, trace_id: str) -> Trace:
-        """The trace; if all its spans are OpenTelemetry's, it is read as a file of OTLP."""
+        """Build the trace; one with OpenTelemetry spans only is read like an OTLP file."""
         if not self.lines:
             (trace,) = traces_of(self.otel_spans)
             return trace
@@ -101,7 +101,7 @@ def opens(_path: Path, head: bytes) -> bool:
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value is such a line."""
+    """Whether a JSON value is a recorded line."""
     return (
         isinstance(document, dict)
         and isinstance(document.get("trace_id"), str)
@@ -113,7 +113,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of a file, in the order in which they begin.
 
     Raises:
-        TraceError: If a line is none of these.
+        TraceError: If a line is not a recorded one.
     """
     by_trace: dict[str, TraceContents] = {}
     _add(by_trace, documents, source)
@@ -131,7 +131,7 @@ def _add(by_trace: dict[str, TraceContents], documents: Sequence[Any], source: s
 
 
 def read_file(path: Path) -> list[Trace]:
-    """The traces of a file; a last line that was cut off is left out."""
+    """The traces of a file; a truncated last line is left out."""
     return read_files([path])
 
 

@@ -48,11 +48,11 @@ class SkippedRecords:
         self._places: list[int] = []
 
     def add(self, position: int) -> None:
-        """Count the record at a place in the file, counted from 1."""
+        """Count the record at a position in the file, from 1."""
         self._places.append(position)
 
     def problems(self) -> list[TraceProblem]:
-        """At most one, which names the first place."""
+        """At most one problem, which names the first position."""
         if not self._places:
             return []
         number = len(self._places)
@@ -78,7 +78,7 @@ def merge_span_records(
     """
     result: list[Record] = []
     positions: dict[str, int] = {}
-    merged: set[int] = set()  # places of records that are copies by now
+    merged: set[int] = set()  # indices of records that have been copied, so that they may change
     problems = []
     for record in records:
         name = text(record, id_key)
@@ -90,7 +90,7 @@ def merge_span_records(
             continue
         first = result[position]
         if record == first:
-            what = f'the span "{name}" was told twice in the same words; it counts once'
+            what = f'the span "{name}" is listed twice with the same content; it counts once'
             problems.append(TraceProblem(kind="duplicate_id", span=name, what=what))
         elif first.get(end_key) and record.get(end_key):
             result.append(record)

@@ -1,6 +1,6 @@
 """Reads Who&When: failed conversations of several agents, labelled with the agent and step at fault.
 
-Each file is one JSON object: ``history``, the messages in order, beside the question and the label.
+Each file is one JSON object: ``history`` (the messages in order), the question and the label.
 Algorithm-generated conversations are group chats in which each message has a ``name``; in hand-crafted ones
 (Magentic-One) the ``role`` is the speaker, and an orchestrator notes in brackets whom it addresses, or that
 the message is only a thought.
@@ -31,7 +31,7 @@ _AGENT_STEP = re.compile(r"\s*(-?\d{1,9})\s*")
 
 
 class Turn(NamedTuple):
-    """One message: its speaker, its receiver, and whether others get it."""
+    """One message: its speaker, its receiver if stated, and whether other agents get it."""
 
     step: int
     speaker: str
@@ -56,7 +56,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The conversations of a file's documents, one trace each.
 
     Raises:
-        TraceError: If one is no conversation.
+        TraceError: If one is not a conversation.
     """
     items: list[Any] = []
     for document in documents:
@@ -123,9 +123,9 @@ def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProble
             problems.append(TraceProblem(kind="bad_label", what=what))
     if reason is not None:
         label["reason"] = reason
-    spoke = next((turn.speaker for turn in turns if turn.step == label.get("step")), None)
-    if agent is not None and spoke is not None and spoke != agent:
-        what = f"at the labelled step {label['step']} spoke {spoke}, not {agent}"
+    speaker = next((turn.speaker for turn in turns if turn.step == label.get("step")), None)
+    if agent is not None and speaker is not None and speaker != agent:
+        what = f"the labelled step {label['step']} is by {speaker}, not {agent}"
         problems.append(TraceProblem(kind="bad_label", span=f"step-{label['step']}", what=what))
     return {"mistake": label} if label else {}
 

@@ -2,8 +2,8 @@
 
 ``agent``, ``tool`` and ``llm`` make spans, as decorators of functions, coroutines and generators or around
 a block (``with trivium.trace.tool("search") as span``); ``message`` records a message between agents;
-``listen`` records agents that OpenTelemetry instruments. While Trivium evaluates an agent, what is recorded
-becomes the trace of the attempt; elsewhere it is written to ``logs/traces`` (TRIVIUM_TRACES), which
+``listen`` records agents that OpenTelemetry instruments. While Trivium evaluates an agent, the recorded spans
+become the trace of the attempt; otherwise they are written to ``logs/traces`` (TRIVIUM_TRACES), which
 ``trivium traces show logs/traces`` reads.
 """
 

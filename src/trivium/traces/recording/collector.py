@@ -1,4 +1,4 @@
-"""The collector keeps recorded spans and messages of one block in memory, and routes new ones.
+"""Collects recorded spans and messages of one block in memory, and routes new ones.
 
 A new span goes to the collector of the enclosing ``recorded()`` block; outside of such a block it goes to the
 file of this process. ``otel_listener`` registers callbacks in :class:`OtelHooks`, so that spans of
@@ -56,7 +56,7 @@ class OtelHooks:
 
 
 class Collector:
-    """Collects the spans and messages of one block, those of forked child processes included.
+    """Collects the spans and messages of one block, including those of forked child processes.
 
     Attributes:
         otel_spans: Spans of OpenTelemetry, in the order in which they start.
@@ -88,7 +88,7 @@ class Collector:
             self._child_sink().ended(span)
 
     def write(self, span: LiveSpan) -> None:
-        """In a child process, write the span as it is now; the block itself holds its open spans."""
+        """In a child process, write the open span; the parent process holds its own in memory."""
         if self.is_forked_child:
             self._child_sink().write(span)
 
@@ -208,7 +208,7 @@ def recorder_for(above: ParentSpan | None) -> TraceRecorder | None:
     """The recorder for a new span or message; None when nothing is recorded."""
     collecting = collector()
     if collecting is not None:
-        # A collecting block starts a trace of its own, whatever span is open around it.
+        # A collecting block starts a new trace, even inside an open span.
         return collecting.recorder
     if above is not None and above.recorder is not None:
         return above.recorder
@@ -235,7 +235,7 @@ def _within(above: ParentSpan | None, recorder: TraceRecorder) -> bool:
 
 
 def _acting_agent(above: ParentSpan | None) -> str | None:
-    """The agent that a span belongs to."""
+    """The agent of a span or of its nearest ancestor that has one."""
     while above is not None and above.agent is None:
         above = above.parent
     return None if above is None else above.agent
@@ -252,7 +252,7 @@ def message(
 
     Args:
         receiver: Name of the receiving agent.
-        content: What is sent, any value.
+        content: The content, any value.
         sender: Name of the sending agent; the current agent when not given.
         type: task_request, result_delivery, data_transfer, coordination, status_update, handoff, or a word
             of the suite's own (spec: metrics, T3.8).
@@ -269,7 +269,7 @@ def message(
     span = above if _within(above, recorder) else None
     known_sender = _acting_agent(span) if sender is None else plain_text(sender)
     if not known_sender:
-        raise InputError("sender", "is missing, and no agent is at work that could be it")
+        raise InputError("sender", "is missing, and there is no current agent to use instead")
     masking = recorder.sink.content
     as_text: list[str] = []
     recorded_content = None if masking is None else masking.value(content, as_text)

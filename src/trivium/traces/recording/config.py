@@ -21,10 +21,10 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """Recording settings.
 
     Attributes:
-        folder: Where files are written, None when nothing is.
-        content: Whether inputs, outputs, messages and errors are recorded, or only that they happened.
-        patterns: What is masked besides what looks like a secret.
-        rotate_bytes: Size from which a new file is begun.
+        folder: Folder of the files; None writes none.
+        content: Whether the contents of inputs, outputs, messages and errors are recorded.
+        patterns: Patterns to mask, in addition to texts that look like secrets.
+        rotate_bytes: Size in bytes from which a new file is started.
     """
 
     folder: Path | None = Path(FOLDER)
@@ -59,18 +59,17 @@ def configure(
     mask: Sequence[str] | UnsetType = UNSET,
     rotate_bytes: int | UnsetType = UNSET,
 ) -> None:
-    """Set how this process records. Omitted settings keep their value, at first that of the environment.
+    """Set how this process records. Omitted settings stay as they are, initially as in the environment.
 
     Args:
-        folder: Where files are written, in place of TRIVIUM_TRACES; None records nothing outside of an
-            evaluation.
-        content: Whether inputs, outputs, messages and the texts of errors are recorded, in place of
+        folder: Folder of the files, instead of TRIVIUM_TRACES; None records nothing outside of an evaluation.
+        content: Whether the contents of inputs, outputs, messages and errors are recorded, instead of
             TRIVIUM_TRACES_CONTENT.
-        mask: Regular expressions; what they match is written as ``[masked]``, as secrets always are.
-        rotate_bytes: Size from which a new file is begun, in bytes.
+        mask: Regular expressions; matches are written as ``[masked]``, as secrets always are.
+        rotate_bytes: Size in bytes from which a new file is started.
 
     Raises:
-        InputError: If a pattern is no regular expression, or the size is not above 0.
+        InputError: If a pattern is not a regular expression, or the size is not above 0.
     """
     before = _Current.recording
     if rotate_bytes is not UNSET and rotate_bytes <= 0:

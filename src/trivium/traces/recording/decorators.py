@@ -27,10 +27,10 @@ def current() -> NoSpan:
 
 
 class SpanDecorator:
-    """Makes spans of a kind, name and agent: as a decorator of functions or a context manager.
+    """Makes spans of one kind, name and agent; a decorator of functions and a context manager.
 
-    ``with`` and ``async with`` give the open span, whose ``output`` may be set, and which has ``used``,
-    ``note`` and ``failed``.
+    ``with`` and ``async with`` return the open span: set its ``output``, or call ``used``, ``note`` or
+    ``failed``.
     """
 
     def __init__(self, kind: SpanKind, name: str | None, agent: str | None, input: Any) -> None:  # noqa: A002
@@ -89,9 +89,9 @@ def agent(named: Any = None, /, *, name: str | None = None, input: Any = None) -
     """An agent's turn: ``@trace.agent``, ``@trace.agent("researcher")``, ``with trace.agent("researcher"):``.
 
     Args:
-        named: The function, or the agent's name; a function's own name when not given.
+        named: The function, or the agent's name; by default the name of the function.
         name: The agent's name.
-        input: What went in, around a block; a function's arguments are recorded by themselves.
+        input: Input of a ``with`` block; the arguments of a function are recorded automatically.
     """
     return _span_decorator("agent", named, name, None, input)
 
@@ -110,7 +110,7 @@ def tool(
     agent: str | None = None,
     input: Any = None,  # noqa: A002
 ) -> Any:
-    """A tool call. Options as of :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
+    """A tool call. Options as for :func:`agent`; ``agent`` is the caller, else the nearest agent above."""
     return _span_decorator("tool", named, name, agent, input)
 
 
@@ -128,10 +128,10 @@ def llm(
     agent: str | None = None,
     input: Any = None,  # noqa: A002
 ) -> Any:
-    """A model request, named by its model. Options as of :func:`tool`.
+    """A model request, named by its model. Options as for :func:`tool`.
 
-    The tokens of OpenAI's and Anthropic's answers are taken from them; else
-    ``current().used(input_tokens=…, output_tokens=…)`` says them.
+    Token counts are read from responses of OpenAI and Anthropic; for others, call
+    ``current().used(input_tokens=…, output_tokens=…)``.
     """
     return _span_decorator("llm", named, name, agent, input)
 
@@ -242,7 +242,7 @@ MOST_ITEMS = 1000
 
 
 class YieldedItems:
-    """Collects the items of a generator that are recorded, up to a limit."""
+    """Collects the items that a generator yields, up to a limit."""
 
     __slots__ = ("_chars", "_count", "_items", "_texts")
 
@@ -264,7 +264,7 @@ class YieldedItems:
             self._items.append(item)
 
     def recorded_value(self) -> Any:
-        """All items; if there are very many, the first ones and the number of the rest."""
+        """Texts joined, or a list of items; above the limit, the first items and the number of others."""
         if self._texts:
             return "".join(self._items) if self._items else None
         left_out = self._count - len(self._items)

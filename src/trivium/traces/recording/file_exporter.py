@@ -55,7 +55,7 @@ class RotatingFile:
         os.register_at_fork(after_in_child=self._forget)
 
     def write(self, line: bytes) -> None:
-        """Append a line. An error of the disk is logged and never raised in the agent."""
+        """Append a line. Disk errors are logged, never raised in the agent."""
         with self._lock:
             if self._not_before and monotonic() < self._not_before:
                 return
@@ -65,7 +65,7 @@ class RotatingFile:
                 self._not_before = monotonic() + SECONDS_BETWEEN_TRIES
                 self._close()
                 log.warning(
-                    "a trace cannot be written to %s: %s; tried again in %.0f s",
+                    "a trace cannot be written to %s: %s; next attempt in %.0f s",
                     self._recording.folder,
                     error.strerror,
                     SECONDS_BETWEEN_TRIES,
@@ -102,7 +102,7 @@ class RotatingFile:
             self._file = None
 
     def _forget(self) -> None:
-        """Start afresh in a forked process: it has its own file, and no thread holds the lock there."""
+        """Start anew in a forked process, which writes its own file; no thread there holds the lock."""
         self._lock = threading.Lock()
         if self._file is not None:
             os.close(self._file)

@@ -92,8 +92,8 @@ class OtelSpan:
 class Listener:
     """A span processor that passes spans to the collecting block, or writes them to a file.
 
-    Files hold one OTLP/JSON request a line, as the collector's file exporter writes them, so that nothing of
-    a span is lost.
+    Files hold one OTLP/JSON request per line, as the file exporter of OpenTelemetry's Collector writes them,
+    so that spans are stored completely.
 
     Attributes:
         writes: Whether spans outside of a collecting block are written.
@@ -152,10 +152,10 @@ class Listener:
         self.write(otel_span)
 
     def shutdown(self) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: spans are written as they end."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing waits to be written."""
+        """Do nothing: spans are written as they end."""
         return True
 
     def write(self, otel_span: OtelSpan) -> None:
@@ -183,7 +183,7 @@ def _same_destination(own: ParentSpan, collecting: Collector | None) -> bool:
 
 
 def _current_otel_span() -> OtelSpan | None:
-    """The open span of OpenTelemetry, if it belongs to the current collector, or to none as we do."""
+    """The open span of OpenTelemetry; None if it belongs to another collector than the current one."""
     from opentelemetry.trace import get_current_span
 
     otel_span = _SPANS.get(get_current_span().get_span_context().span_id)
@@ -228,7 +228,7 @@ def listener_of(provider: Any) -> Listener:
 
 
 def listen_to_global_provider() -> None:
-    """Add a listener to the global provider, if the program has set one up, for collecting blocks."""
+    """Add a listener for collecting blocks to the global provider, if the program has set one up."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -245,10 +245,10 @@ def recorded_spans(otel_spans: Sequence[OtelSpan], content: Content | None) -> l
 
 
 def request(spans: Iterable[OtelSpan], content: Content | None) -> dict[str, Any]:
-    """Make an OTLP/JSON request. A span below one of ``trivium.trace`` names that parent in an attribute.
+    """Make an OTLP/JSON request. An attribute names the parent of a span below one of ``trivium.trace``.
 
     Args:
-        spans: Ended or open.
+        spans: Ended or open spans.
         content: Masks contents; None leaves them out.
     """
     return {"resourceSpans": [{"scopeSpans": [_scope_spans(otel_span, content) for otel_span in spans]}]}
@@ -314,7 +314,7 @@ def _value(value: Any, content: Content | None) -> dict[str, Any]:
         return {"stringValue": plain_text(value) if content is None else content.text(value)}
     if kind is bool:
         return {"boolValue": value}
-    if kind is int and value.bit_length() < 64:  # what OTLP's integers hold
+    if kind is int and value.bit_length() < 64:  # the range of OTLP's integers
         return {"intValue": str(value)}
     if kind is float:
         return {"doubleValue": value}

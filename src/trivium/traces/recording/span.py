@@ -1,4 +1,4 @@
-"""An open span collects input, output, usage and errors until it ends; content is masked and bounded."""
+"""Records a span while it is open: input, output, usage and errors, masked and bounded."""
 
 import itertools
 import numbers
@@ -47,7 +47,7 @@ class Content:
 
         Args:
             value: Any object.
-            as_text: Gets the name of the type of each value in it that JSON does not have.
+            as_text: Receives the type name of each value that has no JSON form and is recorded as text.
         """
         kind = type(value)
         if kind in _PLAIN or (kind is int and -(2**63) <= value < 2**63):
@@ -56,7 +56,7 @@ class Content:
             return self.text(value)
         try:
             return self._json(encode(value, as_text).decode())
-        except Exception as error:  # nested so deep that the masked copy cannot be made
+        except Exception as error:  # nested too deep to make a masked copy
             return f"[{kind.__name__} is not recorded: {type(error).__name__}]"
 
     def _json(self, encoded: str) -> Any:
@@ -82,22 +82,22 @@ def _masked(value: Any, text: Callable[[str], str], masker: Masker) -> Any:
 
 
 _NUMBERS = itertools.count(1)
-"""Numbers spans in the order in which they start."""
+"""Numbers the spans in order of start."""
 
-_IDS = Random()  # noqa: S311 - ids are no secret; the program may seed the random numbers of all others
+_IDS = Random()  # noqa: S311 - not secret; its own state, as the program may seed the global one
 os.register_at_fork(after_in_child=_IDS.seed)
 
 _UNSET: Any = object()
 
 
 class ParentSpan(Protocol):
-    """A span that may be the parent of others: of ``trivium.trace`` or of OpenTelemetry.
+    """A span of ``trivium.trace`` or of OpenTelemetry that may be the parent of others.
 
     Attributes:
-        id: Its id, as files hold it.
-        trace_id: Of the trace that it is in.
-        number: A later span has a larger one.
-        announced: Whether it is written though it is open, or needs not be.
+        id: Its id, as in files.
+        trace_id: Id of its trace.
+        number: Larger for spans that start later.
+        is_written: Whether it has been written, or need not be, so that its children can be.
     """
 
     id: str
@@ -107,7 +107,7 @@ class ParentSpan(Protocol):
 
     @property
     def recorder(self) -> "TraceRecorder | None":
-        """The recorder of its children; None where that is decided anew for each."""
+        """The recorder of its children; None if it is chosen for each child."""
         ...
 
     @property
@@ -167,11 +167,11 @@ class Sink(Protocol):
 
 
 class TraceRecorder:
-    """Records one trace: its id, and the sink of its spans.
+    """The id of one trace, and the sink of its spans.
 
     Args:
-        sink: Receives its spans.
-        trace_id: Its id; a new one when not given.
+        sink: Receives the spans.
+        trace_id: Id of the trace; a random one if None.
     """
 
     __slots__ = ("sink", "trace_id")
@@ -187,7 +187,7 @@ def new_id() -> str:
 
 
 def new_number() -> int:
-    """A number larger than those of all spans before."""
+    """A number larger than that of any earlier span."""
     return next(_NUMBERS)
 
 
@@ -212,7 +212,7 @@ class NoSpan:
         """Add attributes."""
 
     def failed(self, why: str | BaseException) -> None:
-        """Mark the work as failed where no exception is raised."""
+        """Mark the work as failed although no exception is raised."""
 
 
 class LiveSpan(NoSpan):
@@ -297,11 +297,11 @@ class LiveSpan(NoSpan):
         self._attributes = {**(self._attributes or {}), **attributes}
 
     def failed(self, why: str | BaseException) -> None:
-        """Mark the work as failed where no exception is raised."""
+        """Mark the work as failed although no exception is raised."""
         self._error = why
 
     def record_output(self, result: Any) -> None:
-        """Record the output unless the code has set it; an llm span also takes its tokens from it."""
+        """Record the output unless the code has set it; an llm span also reads its token counts from it."""
         if self.output is _UNSET:
             self.output = result
         if self.kind == "llm" and self._usage is None:
@@ -318,10 +318,10 @@ class LiveSpan(NoSpan):
         self.recorder.sink.write(self)
 
     def record(self, as_text: list[str]) -> Span:
-        """The span as files hold it.
+        """The span as it is stored in files.
 
         Args:
-            as_text: Gets the type name of each value that is recorded as text.
+            as_text: Receives the type name of each value that is recorded as text.
         """
         as_text += self._as_text
         content = self.recorder.sink.content
@@ -368,7 +368,7 @@ def _error_text(error: str | BaseException, content: Content | None) -> str:
         return kind
     try:
         return f"{kind}: {error}"
-    except BaseException as another:  # an exception whose text cannot be had
+    except BaseException as another:  # the exception's own ``__str__`` fails
         if isinstance(another, KeyboardInterrupt):
             raise
         return kind

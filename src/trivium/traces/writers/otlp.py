@@ -22,8 +22,8 @@ from trivium.traces.trace import Span, SpanUsage, Trace
 Since = Literal["recorded", "run", "1970"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_THIS_CENTURY = range(10**9, 10**10)
-"""Seconds that are moments since 1970, rather than since a trace began: the years 2001 to 2286."""
+_UNIX_TIMES = range(10**9, 10**10)
+"""Times in this range, in seconds, are Unix times (years 2001 to 2286), not times since the trace began."""
 _LATEST = 2**63
 _LONGEST = _LATEST / NANOSECONDS
 
@@ -32,9 +32,9 @@ class Clock(msgspec.Struct, frozen=True):
     """Converts the times of a trace to Unix time.
 
     Attributes:
-        zero: Nanoseconds since 1970 at which the clock shows 0, or None where its times cannot be absolute.
-        since: ``recorded`` when the trace states it, ``run`` when the start of its run is used, ``1970``
-            when nothing is known, so that only differences are meaningful.
+        zero: Unix time, in nanoseconds, at which the clock shows 0; None if its times cannot be absolute.
+        since: ``recorded`` if the trace states it; ``run`` if the start of its run is used; ``1970`` if
+            nothing is known, so that only differences are meaningful.
     """
 
     zero: int | None
@@ -54,24 +54,23 @@ def clock_of(trace: Trace, started_at: float | None) -> Clock:
     """The clock of a trace.
 
     Args:
-        trace: The trace; ``metadata.started`` is the moment of its first span, and times since 1970 are
-            moments themselves.
-        started_at: Unix time that stands for the first moment where the trace does not know it, seconds.
+        trace: The trace. ``metadata.started`` is the time of its first span, unless its times are Unix times.
+        started_at: Unix time of the trace's start, in seconds; used if the trace does not state it.
     """
     starts = [span.start for span in trace.spans if span.start is not None]
     times = starts + [span.end for span in trace.spans if span.end is not None]
     times += [message.time for message in trace.messages if message.time is not None]
     started = _moment(trace.metadata.get("started"))
     earliest = min(starts or times, default=0.0)
-    if int(earliest) in _THIS_CENTURY:
+    if int(earliest) in _UNIX_TIMES:
         return Clock(0, "recorded")
     if abs(earliest) > _LONGEST:
         return Clock(None, "1970")
-    shown = round(earliest * NANOSECONDS)
+    earliest_nanoseconds = round(earliest * NANOSECONDS)
     if started is not None:
-        return Clock(started - shown, "recorded")
+        return Clock(started - earliest_nanoseconds, "recorded")
     if started_at is not None:
-        return Clock(round(started_at * NANOSECONDS) - shown, "run")
+        return Clock(round(started_at * NANOSECONDS) - earliest_nanoseconds, "run")
     return Clock(NANOSECONDS - round(max(min(times, default=0.0), -_LONGEST) * NANOSECONDS), "1970")
 
 
@@ -92,9 +91,9 @@ class TraceToExport(msgspec.Struct, frozen=True, kw_only=True):
     """A trace to export, with its attempt, scores and resource attributes.
 
     Attributes:
-        trace: The trace; one without spans where none was recorded.
-        key: Ids are derived from it: equal for the same trace, different for any other.
-        started_at: Unix time of the trace's first moment, in seconds; used when the trace has none.
+        trace: The trace; without spans if none was recorded.
+        key: Source of derived ids: equal for the same trace, different for any other.
+        started_at: Unix time of the trace's start, in seconds; used if the trace does not state it.
         seconds: Wall time of the attempt, for a trace without spans.
         input: The input of the attempt, for a trace without spans.
         output: The output of the attempt, for a trace without spans.
@@ -149,9 +148,9 @@ _INT64 = 2**63
 def resource_spans(exports: Iterable[TraceToExport]) -> Iterator[ResourceSpans]:
     """Make one entry of ``resourceSpans`` for each trace, in OTLP JSON.
 
-    A trace keeps its id if it is a valid id of OpenTelemetry and no trace before had it; else it gets one
-    derived from its key. A trace without spans becomes one span that stands for the attempt. A span without
-    times has none in the export either.
+    A trace keeps its id if that is a valid OpenTelemetry id and no earlier trace has it; otherwise its id is
+    derived from its key. A trace without spans becomes one placeholder span for the attempt. A span without
+    times has none in the export.
     """
     used_ids: set[str] = set()
     for each in exports:
@@ -210,7 +209,7 @@ def _or_last(start: float | None) -> float:
 
 
 def _span_ids(trace: Trace, trace_id: str) -> dict[str, str]:
-    """A valid OpenTelemetry id for each span: its own, if that is valid."""
+    """A valid OpenTelemetry id for each span: its own if valid, else a derived one."""
     ids: dict[str, str] = {}
     for span in trace.spans:
         if _SPAN_ID.fullmatch(span.id) and span.id.strip("0"):

@@ -94,14 +94,14 @@ class _Turn:
         self.failed = False
         self.input: int | None = None
         self.output: int | None = None
-        self.early: int | None = None
+        self.initial_output: int | None = None
 
     def add(self, event: dict[str, Any]) -> None:
         message = dict_(event.get("message"))
         inputs, outputs = tokens(message.get("usage"))
         self.input = inputs if inputs is not None else self.input
         if outputs is not None:
-            self.early = max(outputs, self.early or 0)
+            self.initial_output = max(outputs, self.initial_output or 0)
             if message.get("stop_reason") is not None:
                 self.output = outputs
         self.end = time_of(event) or self.end
@@ -112,7 +112,7 @@ class _Turn:
 
     def span(self) -> Span:
         known = self.input is not None or self.output is not None
-        early = self.early if self.output is None else None
+        initial_output = self.initial_output if self.output is None else None
         return Span(
             id=self.id,
             kind="llm",
@@ -124,7 +124,7 @@ class _Turn:
             ok=not self.failed,
             output="\n".join(self.texts) or None,
             usage=SpanUsage(input_tokens=self.input, output_tokens=self.output) if known else None,
-            attributes={} if early is None else {"output_tokens_at_start": early},
+            attributes={} if initial_output is None else {"output_tokens_at_start": initial_output},
         )
 
 
@@ -153,7 +153,7 @@ class _Builder:
             if kind in {"assistant", "user"}:
                 run = self._agents.run_of(event)
                 (self._assistant if kind == "assistant" else self._user)(event, run)
-                self._clock(event, run)
+                self._update_times(event, run)
             elif kind == "stream_event":
                 self._delta(event)
             elif text(event, "subtype") in {"task_notification", "task_updated"}:
@@ -178,7 +178,7 @@ class _Builder:
         usage = metadata.pop("lead_usage", None)
         return msgspec.structs.replace(self._agents.lead.span(), usage=usage)
 
-    def _clock(self, event: dict[str, Any], run: Run) -> None:
+    def _update_times(self, event: dict[str, Any], run: Run) -> None:
         time = time_of(event)
         if time is None:
             return

@@ -32,9 +32,9 @@ def read_file(path: Path) -> list[Trace]:
 
 
 def read_files(paths: Sequence[Path]) -> list[Trace]:
-    """The traces of several files; what belongs to one trace is one, whichever file it is in.
+    """The traces of several files; a trace may be spread over them.
 
-    Of a file with a request a line, a last line that was cut off is left out.
+    In a file with one request per line, a truncated last line is left out.
     """
     spans: list[RecordedSpan] = []
     problems: list[TraceProblem] = []

@@ -81,14 +81,14 @@ _DECODER = msgspec.json.Decoder(_Request, strict=False)
 
 
 class _NotStandard(Exception):
-    """The strict parser met something unusual; the lenient one reads it."""
+    """The strict parser found something unusual, which the lenient one may read."""
 
 
 def spans_of_json(content: bytes, *, source: str) -> list[RecordedSpan]:
     """Parse one export request, or one on each line.
 
     Raises:
-        TraceError: If it is no UTF-8, no JSON, or no export request, or holds too many values.
+        TraceError: If it is not UTF-8, JSON or an export request, or holds too many values.
     """
     content = content.removeprefix(b"\xef\xbb\xbf")
     check_values(content, source=source)
@@ -176,7 +176,7 @@ def _value(value: _Value) -> Any:
 
 _FAILED_CODES = frozenset({2, "2", "STATUS_CODE_ERROR", "ERROR", "Error"})
 _SIGNALS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "resourceMetrics")
-"""A collector may write all signals into one file; other signals than spans are ignored."""
+"""A Collector may write all signals into one file; signals other than spans are ignored."""
 
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SPAN_BYTES, _TRACE_BYTES = 8, 16
@@ -195,7 +195,7 @@ def parse_lenient(documents: Sequence[Any], *, source: str) -> list[RecordedSpan
         source: The file, for error messages.
 
     Raises:
-        TraceError: If one is no export request, or none holds a span that can be read.
+        TraceError: If one is not an export request, or none holds a readable span.
     """
     requests: list[Any] = []
     for document in documents:

@@ -11,24 +11,25 @@ from trivium.traces.opentelemetry.semconv import INTERNAL_NAMES, RecordedSpan, a
 from trivium.traces.readers.otlp.json import LATEST
 
 _RESOURCE_SPANS = 0x0A
-"""First byte of a request: field 1, of a length."""
+"""First byte of a request: the tag of field 1, length-delimited."""
 _INNER = frozenset({0x0A, 0x12, 0x1A})
-"""First byte within: the resource, its spans, or the URL of a schema."""
+"""First byte inside that field: the tag of the resource, its spans or the schema URL."""
 _PREFIX = 4
-"""Bytes of the length that the collector's file exporter writes, most significant first."""
+"""Bytes of the length that the Collector's file exporter writes, big-endian."""
 _FAILED = 2
 
 MAX_MESSAGES = 1_000_000
 """Most messages of a stream, and most spans of a file."""
 MAX_MESSAGE_BYTES = 64 * 2**20
-"""Largest message; the collector takes at most 20 MiB. In memory it may take 15 times as much."""
+"""Largest message; the Collector accepts 20 MiB. Decoded, it may take 15 times as much memory."""
 _SHORT = bytes(range(4))
 _MOST_SHORT = 4 * 2**20
-"""Most bytes of one message below 4, each of which may be the length of a message that takes 100 bytes."""
+"""Most bytes below 4 in one message: each may be the length of a nested message, which takes 100 bytes of
+memory."""
 
 
 def is_protobuf(head: bytes) -> bool:
-    """Whether bytes start as a request, or as a stream of them."""
+    """Whether bytes start like a request or a stream of requests."""
     return _starts_request(head, 0) or _length_before(head) is not None
 
 
@@ -37,7 +38,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
 
     Raises:
         MissingExtra: If the protobuf messages are not installed.
-        TraceError: If it is cut off, no such messages, or larger than what is read.
+        TraceError: If it is truncated, not OTLP, or exceeds a limit.
     """
     try:
         from google.protobuf.message import DecodeError
@@ -108,7 +109,7 @@ def _starts_request(content: bytes, at: int) -> bool:
 
 
 def _length_before(head: bytes) -> str | None:
-    """How the length of the first message is encoded, if this is a stream."""
+    """How the length of the first message is encoded ("fixed" or "varint"); None if this is not a stream."""
     if len(head) > _PREFIX and _fixed(head, 0)[0] > 0 and head[0] == 0 and _starts_request(head, _PREFIX):
         return "fixed"
     _, at = _varint(head, 0)
@@ -120,7 +121,7 @@ def _fixed(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Decode a varint; returns the number and where it ends. An endless one is larger than any file."""
+    """Decode a varint; returns the number and the offset after it. An unterminated one counts as 2**63."""
     value = 0
     for shift in range(0, 63, 7):
         if at >= len(content):
