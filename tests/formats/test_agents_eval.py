@@ -147,7 +147,7 @@ def test_a_delegation_that_was_never_logged_gets_no_result():
     assert spans["call-1"].parent == "delegation-0"
 
 
-def test_runs_within_runs_are_told_apart_by_time():
+def test_nested_runs_are_distinguished_by_time():
     document = {
         "tool_calls": [
             call("look", "s", 1.2, 1.5),
@@ -213,7 +213,7 @@ def test_the_stored_graph_tells_of_delegations_that_the_trace_does_not(tmp_path)
     assert [receiver for _, receiver, _ in said(read_run(tmp_path))] == ["s", "t"]
 
 
-def test_what_says_too_little_is_left_out_and_said():
+def test_incomplete_messages_are_left_out_and_reported():
     trace = agents_eval_trace({"tool_calls": [3, {}], "agent_interactions": [{"from": "a"}, None]})
     assert [problem.kind for problem in trace.problems] == ["bad_message"]
     assert [(c.name, c.agent) for c in trace.tool_calls] == [("", "manager")]

@@ -104,7 +104,7 @@ def test_what_is_no_trajectory_is_named(tmp_path, item):
         read_trace_file(path, "tau-bench")
 
 
-def test_writes_are_told_by_their_names():
+def test_writing_tools_are_recognised_by_name():
     airline = [
         "book_reservation", "cancel_reservation", "send_certificate", "update_reservation_baggages",
         "update_reservation_flights", "update_reservation_passengers",

@@ -56,7 +56,7 @@ def test_an_end_before_its_start_is_never_a_negative_duration():
     assert kinds(trace) == [("negative_duration", "t")]
 
 
-def test_a_child_before_its_parent_is_flagged_and_the_order_by_start_kept():
+def test_a_child_before_its_parent_is_flagged_and_stays_in_order_of_start():
     spans = [
         agent("a", "boss", start=10.0, end=20.0),
         tool("late", "late", "a", start=12.0, end=13.0),
@@ -170,7 +170,7 @@ def test_fifty_thousand_spans_33_000_deep_are_read_in_any_order():
 
 
 @given(hostile_spans())
-def test_whatever_comes_in_a_sound_forest_comes_out(spans):
+def test_any_spans_become_a_sound_forest(spans):
     trace = normalise(spans)
     parents = {span.id: span.parent for span in trace.spans}
     assert len(parents) == len(trace.spans) == len(spans)

@@ -1,12 +1,12 @@
 """Reads run folders of Agents-eval as cases, attempts and traces.
 
-A run folder holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; a run that kept only
-its scores has nothing to score.
+A run folder holds a ``trace.json``, or the ``stream.jsonl`` of a run with Claude Code; folders that only hold
+scores are ignored.
 
 ``trace.json`` is the ``GraphTraceData`` of that project: interactions without times, tool calls with the
 time of their end, coordination events that mostly repeat an interaction, and ``timing_data`` or a start and
-an end. It stores no agent runs, so they are inferred: each delegation is a run of the agent it goes to, as
-long as its ``delegate_*`` call; an agent that calls a tool outside such a run gets a run from its first call
+an end. It stores no agent runs, so they are inferred: each delegation starts a run of its receiver, with the
+times of its ``delegate_*`` call; an agent that calls a tool outside such a run gets a run from its first call
 to its last. A ``delegate_*`` call is a real tool call of its agent, not a hand-off.
 """
 
@@ -32,7 +32,7 @@ from trivium.traces.trace import Span, Trace, TraceProblem
 
 TRACE_FILE = "trace.json"
 STREAM_FILE = "stream.jsonl"
-"""The events of a run with Claude Code, which are all of its trace."""
+"""The events of a run with Claude Code; its only trace file."""
 METRICS = (
     "path_convergence",
     "tool_efficiency",
@@ -73,7 +73,7 @@ def run_folders(folder: str | Path) -> dict[str, Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether a file may hold a trace; Claude Code leaves an empty one where it could not start."""
+    """Whether a file may hold a trace; Claude Code leaves an empty file if it could not start."""
     return path.is_file() and (path.name == TRACE_FILE or path.stat().st_size > 0)
 
 
@@ -115,7 +115,7 @@ def read_attempts(path: Path, suite: Suite) -> "AgentsEvalRuns":
     """Every run of a folder.
 
     Raises:
-        OutputsError: If a run is no case of the suite.
+        OutputsError: If a run is not a case of the suite.
         SuiteError: If the folder holds no run.
     """
     return AgentsEvalRuns(path, suite)
@@ -124,8 +124,8 @@ def read_attempts(path: Path, suite: Suite) -> "AgentsEvalRuns":
 class AgentsEvalRuns:
     """The runs of a folder as attempts, read one by one.
 
-    The output is the review that the run wrote, if it was kept. The time is that of the trace, from the start
-    of its first call to the end of its last: the files state the first *end* as start.
+    The output is the review that the run wrote, if it is stored. The time is that of the trace, from the
+    start of its first call to the end of its last, because the files state the first *end* as the start.
     """
 
     def __init__(self, path: Path, suite: Suite) -> None:
@@ -210,7 +210,7 @@ def sniff(document: Any) -> bool:
 
 
 def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
-    """The traces of a file, one a document."""
+    """The traces of a file, one per document."""
     return [agents_eval_trace(document, source=source) for document in documents]
 
 
@@ -223,7 +223,7 @@ def read_run(folder: str | Path) -> Trace:
     """The trace of a run's folder, its graph included.
 
     Raises:
-        TraceError: If its ``trace.json`` is missing or no trace.
+        TraceError: If its ``trace.json`` is missing or not a trace.
     """
     path = Path(folder) / TRACE_FILE
     graph = Path(folder) / "agent_graph.json"
@@ -243,7 +243,7 @@ def agents_eval_trace(document: Any, *, graph: Any = None, source: str = "") -> 
         source: The file, for error messages.
 
     Raises:
-        TraceError: If it is no trace of this format.
+        TraceError: If it is not a trace of this format.
     """
     if not isinstance(document, dict) or not isinstance(document.get("tool_calls", []), list):
         raise TraceError(source, 'expected an object with a list "tool_calls"')
@@ -295,9 +295,9 @@ def _run_id(index: int) -> str:
 def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
     """Pair each delegation with the call that carried it out.
 
-    Interactions are logged when they start and calls when they end, so both are taken by start. A
-    ``delegate_X`` call belongs to its agent's first delegation of task type X that has no call yet, else
-    to its first of any type. One that raised was never logged, so a delegation may stay without.
+    Interactions are logged when they start and calls when they end, so both are matched by start. A
+    ``delegate_X`` call belongs to its agent's first delegation of task type X that has no call yet, else to
+    its first one of any type. A call that raised was not logged, so a delegation may have no call.
     """
     for call in sorted((call for call in calls if call.name.startswith(DELEGATING)), key=_start):
         free = [
@@ -313,8 +313,8 @@ def _pair(calls: list[Span], interactions: list[Interaction]) -> None:
 def _with_parent(call: Span, delegated: dict[str, Interaction]) -> Span:
     """Put a call below the innermost delegation of its agent that encloses it, if there is one.
 
-    A delegation without a call, or a call without times, has no interval: then the agent's first such
-    delegation is used.
+    A delegation without a call, or with a call without times, has no interval: the agent's first such
+    delegation is used if no other encloses the call.
     """
     runs = [
         (run, interaction.call)

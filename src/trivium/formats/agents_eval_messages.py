@@ -14,7 +14,7 @@ MESSAGE_TYPES = {
     "broadcast": "status_update",
     "control": "coordination",
 }
-"""Message types (metrics T3.8) by Agents-eval's words; other words are kept."""
+"""Message type (spec: metrics, T3.8) of each Agents-eval type; other types stay as they are."""
 
 _COORDINATING = frozenset({"coordination", "status_update", "handoff"})
 _SENDERS = ("from", "from_agent", "sender", "manager_agent", "agent_id")
@@ -23,7 +23,7 @@ _RECEIVERS = ("to", "to_agent", "receiver")
 
 @dataclass
 class Interaction:
-    """A message between agents, and the tool call that carried it out, once paired."""
+    """A message between agents, and the tool call that carried it out once they are paired."""
 
     sender: str
     receiver: str
@@ -46,7 +46,7 @@ def interactions_of(document: dict[str, Any], graph: Any, problems: list[TracePr
     for index, item in enumerate(dicts(document.get("agent_interactions"))):
         sender, receiver = text(item, *_SENDERS), text(item, *_RECEIVERS)
         if sender is None or receiver is None:
-            what = f"agent_interactions[{index}] does not say from whom to whom; it was left out"
+            what = f"agent_interactions[{index}] has no sender or no receiver; it was left out"
             problems.append(TraceProblem(kind="bad_message", what=what))
             continue
         interactions.append(
@@ -77,9 +77,9 @@ def messages_of(
     any other is a coordination message to each of its targets.
 
     Args:
-        interactions: Paired with their calls.
-        document: The trace, for its events.
-        first: The agent that events without a sender come from: the one that acted first.
+        interactions: The interactions, paired with their calls.
+        document: The trace, for its coordination events.
+        first: The agent that acted first: the sender of events that name none.
     """
     answered = {
         (interaction.receiver, interaction.sender)

@@ -36,8 +36,10 @@ FEWEST_MARGIN_NUMBERS = 5
 SPLITS = ("train", "dev", "test")
 META = ("is_meta_review", "IS_META_REVIEW")
 REVIEWER_FIELDS = ("RECOMMENDATION", "REVIEWER_CONFIDENCE")
-"""Fields of the review form, which no question, answer or decision has. (Aspect scores are no criterion:
-annotators scored some questions too.)"""
+"""Fields of the review form, which questions, answers and decisions never have.
+
+Aspect scores are no criterion: annotators scored some questions too.
+"""
 
 REPEATED, NOT_REVIEWS = "repeated", "not_reviews"
 """Why entries of a file are left out."""
@@ -51,9 +53,9 @@ class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         case: Id of the case.
-        repeat: Place of the review in its file, from 0.
+        repeat: Index of the review in its file, from 0.
         text: The review.
-        seconds: Always None: it was not measured.
+        seconds: Always None: not measured.
         other_references: The paper's other reviews; at least one.
     """
 
@@ -68,8 +70,8 @@ class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
     """All reviews of papers with several reviews, and the number of other reviews.
 
     Attributes:
-        outputs: In the order of the suite, reviews of a paper by place.
-        alone: Reviews left out because their paper has no other.
+        outputs: In the order of the suite; the reviews of a paper in the order of its file.
+        alone: Number of reviews left out because their paper has no other.
     """
 
     outputs: tuple[HumanOutput, ...]
@@ -83,10 +85,10 @@ class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Entries(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of a file of reviews, sorted by what they are.
+    """The entries of a file of reviews, by kind.
 
     Attributes:
-        reviews: Place and content of every review by a person, each once.
+        reviews: Index and content of every human review, each once.
         meta: Texts of the meta reviews that repeat no review, each once.
         left_out: Number of other entries by the reason why they are left out.
     """
@@ -113,7 +115,7 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def entries(self) -> _Entries:
-        """The entries of the file, sorted out."""
+        """The entries of the file, by kind."""
         listed = self.raw.get("reviews")
         placed = [
             (position, entry)
@@ -146,7 +148,8 @@ def read_suite(path: Path) -> Found:
     """The papers of a folder as cases.
 
     Raises:
-        SuiteError: If there are no reviews below the folder, or files are broken and not to be skipped.
+        SuiteError: If there are no reviews below the folder, or files are broken and ``skip_broken`` is not
+            set.
     """
     folder, skip_broken = _folder_of(path)
     papers, problems = _papers(folder)
@@ -392,7 +395,7 @@ def _text(value: Any) -> str:
 def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
     """Every review of the suite's papers, with the paper's other reviews as the references of its case.
 
-    Reviews of papers that the suite leaves out, and those without another beside them, are left out.
+    Leaves out papers that are not in the suite, and papers with a single review.
 
     Raises:
         OutputsError: If none is left.

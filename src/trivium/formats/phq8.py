@@ -58,10 +58,10 @@ def read_phq8(path: Path, *, mode: str | None) -> ItemTable:
 
     Args:
         path: The artifact.
-        mode: Which experiment; may be left out where there is one only.
+        mode: Mode of the experiment; None if there is only one.
 
     Raises:
-        ItemsError: If the file is no such artifact, has no such mode, or an item is wrong.
+        ItemsError: If the file is not such an artifact, has no such mode, or an item is invalid.
     """
     text = read_text(path, error=ItemsError)
     try:

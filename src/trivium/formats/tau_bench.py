@@ -47,7 +47,7 @@ def task_id(entry: dict[str, Any]) -> str:
 
 
 def checked_trajectories(path: Path) -> list[dict[str, Any]]:
-    """The trajectories of a file, checked for what makes a case.
+    """The trajectories of a file; the fields that a case is made of are checked.
 
     Raises:
         SuiteError: With every mistake found.
@@ -63,7 +63,7 @@ def checked_trajectories(path: Path) -> list[dict[str, Any]]:
 
 
 def read_suite(path: Path) -> Found:
-    """The tasks of a file as cases, one an id, with the number of trials as repeats."""
+    """The tasks of a file as cases, one per id, with the number of trials as repeats."""
     entries = checked_trajectories(path)
     tasks: dict[str, dict[str, Any]] = {}
     trials: dict[str, int] = {}
@@ -133,8 +133,8 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         task: Id of the task.
-        trial: Which try it is, from 0.
-        reward: 1.0 when the database and the answers were right; None where it was not judged.
+        trial: Index of the trial, from 0.
+        reward: 1.0 if the database and the answers were right; None if not judged.
         instruction: The instruction of the simulated user.
         actions: The expected calls, each a name and its arguments.
         outputs: Texts that the agent must give the user.
@@ -175,7 +175,7 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
     """The trajectories of a file, in order.
 
     Raises:
-        TraceError: If the file cannot be read or an element is no trajectory.
+        TraceError: If the file cannot be read or an element is not a trajectory.
     """
     return trajectories(documents_of(Path(path)), str(path))
 
@@ -243,8 +243,8 @@ def _trace(chat: list[Any], trace_id: str) -> Trace:
 class _Builder:
     """Builds the spans and messages of one chat; pairs results with calls by order, never by id alone.
 
-    Ids of calls repeat within a trajectory, so a result goes to the nearest call before it that waits
-    for one and, where several do, has the result's id.
+    Ids of calls repeat within a trajectory, so a result belongs to the latest earlier call without a result
+    that has its id, or, if none has, to the latest one without a result.
     """
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class _Builder:
         self._open: list[tuple[str, int]] = []  # id of the call, place of its span
 
     def spans(self) -> list[Span]:
-        """The spans; a call that got no result neither succeeded nor failed."""
+        """The spans; a call without a result has ``ok=None``."""
         for _, position in self._open:
             span = self._spans[position]
             self.problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
@@ -305,7 +305,7 @@ class _Builder:
 
 
 def _arguments(text: Any) -> Any:
-    """Decode arguments from JSON; return the text itself if it is no JSON."""
+    """Decode arguments from JSON; return the text itself if it is not JSON."""
     if not isinstance(text, str):
         return text
     try:
@@ -317,11 +317,11 @@ def _arguments(text: Any) -> Any:
 def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
     """Every trajectory of a file: output = the last text that the agent wrote, repeat = trial.
 
-    The format has neither times nor usage; ``metadata.finished`` is False for a trial that was cut at the
-    step limit.
+    The format has neither times nor usage; ``metadata.finished`` is False for a trial that reached the step
+    limit.
 
     Raises:
-        OutputsError: If a task is no case of the suite, or a trial of a task stands twice.
+        OutputsError: If a task is not a case of the suite, or a trial of a task occurs twice.
         TraceError: If the file cannot be read.
     """
     trajectories = read_trajectories(path)
@@ -333,7 +333,7 @@ def read_attempts(path: Path, suite: Suite) -> list[tuple[Case, Attempt]]:
             near = suggest(trajectory.task, [case.id for case in suite])
             problems.append(Problem(f"[{index}]", f'the suite has no case "{trajectory.task}".{near}'))
         elif first.setdefault(key, index) != index:
-            message = f"task {key[0]}, trial {key[1]} stands already in [{first[key]}]"
+            message = f"duplicate trial {key[1]} of task {key[0]} (first in [{first[key]}])"
             problems.append(Problem(f"[{index}]", message))
     if problems:
         raise OutputsError(str(path), problems[:20], left_out=max(0, len(problems) - 20))

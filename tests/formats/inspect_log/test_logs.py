@@ -72,7 +72,7 @@ def test_a_log_without_samples_says_so(logs):
 def test_changed_scores_are_items_to_trust_by(logs):
     table = read_items(f"inspect:{logs / 'edited.eval'}")
     assert list(zip(table.pred, table.gt, strict=True)) == [(0.0, 1.0), (1.0, 0.0), (0.0, 1.0)]
-    with pytest.raises(ItemsError, match="nobody changed"):
+    with pytest.raises(ItemsError, match="no score was edited"):
         read_items(f"inspect:{logs / 'plain.eval'}")
 
 
@@ -137,7 +137,7 @@ def test_events_of_older_versions_nest_in_steps_and_tools():
     assert (model.output, bash.input) == ("long text", {"cmd": "long text"})
 
 
-def test_messages_stand_in_for_events_that_were_not_kept():
+def test_messages_are_read_if_events_are_missing():
     trace = trace_of_sample(
         sample(
             messages=[
@@ -233,7 +233,7 @@ def test_a_log_in_progress_is_read_as_far_as_it_is(tmp_path):
         ([[1]], "expected a sample"),
         ([b'{"id": '], "no JSON"),
         ([b"[" * 200_000], "too deep"),
-        ([sample(), sample()], "stands already"),
+        ([sample(), sample()], "duplicate epoch"),
     ],
 )
 def test_a_sample_that_is_none_is_named(tmp_path, samples, what):

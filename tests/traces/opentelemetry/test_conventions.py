@@ -217,7 +217,7 @@ def test_contents_are_decoded_where_they_are_json_texts():
         ({}, [], None),
     ],
 )
-def test_what_a_model_said_in_every_convention(attrs, events, answer):
+def test_the_output_of_a_model_in_every_convention(attrs, events, answer):
     assert one({"gen_ai.operation.name": "chat"} | attrs, events=events).output == answer
 
 
@@ -355,7 +355,7 @@ def test_the_instrumentation_that_records_the_agents_is_named():
         ),
     ],
 )
-def test_token_counts_that_are_none_or_contradict_each_other_are_told(attributes, told):
+def test_invalid_or_contradictory_token_counts_are_problems(attributes, told):
     trace = read(span("a", {"gen_ai.operation.name": "chat", **attributes}))
     (problem,) = trace.problems
     assert problem.kind == "bad_tokens"

@@ -124,7 +124,7 @@ class TestLoops:
         assert call_loops([call("search", q=number) for number in range(9)]) == ()
         assert call_loops([call("a"), call("b")] * 2) == ()
 
-    def test_of_one_agent_are_seen_through_the_work_of_another(self):
+    def test_of_one_agent_are_found_despite_the_work_of_another(self):
         calls = []
         for number in range(3):
             calls += [call("a"), call("b", agent="y", q=number)]

@@ -71,7 +71,7 @@ def test_the_library_s_own_files_are_read_alike(name):
     assert facts.problems == []
 
 
-def test_an_agent_lies_in_the_shortest_run_around_it_whatever_the_order():
+def test_an_agent_lies_in_the_shortest_enclosing_run_in_any_order():
     runs = [
         agent(5, "inner", 3, 4),
         agent(3, "middle", 2, 6),
@@ -210,7 +210,7 @@ def test_the_dashboard_keeps_calls_within_agents():
     assert trace_facts([trace]).llm_output_tokens == 4
 
 
-def test_local_clocks_that_go_back_are_told_by_the_duration():
+def test_the_duration_gives_the_end_when_a_local_clock_goes_back():
     back = {"start_time": at(10), "end_time": at(4), "duration": 2.0}
     trace = one(
         tool_calls=[call(1, "t", None, 0, **back), call(2, "u", None, 0, **back | {"duration": None})]

@@ -186,7 +186,7 @@ def many(rows: int) -> str:
 def test_rows_and_steps_are_bounded(tmp_path):
     path = database(tmp_path / "big.db", many(20_000))
     assert len(read_file(path)[0].spans) > 20_000
-    with pytest.raises(TraceError, match="table tool_call holds more than is read"):
+    with pytest.raises(TraceError, match="table tool_call exceeds the limit"):
         read_file(path, most_rows=20_000)
     with pytest.raises(TraceError, match="takes too long to read"):
         read_file(path, most_steps=200_000)
@@ -231,7 +231,7 @@ def test_a_database_that_is_too_large_is_not_opened(tmp_path):
         read_trace_file(path)
 
 
-def test_changes_beside_the_database_that_are_not_read_are_told(tmp_path):
+def test_unread_changes_next_to_the_database_are_reported(tmp_path):
     """As while the program that is traced still runs: SQLite has its last changes in a file beside."""
     path = database(tmp_path / "trace_data.db")
     with closing(sqlite3.connect(path)) as connection:
@@ -241,4 +241,4 @@ def test_changes_beside_the_database_that_are_not_read_are_told(tmp_path):
         traces = read_file(path)
     assert not any(span.name == "late" for trace in traces for span in trace.spans)
     (problem,) = (each for trace in traces for each in trace.problems if each.kind == "incomplete")
-    assert "trace_data.db-wal beside the database holds" in problem.what
+    assert "trace_data.db-wal next to the database holds" in problem.what

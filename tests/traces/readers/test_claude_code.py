@@ -84,7 +84,7 @@ def test_the_result_counts_for_the_lead_and_the_whole_session():
     ("ends", "ok"),
     [([], None), ([end(subtype="error_max_turns")], False), ([end(is_error=True)], False), ([end()], True)],
 )
-def test_how_a_session_ended_is_said_by_its_result(ends, ok):
+def test_the_result_event_states_how_a_session_ended(ends, ok):
     assert trace_of(*STREAM[:-1], *ends).spans[0].ok is ok
 
 
@@ -149,7 +149,7 @@ def test_an_agent_whose_start_was_denied_never_ran():
     assert trace.messages == ()
 
 
-def test_events_of_an_agent_that_nothing_started_are_kept_as_orphans():
+def test_events_of_an_agent_that_no_call_started_are_orphans():
     trace = trace_of(assistant(use("t", "Read"), parent="gone"))
     assert [(s.name, s.agent) for s in spans(trace, "tool")] == [("Read", "agent-gone")]
     assert trace_facts([trace]).orphans == 1
@@ -199,7 +199,7 @@ def test_the_transcript_of_a_sub_agent_alone_is_its_run():
     assert trace.spans[0].input == "Look."
 
 
-def test_what_a_person_stopped_is_said():
+def test_an_interruption_by_the_user_is_reported():
     trace = trace_of(
         *TRANSCRIPT[:5],
         stamped(8, user(result("t", "x", is_error=True)), uuid="w1"),

@@ -153,7 +153,7 @@ def test_sends_run_in_parallel_and_come_back_together():
     assert trace.problems == ()
 
 
-def test_several_after_several_are_taken_to_follow_each_other_and_that_is_said():
+def test_several_after_several_are_assumed_to_follow_each_other_and_reported():
     def nodes(step: int, *names: str) -> list[Any]:
         return [node(f"{name}:{step}{name}", step, run("llm", "M")) for name in names]
 
@@ -263,7 +263,7 @@ def test_where_models_are_not_recorded_all_nodes_are_agents():
     assert [call.agent for call in trace.tool_calls] == ["one"]
 
 
-def test_old_versions_without_a_namespace_are_told_by_node_and_step():
+def test_old_versions_without_a_namespace_are_identified_by_node_and_step():
     def old(name: str, step: int, *inside: Any) -> Any:
         metadata = {"langgraph_node": name, "langgraph_step": step}
         return run("chain", name, *inside, metadata=metadata)

@@ -206,7 +206,7 @@ def generations(*usages: Any) -> dict[str, Any]:
         ({"outputs": {"generations": [[], "x", [None]]}}, (None, None)),
     ],
 )
-def test_usage_is_found_wherever_it_was_kept(fields, tokens):
+def test_usage_is_read_from_every_known_field(fields, tokens):
     facts = trace_facts([one(run("m", "llm", **fields))])
     assert (facts.llm_input_tokens, facts.llm_output_tokens) == tokens
 
@@ -277,7 +277,7 @@ def test_agents_by_their_tags_types_and_names():
     assert kinds["middle"] == "other"
 
 
-def test_models_are_named_and_the_run_s_name_is_kept():
+def test_llm_spans_have_the_model_s_name_and_the_run_s_name_as_attribute():
     spans = one(
         run("a", "llm", extra={"metadata": {"ls_model_name": "m1"}}),
         run("b", "llm", extra={"invocation_params": {"model": "m2"}}),
@@ -308,14 +308,14 @@ def test_a_chain_of_33_000_runs_is_read():
     assert trace_facts(read_all(*reversed(runs))).max_depth == 33_000
 
 
-def test_what_is_no_run_is_left_out_and_said():
+def test_other_values_are_left_out_and_reported():
     (problem,) = one(run("a"), {"foo": 1}).problems
     assert "one record is no run of LangSmith (first: number 2)" in problem.what
     with pytest.raises(TraceError, match="run_type"):
         read_all({"foo": 1})
 
 
-def test_threads_and_names_are_kept():
+def test_threads_and_names_are_metadata():
     root = run("r", extra={"metadata": {"thread_id": "th"}}, tags=["demo"], session_id="s")
     assert one(root, run("c", parent="r")).metadata == {
         "name": "r",

@@ -211,7 +211,7 @@ def test_every_shape_is_recognised(tmp_path, shape):
     assert (found, len(trace.spans), trace.metadata["workflow_name"]) == ("openai-agents", 11, "support")
 
 
-def test_a_span_told_at_its_start_and_at_its_end_is_one_span():
+def test_a_span_recorded_at_its_start_and_at_its_end_is_one_span():
     begun = item("a", "agent", None, 0, None, name="x")
     ended = item("a", "agent", None, 0, 4, name="x")
     for lines in ([begun, ended], [ended, begun], [begun, begun, ended]):
@@ -223,13 +223,13 @@ def test_a_span_told_at_its_start_and_at_its_end_is_one_span():
     assert [span.id for span in trace.spans] == ["a", "a#2"]
 
 
-def test_a_span_told_a_thousand_times_keeps_what_each_says():
+def test_a_thousand_records_of_a_span_are_merged():
     lines = [item("a", "function", None, 0, None, name="x") | {f"key{n}": n} for n in range(3_000)]
     (trace,) = read_all(*lines, item("a", "function", None, 0, 4, name="y"), *lines)
     assert [(span.name, span.ok) for span in trace.spans] == [("y", True)]
 
 
-def test_what_is_no_item_is_left_out_and_said_once():
+def test_other_values_are_left_out_and_reported_once():
     first, second = read_all(3, CASE[1], {"foo": 1}, [None], CASE[2] | {"trace_id": "u"})
     (problem,) = (problem for problem in first.problems if problem.kind == "foreign_record")
     assert "3 records are" in problem.what

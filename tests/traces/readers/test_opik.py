@@ -104,7 +104,7 @@ def test_spans_of_an_export_may_leave_their_trace_and_type_out():
     assert trace.spans[0].start == trace.spans[1].start
 
 
-def test_several_traces_and_traces_without_spans_are_kept():
+def test_several_traces_and_traces_without_spans_are_read():
     documents = [TRACE, TRACE | {"id": "u", "name": "other"}, span("a"), span("b", trace_id="v")]
     _, traces = read_documents(documents, source="rows")
     assert [(trace.trace_id, len(trace.spans)) for trace in traces] == [("t", 1), ("u", 0), ("v", 1)]
@@ -191,7 +191,7 @@ def test_the_agents_sdk_s_handoffs_and_guardrails_are_neither_calls_nor_agents()
     assert trace.tool_calls == ()
 
 
-def test_what_is_no_row_is_left_out_and_said():
+def test_other_values_are_left_out_and_reported():
     _, (trace,) = read_documents([SPANS[0], {"foo": 1}, 3], source="rows", format="opik")
     assert "2 records are no trace or span of Opik (first: number 2)" in trace.problems[0].what
     with pytest.raises(TraceError, match="no span of Opik"):

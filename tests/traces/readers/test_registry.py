@@ -83,7 +83,7 @@ def test_broken_content_is_named_with_its_line(tmp_path, content, what):
     assert what in str(raised.value)
 
 
-def test_a_missing_file_is_said(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(TraceError, match="cannot be read"):
         read_trace_file(tmp_path / "none.json")
 

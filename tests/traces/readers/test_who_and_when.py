@@ -102,7 +102,7 @@ def test_code_that_ran_is_a_tool_of_whoever_asked():
     ]
 
 
-def test_the_label_is_kept():
+def test_the_label_is_metadata():
     assert trace_of(GROUP).metadata["mistake"] == {"agent": "Counter", "step": 1, "reason": "It miscounts."}
     assert trace_of(GROUP).problems == ()
 
@@ -128,7 +128,7 @@ def test_a_log_without_times_has_none():
     assert trace_facts([trace]).llm_output_tokens is None
 
 
-def test_messages_without_a_speaker_are_left_out_and_said():
+def test_messages_without_a_speaker_are_left_out_and_reported():
     trace = trace_of(GROUP | {"history": [None, {"content": "x"}, *GROUP["history"]], "mistake_step": None})
     assert [problem.kind for problem in trace.problems] == ["bad_message", "bad_message"]
     assert trace.spans[-1].id == "step-8"

@@ -49,7 +49,7 @@ def everything(value):
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_nothing_that_a_value_does_reaches_the_program(name, folder):
+def test_errors_of_a_value_do_not_reach_the_program(name, folder):
     everything(ODD[name])
     _, (written,) = read_path(folder)
     with tv.trace.recorded() as recorded:
@@ -73,7 +73,7 @@ def test_arguments_and_results_have_their_plain_form(name):
     assert recorded.trace.problems == ()
 
 
-def test_how_many_values_became_text_is_said():
+def test_the_number_of_values_recorded_as_text_is_reported():
     with tv.trace.recorded() as recorded:
         give = tv.trace.tool("give")(lambda given: given)
         give(object())
@@ -83,7 +83,7 @@ def test_how_many_values_became_text_is_said():
     assert problem.what == "4 values that JSON does not have recorded as text: 2 object, 2 NoText"
 
 
-def test_a_run_keeps_every_attempt_whatever_its_tools_return(tmp_path):
+def test_a_run_has_every_attempt_for_any_return_value_of_a_tool(tmp_path):
     @tv.trace.tool
     def look_up(word):
         return ODD[word]

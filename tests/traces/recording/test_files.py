@@ -147,7 +147,7 @@ def test_the_environment_says_where_and_what(tmp_path, variables, calls, said):
         assert ("private" in files[0].read_text()) is said
 
 
-def test_a_folder_that_cannot_be_written_is_told_once_and_costs_the_agent_nothing(tmp_path, caplog):
+def test_a_folder_that_cannot_be_written_is_logged_once_and_does_not_fail_the_agent(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     tv.trace.configure(folder=tmp_path / "file")
     assert boss(4) == 14
@@ -174,7 +174,7 @@ def cut(file, count):
     file.write_bytes(file.read_bytes()[:-count])
 
 
-def test_a_last_line_that_is_being_written_is_left_out_and_told(folder):
+def test_an_incomplete_last_line_is_left_out_and_reported(folder):
     boss(2)
     boss(1)
     (file,) = folder.iterdir()

@@ -52,7 +52,7 @@ def work(provider, *, fail=False):
                 span.set_status(Status(StatusCode.ERROR, "it broke"))
 
 
-def test_what_is_heard_becomes_the_trace_of_the_block(provider, folder):
+def test_recorded_otel_spans_become_the_trace_of_the_block(provider, folder):
     with tv.trace.recorded() as recorded:
         work(provider)
     (call,) = recorded.trace.tool_calls
@@ -66,7 +66,7 @@ def test_what_is_heard_becomes_the_trace_of_the_block(provider, folder):
     assert call.start > 1e9
 
 
-def test_what_is_heard_elsewhere_is_written_as_otlp(provider, folder):
+def test_otel_spans_outside_a_block_are_written_as_otlp(provider, folder):
     work(provider)
     work(provider, fail=True)
     name, (first, second) = read_path(folder)
@@ -77,7 +77,7 @@ def test_what_is_heard_elsewhere_is_written_as_otlp(provider, folder):
     assert first.problems == second.problems == ()
 
 
-def test_a_last_line_that_is_being_written_is_left_out_and_told(provider, folder):
+def test_an_incomplete_last_line_is_left_out_and_reported(provider, folder):
     work(provider)
     work(provider)
     (file,) = folder.iterdir()
@@ -95,13 +95,13 @@ def test_a_last_line_that_is_being_written_is_left_out_and_told(provider, folder
         read_path(file)
 
 
-def test_own_spans_and_those_that_are_heard_are_one_trace(provider):
+def test_own_spans_and_otel_spans_are_one_trace(provider):
     with tv.trace.recorded() as recorded, tv.trace.agent("lead"):
         work(provider)
     assert [span.name for span in recorded.trace.spans] == ["lead", "boss", "search"]
 
 
-def test_agents_that_are_heard_below_others_and_messages_go_together(provider):
+def test_otel_agents_below_others_and_messages_are_merged(provider):
     tracer = provider.get_tracer("a library")
     with tv.trace.recorded() as recorded:
         tv.trace.message("boss", "hello", sender="user")
@@ -115,7 +115,7 @@ def test_agents_that_are_heard_below_others_and_messages_go_together(provider):
     ]
 
 
-def test_without_content_nothing_that_was_said_is_kept(provider, folder):
+def test_without_content_no_text_is_recorded(provider, folder):
     tv.trace.configure(folder=folder, content=False)
     work(provider, fail=True)
     told = next(folder.iterdir()).read_text()

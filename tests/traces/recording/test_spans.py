@@ -25,7 +25,7 @@ def test_decorated_functions_give_what_they_gave():
     assert add.__name__ == "add"
 
 
-def test_more_arguments_than_names_are_kept():
+def test_more_arguments_than_names_are_recorded():
     @tv.trace.tool
     def total(first, *rest, **named):
         return 0
@@ -301,7 +301,7 @@ def test_nothing_recorded_is_no_trace():
     assert recorded.trace is None
 
 
-def test_nesting_tells_of_agents_between_whom_nothing_is_said():
+def test_nesting_implies_messages_between_agents_that_record_none():
     @tv.trace.agent
     def writer():
         return "a draft"

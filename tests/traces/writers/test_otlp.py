@@ -250,7 +250,7 @@ def test_an_attempt_without_a_trace_is_one_span_that_stands_for_it(tmp_path):
     assert back == Trace()
 
 
-def test_messages_without_spans_are_kept(tmp_path):
+def test_messages_without_spans_are_exported(tmp_path):
     trace = Trace(messages=(Message(sender="a", receiver="b", time=2.0, content=[1]),))
     (back,) = read_back(tmp_path / "file", lines(trace)[0])
     assert_equal(back, trace)

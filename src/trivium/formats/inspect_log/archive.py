@@ -30,7 +30,7 @@ MAX_MEMBERS = 2_000_000
 """Most members."""
 
 ZSTANDARD = 93
-"""The number of Zstandard in zip files (PKWARE, APPNOTE 4.4.5)."""
+"""Compression method of Zstandard in zip files (PKWARE, APPNOTE 4.4.5)."""
 
 _LOCAL_HEADER = struct.Struct("<4s2x2x2x2x2x4x4x4xHH")
 _PIECE = 2**20
@@ -51,10 +51,10 @@ class Archive:
     """A zip file that is open for reading.
 
     Args:
-        path: Where it is.
+        path: Path of the file.
 
-    Raises:
-        TraceError: If it is no zip file, too large, or has too many members.
+        Raises:
+            TraceError: If it is not a zip file, too large, or has too many members.
     """
 
     def __init__(self, path: Path) -> None:
@@ -173,7 +173,7 @@ _ZIP = b"PK\x03\x04"
 class Sample(NamedTuple):
     """One sample of a log in one epoch.
 
-    ``raw`` is the whole of it as the log has it, ``where`` its place in the file.
+    ``raw`` is the sample as stored in the log, ``where`` its position in the file.
     """
 
     id: str
@@ -189,7 +189,7 @@ class Log:
         path: An ``.eval`` file, or a ``.json`` one.
 
     Raises:
-        TraceError: If it is no log.
+        TraceError: If it is not a log.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -260,7 +260,7 @@ class Log:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file starts as a zip file does.
+    """Whether a file starts like a zip file.
 
     Raises:
         TraceError: If it cannot be read.
@@ -278,7 +278,7 @@ def decode_json(content: bytes, *, source: str, where: str) -> Any:
     """Decode JSON; NaN and Infinity, which Inspect writes for missing scores, are accepted.
 
     Raises:
-        TraceError: If it is none, or holds too many values.
+        TraceError: If it is not JSON, or holds too many values.
     """
     if holds_too_many_values(content):
         raise TraceError(source, Problem(where, TOO_MANY_VALUES))

@@ -23,7 +23,7 @@ PREFIX = "inspect."
 """Prefix that makes a metric's name from a scorer's."""
 
 _WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""Inspect's values of correct, partial, incorrect and no answer, and of the words that it accepts."""
+"""Values of Inspect's grades (correct, partial, incorrect, no answer) and of the words that it accepts."""
 
 
 class RecordedScore(NamedTuple):
@@ -31,13 +31,13 @@ class RecordedScore(NamedTuple):
 
     Attributes:
         name: ``inspect.SCORER``, with ``.KEY`` where the scorer gave several.
-        value: In [0, 1]; None where it was not scored, or is on another scale.
+        value: In [0, 1]; None if it was not scored or is on another scale.
         raw: The value in the log.
         answer: The answer that the scorer extracted.
         explanation: The scorer's explanation.
-        unscored: Why there is no value, where the scorer gave none.
-        edits: Who changed it, oldest first.
-        original: The first value, where it was changed.
+        unscored: Why the scorer gave no value; None if it gave one.
+        edits: Authors of later changes, oldest first.
+        original: The value before the changes; None if there are none.
     """
 
     name: str
@@ -118,14 +118,14 @@ def _text(value: Any) -> str | None:
 
 
 TRACE_METRICS = ("tool_success", "task_balance", "time")
-"""Metrics for any attempt with tool calls, whatever its task."""
+"""Metrics that fit any attempt with tool calls."""
 
 
 def read_suite(path: Path) -> Found:
-    """The samples of a log, one case an id, and metrics for the scores that it holds.
+    """The samples of a log, one case per id, and metrics for the scores that it holds.
 
     Raises:
-        SuiteError: If it is no log, holds no sample, or a sample makes no case.
+        SuiteError: If it is not a log, holds no sample, or a sample is not a valid case.
     """
     try:
         log = Log(path)
@@ -144,7 +144,7 @@ def read_suite(path: Path) -> Found:
     except TraceError as error:
         raise SuiteError(error.source, error.problems) from error
     if not raw:
-        raise SuiteError(str(path), "holds no sample: expected a log that was kept with its samples")
+        raise SuiteError(str(path), "holds no sample: expected a log that includes its samples")
     cases, problems = cases_of((f"sample {id_}", case) for id_, case in raw.items())
     raise_problems(problems, str(path))
     settings: dict[str, Any] = {"metrics": [*names, *(TRACE_METRICS if acted else ())], "repeats": repeats}
@@ -185,7 +185,7 @@ def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
     """Every sample of a log.
 
     Raises:
-        OutputsError: If a sample is no case of the suite, or an epoch of a sample stands twice.
+        OutputsError: If a sample is not a case of the suite, or an epoch of a sample occurs twice.
         TraceError: If the log cannot be read.
     """
     return InspectSamples(path, suite)
@@ -194,9 +194,9 @@ def read_attempts(path: Path, suite: Suite) -> "InspectSamples":
 class InspectSamples:
     """The samples of a log as attempts, read one by one: repeat = epoch, from 0.
 
-    The output is the model's last completion, the time the sample's. Its scores are in ``metadata.scores``,
-    where the metrics ``inspect.SCORER`` find them. A sample that ended with an error is a failed attempt; one
-    that hit a limit is not, and ``metadata.limit`` names the limit.
+    The output is the model's last completion, the time that of the sample. The metrics ``inspect.SCORER``
+    read its scores from ``metadata.scores``. A sample that ended with an error is a failed attempt; one that
+    hit a limit is not, and ``metadata.limit`` names the limit.
     """
 
     def __init__(self, path: Path, suite: Suite) -> None:
@@ -212,7 +212,7 @@ class InspectSamples:
                 )
                 problems.append(Problem(sample.where, f'the suite has no case "{sample.id}".{near}'))
             elif first != sample.where:
-                what = f"epoch {sample.epoch} of sample {sample.id} stands already in {first}"
+                what = f"duplicate epoch {sample.epoch} of sample {sample.id} (first in {first})"
                 problems.append(Problem(sample.where, what))
         self._count = len(first_positions)
         if problems:
@@ -292,7 +292,7 @@ SCALE = (0.0, 1.0)
 
 
 def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
-    """One item a sample and epoch; the sample is the group.
+    """One item per sample and epoch; the sample is the group.
 
     Without a mode the items are the scores that a person edited: the original value is the prediction, the
     current one the truth. A mode ``PRED:TRUTH`` names two scorers, of which the second is the truth.
@@ -323,7 +323,9 @@ def read_inspect_items(path: Path, *, mode: str | None = None) -> ItemTable:
             what = f'no scorer is called "{name}".{suggest(name, known)} It has: {", ".join(known) or "none"}'
             raise ItemsError(str(path), Problem("mode", what))
     if not count:
-        what = "no sample has both scores" if pair else "nobody changed a score: say --mode PRED:TRUTH"
+        what = (
+            "no sample has both scores" if pair else "no score was edited by a person: use --mode PRED:TRUTH"
+        )
         raise ItemsError(str(path), what)
     return builder.table() if pair is None else builder.table(sides=pair)
 

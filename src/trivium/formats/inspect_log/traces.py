@@ -1,8 +1,8 @@
 """Builds a trace from the events, or else the messages, of an Inspect sample.
 
-Events mark the begin and end of spans, model calls and tool calls. A span of type ``agent`` is an agent's
-run; calls outside any such span belong to the solver's span, or else to a root run named ``agent``. A span
-of type ``tool`` belongs to the tool call beside it. Everything that scorers did is left out.
+Events mark the start and end of spans, model calls and tool calls. A span of type ``agent`` is an agent's
+run; calls outside any such span belong to the solver's span, or else to a root run named ``agent``. A span of
+type ``tool`` belongs to the tool call with its name and parent. The spans of scorers are left out.
 """
 
 from collections import deque
@@ -132,7 +132,7 @@ class _Builder:
         name, position = text(event, "function") or "", self._parent_of(event)
         id_ = self._id(event, "tool")
         waiting = self._waiting.get((position, name))
-        if waiting:  # its own span: what ran within it ran below the call
+        if waiting:  # the span of this call: its contents belong below the call
             self._parents[waiting.popleft()] = id_
         self._parents.setdefault(id_, position)
         failed = event.get("error") is not None or event.get("failed") is True
@@ -161,7 +161,7 @@ class _Builder:
         return value
 
     def spans(self) -> list[Span]:
-        """Agents, then calls, each with the nearest agent or call as parent; without those of scorers."""
+        """Agents, then calls, each with the nearest agent or call as parent, without those of scorers."""
         scorers = _Ancestors(self._parents, self._scoring)
         calls = [call for call in self._calls if scorers.of(call.parent) is None]
         tools = {call.id for call in calls if call.kind == "tool"}
@@ -196,7 +196,7 @@ class _Ancestors:
     def of(self, node: str | None) -> str | None:
         trail: list[str] = []
         while node is not None and node not in self._nearest:
-            self._nearest[node] = None  # a circle of parents ends here
+            self._nearest[node] = None  # a cycle of parents ends here
             trail.append(node)
             node = self._parents.get(node)
         nearest = None if node is None else self._nearest[node]
@@ -214,7 +214,7 @@ def _run_around(id_: str, calls: list[Span]) -> Span:
 
 
 def usage_of(usage: Any) -> SpanUsage | None:
-    """Tokens and cost; Inspect counts cached tokens beside the input tokens, not among them."""
+    """Tokens and cost; Inspect counts cached tokens separately, so they are added to the input tokens."""
     usage = dict_(usage)
     parts = [usage.get(f"input_tokens{part}") for part in ("", "_cache_read", "_cache_write")]
     inputs = [count for part in parts if (count := _count(part)) is not None]
@@ -246,7 +246,7 @@ def completion_of(output: Any) -> str | None:
 
 
 def text_of(content: Any) -> str | None:
-    """The texts of a message's content, or None."""
+    """The texts of a message's content, joined, or None."""
     if isinstance(content, str):
         return content or None
     parts = [part["text"] for part in dicts(content) if isinstance(part.get("text"), str)]
@@ -254,9 +254,9 @@ def text_of(content: Any) -> str | None:
 
 
 def spans_of_messages(messages: Any) -> list[Span]:
-    """A run, its model calls and its tool calls, each paired with the result of its id, in order.
+    """A run with its model calls and its tool calls, each paired with the next result that has its id.
 
-    The messages of a chat that a model did not write (``source`` is not ``generate``) are no model calls.
+    Assistant messages that a model did not write (``source`` is not ``generate``) are not model calls.
     """
     turns = dicts(messages)
     if not turns:
@@ -287,7 +287,7 @@ def spans_of_messages(messages: Any) -> list[Span]:
 
 
 def opens(path: Path, head: bytes) -> bool:
-    """Whether a file is a zip archive that starts as a log does."""
+    """Whether a file is a zip archive that starts like a log."""
     first = head[30:300]
     return head.startswith(b"PK\x03\x04") and (
         path.suffix == ".eval" or first.startswith((b"_journal/", b"samples/", b"header.json"))
@@ -298,13 +298,13 @@ def read_file(path: Path) -> list[Trace]:
     """The traces of a log's samples, in the order of the file.
 
     Raises:
-        TraceError: If it is no log, or a sample cannot be read.
+        TraceError: If it is not a log, or a sample cannot be read.
     """
     return [trace_of_sample(sample.raw) for sample in Log(path).samples()]
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value is such a log."""
+    """Whether a JSON value is a log of Inspect."""
     return (
         isinstance(document, dict)
         and isinstance(document.get("eval"), dict)
@@ -317,7 +317,7 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
     """The traces of the samples of a file's documents.
 
     Raises:
-        TraceError: If a document is no log.
+        TraceError: If a document is not a log.
     """
     traces = []
     for index, document in enumerate(documents):

@@ -94,7 +94,7 @@ def _read_folder(path: Path) -> tuple[str, list[Trace]]:
     # A file is empty if the disk was full, or if its process has not written yet.
     files = {name: [each for each in paths if each.stat().st_size] for name, paths in files.items()}
     if not any(files.values()):
-        raise TraceError(str(path), "nothing is recorded there: all files are empty")
+        raise TraceError(str(path), "nothing is recorded there: its files are empty")
     from trivium.traces.readers.recorded import read_folder
 
     return "recorded", read_folder(files["recorded"], files["otlp"])

@@ -338,7 +338,7 @@ def test_protobuf_without_spans_or_cut_off_is_refused(tmp_path):
             read_trace_file(path)
 
 
-def test_ids_of_other_lengths_are_kept_and_a_span_without_a_trace_is_read(tmp_path):
+def test_ids_of_other_lengths_and_spans_without_a_trace_are_read(tmp_path):
     odd = span("s") | {"spanId": "7", "traceId": None, "parentSpanId": "not base64!"}
     none = span("n") | {"spanId": "0" * 16}
     short = span("t") | {"spanId": "AAEC", "traceId": "AA=="}

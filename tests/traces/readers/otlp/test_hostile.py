@@ -179,7 +179,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_texts_anywhere_are_kept_as_texts(odd, tmp_path):
+def test_odd_texts_anywhere_are_read_as_texts(odd, tmp_path):
     keys = [key for key in INTERNAL_NAMES if key not in {"gen_ai.operation.name", "openinference.span.kind"}]
     if len(ODD[odd]) > DEEP:
         keys = ["gen_ai.tool.call.result", "metadata", "events"]

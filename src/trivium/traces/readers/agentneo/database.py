@@ -18,10 +18,10 @@ from trivium.traces.trace import INCOMPLETE, Trace, TraceProblem
 
 MAGIC = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
-"""Rows read from one table."""
+"""Most rows read from one table."""
 
 MOST_STEPS = 400_000_000
-"""Steps of SQLite's virtual machine for a whole file: some seconds; a million rows take a tenth of it."""
+"""Most steps of SQLite's virtual machine per file: some seconds; a million rows take a tenth of them."""
 
 _STEPS_AT_ONCE = 100_000
 _MOST_FIELD_BYTES = 64 * 2**20
@@ -38,12 +38,12 @@ _COLUMNS = {
     "project_info": "id project_name",
     "metrics": "id trace_id metric_name score reason",
 }
-"""The columns that are read, where they are there."""
+"""Columns read from each table, if present."""
 
 _REQUIRED_TABLES = ("agent_call", "tool_call", "llm_call")
 
 
-def opens(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the head says it all
+def opens(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the head suffices
     """Whether a file is a SQLite database."""
     return head.startswith(MAGIC)
 
@@ -52,12 +52,12 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
     """The traces of a database (or of a JSON log), in the order of their ids.
 
     Args:
-        path: The file; one that is gzipped is read as what it holds.
-        most_rows: Rows read from one table.
-        most_steps: Steps that SQLite's virtual machine may take.
+        path: The file, gzipped or not.
+        most_rows: Most rows read from one table.
+        most_steps: Most steps of SQLite's virtual machine.
 
     Raises:
-        TraceError: If it is none of AgentNeo's, broken, or larger than what is read.
+        TraceError: If it is not AgentNeo's, is broken, or exceeds a limit.
     """
     if not opens(path, head_of(path)):
         from trivium.traces.readers.agentneo.json_log import read_traces
@@ -74,12 +74,12 @@ def read_file(path: Path, *, most_rows: int = MOST_ROWS, most_steps: int = MOST_
 
 
 def _unread_changes(path: Path) -> list[TraceProblem]:
-    """A problem for each file of changes beside the database, which SQLite would apply; it is not read."""
+    """A problem for each WAL or journal next to the database: SQLite would apply it, but it is not read."""
     beside = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
     return [
         TraceProblem(
             kind=INCOMPLETE,
-            what=f"{each.name} beside the database holds {each.stat().st_size:,} bytes of changes that are"
+            what=f"{each.name} next to the database holds {each.stat().st_size:,} bytes of changes that are"
             " not read; end the program that writes it, or open and close it once with sqlite3",
         )
         for each in beside
@@ -126,11 +126,7 @@ class _Reader:
 
     def tables(self) -> dict[str, list[Record]]:
         rows = self._connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-        real = {
-            name
-            for name, sql in rows.fetchmany(self._most_rows)
-            if not str(sql).upper().startswith("CREATE VIRTUAL")
-        }
+        real = {name for name, sql in rows.fetchmany(self._most_rows) if not _is_virtual(sql)}
         missing = [name for name in _REQUIRED_TABLES if name not in real]
         if missing:
             what = f"is a SQLite database, but none of AgentNeo's: it has no table {', '.join(missing)}"
@@ -138,7 +134,7 @@ class _Reader:
         return {name: self._rows(name) if name in real else [] for name in _COLUMNS}
 
     def _rows(self, table: str) -> list[Record]:
-        # Generated columns, whose expressions a file may choose, are not listed here, and so not read.
+        # table_info leaves out generated columns, whose expressions the file could choose.
         existing = {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
         columns = [column for column in _COLUMNS[table].split() if column in existing]
         if not columns:
@@ -149,7 +145,7 @@ class _Reader:
             self._bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
             if len(result) >= self._most_rows or self._bytes > MAX_BYTES:
                 what = (
-                    f"table {table} holds more than is read ({MOST_ROWS:,} rows, {MAX_BYTES:,} bytes in all)"
+                    f"table {table} exceeds the limit ({self._most_rows:,} rows, {MAX_BYTES:,} bytes in all)"
                 )
                 raise TraceError(self._source, what)
             result.append(dict(zip(columns, map(_value, row), strict=True)))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from trivium.errors import TraceError
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.agentneo.spans import Tables, agentneo_trace
@@ -13,7 +15,7 @@ from trivium.traces.trace import Span, SpanKind, Trace
 _LISTS = ("agent_calls", "llm_calls", "tool_calls")
 _MARKS = ("project_info", "project_id", "errors", "system_info")
 _FOREIGN = ("agent_interactions", "coordination_events", "execution_id")
-"""Keys of Agents-eval's runs, which have tool calls and errors too."""
+"""Keys of Agents-eval runs, which also have tool calls and errors."""
 
 _TABLES = {
     "agent_calls": "agent_call",
@@ -52,8 +54,6 @@ def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:
             skipped.add(position)
     if not traces:
         raise TraceError(source, 'holds no log of AgentNeo (an object with "agent_calls" and "tool_calls")')
-    import msgspec
-
     problems = (*skipped.problems(), *traces[0].problems)
     return (
         [msgspec.structs.replace(traces[0], problems=problems), *traces[1:]] if skipped.problems() else traces
@@ -74,7 +74,7 @@ def _log(document: Record) -> Trace:
 
 
 def _add_nested_rows(agent: Record, tables: Tables) -> None:
-    """The calls and errors that an agent of the dashboard holds, with its id."""
+    """Add the calls and errors nested in an agent of the dashboard, with the agent's id."""
     for key, table in _TABLES.items():
         for row in dicts(agent.get(key)):
             getattr(tables, table).append({"agent_id": agent.get("id")} | row)
@@ -91,7 +91,7 @@ _KINDS: dict[str, SpanKind] = {
 
 
 def is_tree(document: Record) -> bool:
-    """Whether an object is the root of such a tree."""
+    """Whether an object is the root of a tree of calls."""
     children = document.get("children")
     if not isinstance(children, list):
         return False
@@ -100,7 +100,7 @@ def is_tree(document: Record) -> bool:
 
 
 def tree_trace(document: Record) -> Trace:
-    """The trace of a tree; it is walked without recursion."""
+    """Build the trace of a tree of calls; does not recurse."""
     spans: list[Span] = []
     stack: list[tuple[Record, str | None]] = [(document, None)]
     while stack:

@@ -1,7 +1,7 @@
-"""Turns rows of AgentNeo into spans, and matches failed calls with the agents that made them.
+"""Converts rows of AgentNeo to spans, and matches failed calls with the agents that made them.
 
-A call that raises leaves an error row with empty ids and the call's name in front of the message; the JSON
-log has neither ids nor agents. But every failure was also printed, and the printed lines keep the agent.
+A call that raises leaves an error row with empty ids and with the call's name in front of the message; the
+JSON log has neither ids nor agents. But every failure is also printed, and the printed lines name the agent.
 """
 
 from bisect import bisect_left
@@ -19,15 +19,15 @@ from trivium.traces.trace import Span, SpanKind, SpanUsage, Trace, TraceProblem
 
 
 class Failure(NamedTuple):
-    """One row of the errors.
+    """One row of the errors table.
 
     Attributes:
-        kind: agent, tool or llm.
-        name: Of what raised.
-        message: What it raised.
-        time: When.
-        agent: Id of the agent that raised, or that called what raised.
-        call: Id of the call, in versions that keep it.
+        kind: What raised: agent, tool or llm.
+        name: Name of the agent, tool or model.
+        message: The error message.
+        time: Unix time of the error, or None.
+        agent: Id of the agent that raised or made the call, or None.
+        call: Id of the call, in versions that store it.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Failure(NamedTuple):
 
 
 class AgentFailures:
-    """The agents that raised, to be found by their rows: by id, else by name where the row has no end."""
+    """Matches failures of agents with agent rows: by id, else by name if the row has no end."""
 
     def __init__(self, failures: list[Failure]) -> None:
         self._unmatched = dict(enumerate(failure for failure in failures if failure.kind == "agent"))
@@ -52,7 +52,7 @@ class AgentFailures:
                 self._by_name[failure.name].append(position)
 
     def take(self, id_: str | None, name: str | None, start: float | None, *, ended: bool) -> Failure | None:
-        """The failure of an agent's row, which no other row is then given."""
+        """Remove and return the failure that matches an agent's row, or None."""
         positions = self._by_id.get(id_ or "")
         if not positions and not ended:
             positions = self._by_name.get(name or "")
@@ -62,7 +62,7 @@ class AgentFailures:
         return self._unmatched.pop(positions.pop()) if positions else None
 
     def unmatched(self) -> list[Failure]:
-        """Those that no row was found for."""
+        """The failures that match no row."""
         return list(self._unmatched.values())
 
 
@@ -70,9 +70,9 @@ def failures_of(errors: list[Record], printed: list[Record], names: set[str]) ->
     """The failures of a trace, in the order of their rows.
 
     Args:
-        errors: Rows of the errors.
-        printed: What was printed, with the agents that printed it.
-        names: Names of tools and models, which may hold a colon as the messages do.
+        errors: Rows of the errors table.
+        printed: Printed lines, with the ids of their agents.
+        names: Names of tools and models: like messages, they may contain a colon.
     """
     agents = _printed_by(printed)
     failures = []
@@ -98,7 +98,7 @@ def _name_and_message(row: Record, names: set[str]) -> tuple[str, str]:
 
 
 def _colons(message: str) -> list[int]:
-    """Places of the first few ": " in a message."""
+    """Indices of the first few ": " in a message."""
     positions: list[int] = []
     position = message.find(": ")
     while position >= 0 and len(positions) < 8:
@@ -111,7 +111,7 @@ _Printed = dict[tuple[str, str, str], list[tuple[float, str]]]
 
 
 def _printed_by(rows: list[Record]) -> _Printed:
-    """Times and agents of the printed lines "Error in KIND 'NAME': MESSAGE", by those."""
+    """Times and agents of the printed lines "Error in KIND 'NAME': MESSAGE", by kind, name and message."""
     printed: _Printed = defaultdict(list)
     for row in rows:
         content, agent = text(row, "content") or "", text(row, "agent_id")
@@ -152,12 +152,12 @@ class Tables:
 
 
 def agentneo_trace(name: str, tables: Tables, problems: tuple[TraceProblem, ...] = ()) -> Trace:
-    """The trace of some rows.
+    """Build a trace from its rows.
 
     Args:
-        name: Its id.
+        name: Id of the trace.
         tables: Its rows.
-        problems: What was left out before.
+        problems: Problems found before.
     """
     failures = failures_of(tables.errors, tables.user_interactions, _tool_names(tables))
     listed = _agents_by_listed_call(tables)
@@ -183,7 +183,7 @@ def _tool_names(tables: Tables) -> set[str]:
 
 
 def _sort_time(span: Span) -> float:
-    """Where a span stands in time: by its start, else its end (calls that raised have no start)."""
+    """Sort key of spans: start, else end (calls that raised have no start)."""
     time = span.start if span.start is not None else span.end
     return float("inf") if time is None else time
 
@@ -217,10 +217,10 @@ def _agent(
 
 
 def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple[list[Span], list[Span]]:
-    """Each agent's run below the shortest other one around it, and so the calls that know no agent.
+    """Place each agent's run, and each failed call without an agent, below the shortest enclosing run.
 
-    A run without an end encloses nothing, unless the whole trace has none: then it was still open. Calls
-    that know none are only those that raised; the others were made outside any agent.
+    A run without an end encloses nothing, unless the whole trace has no end: then it was still open. Other
+    calls without an agent were made outside any agent.
     """
     spans = [*agents, *calls]
     ends = [float("inf") if span.end is None and still_open else span.end for span in agents]
@@ -240,20 +240,20 @@ def _nested(agents: list[Span], calls: list[Span], *, still_open: bool) -> tuple
 
 
 def _interval(start: float | None, end: float | None) -> tuple[float, float]:
-    """An interval, as its start alone where local time went back meanwhile."""
+    """An interval; it has length 0 if local time went backwards during it."""
     start = start or 0.0
     return start, max(start, end or 0.0)
 
 
 def _is_unowned_failure(span: Span) -> bool:
-    """Whether a span is a call that raised and does not say whose it is."""
+    """Whether a span is a failed call without an agent."""
     return span.id.startswith(_RAISED) and span.parent is None and span.end is not None
 
 
 def _agents_by_listed_call(tables: Tables) -> dict[tuple[SpanKind, str], str]:
-    """The agent that lists a call among its own, for forms in which calls do not say theirs.
+    """The agent that lists each call, for files in which calls do not name their agent.
 
-    Where some calls say it, one that does not was made outside of any agent.
+    If some calls name an agent, one that does not was made outside any agent.
     """
     if any(text(row, "agent_id") for row in (*tables.tool_call, *tables.llm_call)):
         return {}
@@ -302,7 +302,7 @@ def _call(
 
 
 def _times(row: Record) -> tuple[float | None, float | None, float | None]:
-    """Start, end and duration; where local time went back, the end is told by the duration."""
+    """Start, end and duration; if local time went backwards, the end is start + duration."""
     start, end = moment(row.get("start_time")), moment(row.get("end_time"))
     duration = row.get("duration")
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not 0 <= duration < 1e9:
@@ -324,7 +324,7 @@ def _usage(row: Record) -> SpanUsage | None:
 
 
 def _failed_call(position: int, failure: Failure) -> Span:
-    """A call that raised: it left its name, its agent and the time when it failed."""
+    """Make the span of a call that raised: only its name, agent and time of failure are stored."""
     return Span(
         id=f"{_RAISED}{position}",
         kind="llm" if failure.kind == "llm" else "tool",
@@ -340,10 +340,10 @@ Interval = tuple[float, float]
 
 
 def shortest_enclosing(intervals: Sequence[Interval], points: Sequence[float] = ()) -> list[int | None]:
-    """Place of the shortest other interval around each interval, then around each point, or None.
+    """Index of the shortest other interval around each interval, then around each point, or None.
 
-    An interval as long as the other encloses it when it is listed before. In n log n: intervals are entered
-    by start into a tree over their ends, which tells the shortest of those that end no sooner.
+    Of two equal intervals, the one listed first encloses the other. Takes O(n log n): intervals are entered
+    by start into a Fenwick tree over their ends, which returns the shortest of those that end no sooner.
 
     Args:
         intervals: Start and end of each, ``start <= end``; an end may be infinite.
@@ -353,7 +353,7 @@ def shortest_enclosing(intervals: Sequence[Interval], points: Sequence[float] = 
     ends = sorted({end for _, end in queries}, reverse=True)
     rank = {end: index + 1 for index, end in enumerate(ends)}  # 1: the latest end
     none = (float("inf"), float("inf"), 1)
-    tree = [none] * (len(ends) + 1)  # of Fenwick's, by minimum over the ranks up to one
+    tree = [none] * (len(ends) + 1)  # Fenwick tree: minimum over the ranks up to an index
     result: list[int | None] = [None] * len(queries)
     for index in sorted(range(len(queries)), key=lambda at: (queries[at][0], -queries[at][1], at)):
         start, end = queries[index]

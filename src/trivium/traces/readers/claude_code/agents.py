@@ -25,7 +25,7 @@ STARTS_AGENTS = frozenset({"Agent", "Task"})
 """The tools that start an agent."""
 
 IN_BACKGROUND = frozenset({"teammate_spawned", "async_launched", "remote_launched"})
-"""Statuses of the result of such a call when the agent keeps working in the background."""
+"""Statuses of the results of calls whose agent keeps working in the background."""
 
 
 @dataclass(kw_only=True)
@@ -64,15 +64,15 @@ class Run:
 class SessionAgents:
     """The agents of a session; assigns each event to a run.
 
-    An event names the call that started its agent (``parent_tool_use_id``); in a transcript it names the
-    agent (``agentId``), which the answer to the call names too, or is on a side chain whose first message is
-    the prompt of the call.
+    An event of a stream names the call that started its agent (``parent_tool_use_id``). An event of a
+    transcript names its agent (``agentId``), as does the result of the call, or belongs to a side chain whose
+    first message is the prompt of the call.
     """
 
     def __init__(self, events: Sequence[dict[str, Any]]) -> None:
         chains = {text(event, "agentId") for event in events if event.get("isSidechain") is True}
         turns = [event for event in events if event.get("type") in {"user", "assistant"}]
-        # The transcript of a sub-agent alone: there its run is the root.
+        # In a transcript of one sub-agent only, its run is the root.
         alone = bool(turns) and len(chains) == 1 and all(event.get("isSidechain") is True for event in turns)
         self._own = next(iter(chains)) if alone else None
         self._alone = alone
@@ -117,7 +117,7 @@ class SessionAgents:
             self._prompts.setdefault(prompt.strip(), deque()).append(use.id)
 
     def run_of(self, event: dict[str, Any]) -> Run:
-        """The run of an event; a run that no call started is created, with a missing parent."""
+        """The run of an event; a run without a call is created, with a missing parent."""
         key = self._key(event)
         uuid = text(event, "uuid")
         if uuid is not None:
@@ -133,7 +133,7 @@ class SessionAgents:
         return self.runs.get(self._by_agent.get(agent, agent))
 
     def sub_agents(self) -> Iterable[Run]:
-        """The runs that calls started, without those that never began."""
+        """The runs that calls started; those that never began are left out."""
         return [run for run in self.runs.values() if run is not self.lead and run.has_started]
 
     def _key(self, event: dict[str, Any]) -> str:
@@ -156,7 +156,7 @@ class SessionAgents:
 
 
 _TYPES = {"message": "data_transfer", "broadcast": "status_update"}
-"""Message types for those of SendMessage (spec: metrics, T3.8); any other is ``coordination``."""
+"""Message type (spec: metrics, T3.8) of each type of SendMessage; other types are ``coordination``."""
 
 _EVERYONE = frozenset({"*", "all", "team"})
 _TEAMMATE_MESSAGE = re.compile(

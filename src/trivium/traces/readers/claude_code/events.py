@@ -10,7 +10,7 @@ from trivium.traces.readers.json_input import dict_, dicts, number, parse_docume
 from trivium.traces.trace import TraceProblem
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
-"""Types of events; a transcript has others beside them, told by keys of its own."""
+"""Types of events; further types of transcripts are recognised by their own keys."""
 
 _MARKS = ("session_id", "sessionId", "parent_tool_use_id", "isSidechain")
 _OF_TRANSCRIPTS = {"summary": "leafUuid", "file-history-snapshot": "snapshot", "queue-operation": "sessionId"}
@@ -26,18 +26,18 @@ class ToolUse(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """A block that answers a call; ``ok`` is None where the tool was stopped on its way."""
+    """A block with the result of a call; ``ok`` is None if the tool was interrupted."""
 
     id: str
     ok: bool | None
     content: Any
     details: dict[str, Any]
-    """What the event says of it besides: agent ids, statuses, counts."""
+    """Further data in the event: agent ids, statuses, counts."""
     time: float | None
 
 
 class Session(NamedTuple):
-    """The events of one session, in order, and what had to be left out."""
+    """The events of one session, in order, and a problem for everything left out."""
 
     id: str
     events: list[dict[str, Any]]
@@ -56,10 +56,10 @@ def is_event(document: Any) -> bool:
 
 
 def parse_lines(content: bytes, *, source: str) -> tuple[list[Any], list[TraceProblem]]:
-    """The events of a file, one a line or in one list. A last line that was cut short is left out.
+    """The events of a file, one per line or in one list. A truncated last line is left out.
 
     Raises:
-        TraceError: If any other line is no JSON.
+        TraceError: If any other line is not JSON.
     """
     try:
         return ([] if not content.strip() else parse_documents(content, source=source)), []
@@ -86,7 +86,9 @@ def sessions_of(documents: Sequence[Any]) -> list[Session]:
     for event in _flat(documents):
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             session = sessions.setdefault(current, Session(current, [], []))
-            session.problems.append(TraceProblem(kind="bad_event", what="what is no event was left out"))
+            session.problems.append(
+                TraceProblem(kind="bad_event", what="a value that is not an event was left out")
+            )
             continue
         current = text(event, "session_id", "sessionId") or current
         session = sessions.setdefault(current, Session(current, [], []))
@@ -119,14 +121,14 @@ def blocks(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def tool_uses(event: dict[str, Any]) -> Iterator[ToolUse]:
-    """The calls in an event: of tools, of servers' tools and of MCP."""
+    """The tool calls in an event: of local, server-side and MCP tools."""
     for block in blocks(event):
         if _type(block).endswith("tool_use"):
             yield ToolUse(text(block, "id") or "", text(block, "name") or "", block.get("input"))
 
 
 def tool_results(event: dict[str, Any]) -> Iterator[ToolResult]:
-    """The answers in an event."""
+    """The tool results in an event."""
     details = event.get("tool_use_result", event.get("toolUseResult"))
     for block in blocks(event):
         if not _type(block).endswith("tool_result"):
@@ -155,7 +157,7 @@ def was_interrupted(event: dict[str, Any]) -> bool:
 
 
 def tokens(usage: Any) -> tuple[int | None, int | None]:
-    """Input tokens, cached ones among them, and output tokens."""
+    """Input tokens, including cached ones, and output tokens."""
     usage = dict_(usage)
     inputs = [
         _count(usage.get(key))
@@ -171,14 +173,14 @@ def _count(value: Any) -> int | None:
 
 
 def as_value(content: Any) -> Any:
-    """A result's content as one text where it is text blocks alone."""
+    """The content of a result; one text if it consists of text blocks only."""
     if isinstance(content, list) and content and all(_type(block) == "text" for block in content):
         return "\n".join(str(block.get("text", "")) for block in content)
     return content
 
 
 def decoded(value: Any) -> Any:
-    """The JSON object in a text, or the value itself."""
+    """Decode a text that holds a JSON object; return any other value unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:

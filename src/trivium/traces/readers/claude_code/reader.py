@@ -41,7 +41,7 @@ from trivium.traces.readers.json_input import content_of, dict_, number, text
 from trivium.traces.trace import Span, SpanUsage, Trace, TraceProblem
 
 STREAM_NAME = "stream.jsonl"
-"""How runs call the file; one of that name may be empty."""
+"""Name of the stream's file in a run folder; it may be empty."""
 
 _SYNTHETIC = "<synthetic>"
 """The model of messages that no model wrote."""
@@ -79,7 +79,7 @@ def read_file(path: Path) -> list[Trace]:
     return [_Builder(session).trace() for session in sessions]
 
 
-def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:  # noqa: ARG001 - what readers take
+def read_traces(documents: Sequence[Any], source: str) -> list[Trace]:  # noqa: ARG001 - signature of readers
     """The sessions of a file's documents, one trace each."""
     return [_Builder(session).trace() for session in sessions_of(documents)]
 
@@ -219,7 +219,7 @@ class _Builder:
         self._rows.append(span)
         if span.ok is None and span.end is None:
             self._open += run is self._agents.lead
-            if time is None:  # where there are times, repair says so
+            if time is None:  # with times, normalisation reports it
                 self._problems.append(TraceProblem(kind="unfinished", span=span.id, what="it has no result"))
         if use.name in STARTS_AGENTS:
             self._started(self._agents.runs[use.id], result, time)
@@ -249,7 +249,7 @@ class _Builder:
         self._messages.received(event_text, run, time_of(event))
 
     def _delta(self, event: dict[str, Any]) -> None:
-        """Read the count at the end of a turn, which only streams with partial messages have."""
+        """Read the token count at the end of a turn; only streams with partial messages have it."""
         inner = dict_(event.get("event"))
         owner = text(event, "parent_tool_use_id") or LEAD
         if inner.get("type") == "message_start":
@@ -276,13 +276,13 @@ class _Builder:
 def totals_of(events: Sequence[dict[str, Any]], lead: Run, *, unanswered: int) -> dict[str, Any]:
     """The metadata of a trace; also sets how the lead's run ended.
 
-    A session may hold several ``result`` events: lengths and the lead's tokens add up; costs and the tokens
-    by model are cumulative, so the last counts.
+    A session may have several ``result`` events: durations and the lead's tokens are summed; costs and tokens
+    by model are cumulative, so the last ones count.
 
     Args:
         events: All events of the session.
-        lead: The lead's run: ``ok``, ``output`` are set.
-        unanswered: How many calls of the lead have no answer.
+        lead: The lead's run; sets its ``ok``, its ``output`` and, if it did not end, its ``end``.
+        unanswered: Number of the lead's calls without a result.
     """
     ends = [event for event in events if event.get("type") == "result"]
     first = next((event for event in events if text(event, "subtype") == "init"), {})
@@ -346,7 +346,7 @@ def _lead_usage(ends: Sequence[dict[str, Any]]) -> SpanUsage | None:
 
 
 def _usage(ends: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Tokens and cost of the whole session, sub-agents and teammates included."""
+    """Tokens and cost of the whole session, including sub-agents and teammates."""
     usage: dict[str, Any] = {}
     models = next(
         (usage_by_model for event in reversed(ends) if (usage_by_model := dict_(event.get("modelUsage")))), {}

@@ -58,7 +58,7 @@ def test_off_records_nothing_and_the_code_runs_on():
     assert asyncio.run(agent()) == [["Q"], ["s", "t"], 3]
 
 
-def test_values_that_are_no_json_are_told_and_bounded():
+def test_values_without_a_json_form_are_reported_and_bounded():
     class Odd:
         def __repr__(self):
             return "<odd>"
@@ -84,7 +84,7 @@ def test_values_that_are_no_json_are_told_and_bounded():
     assert found["half"] == "a\ufffdb"
 
 
-def test_without_content_it_is_told_what_happened_and_nothing_of_what_was_said(monkeypatch):
+def test_without_content_spans_are_recorded_without_texts(monkeypatch):
     monkeypatch.setattr(configuring._Current, "recording", configuring.Recording(folder=None, content=False))
 
     @tv.trace.tool
@@ -119,6 +119,6 @@ def test_secrets_and_own_patterns_are_masked_wherever_they_stand(monkeypatch):
 
 
 @pytest.mark.parametrize(("options", "place"), [({"mask": ["("]}, "mask"), ({"rotate_bytes": 0}, "rotate")])
-def test_wrong_settings_are_told(options, place):
+def test_invalid_settings_are_errors(options, place):
     with pytest.raises(InputError, match=place):
         tv.trace.configure(**options)
