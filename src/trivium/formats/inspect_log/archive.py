@@ -53,8 +53,8 @@ class Archive:
     Args:
         path: Path of the file.
 
-        Raises:
-            TraceError: If it is not a zip file, too large, or has too many members.
+    Raises:
+        TraceError: If it is not a zip file, too large, or has too many members.
     """
 
     def __init__(self, path: Path) -> None:
