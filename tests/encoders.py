@@ -3,17 +3,51 @@
 Each comes as a folder of safetensors and as a folder with an ONNX export of the same weights.
 """
 
+import importlib.util
+import json
 import shutil
 import string
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 TOKENISER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
+
+LIBRARIES = {"onnxruntime", "tokenizers", "torch", "transformers", "huggingface_hub"}
+ONNX = ("onnxruntime", "tokenizers")
+TORCH = ("torch", "transformers")
+
+
+def only_installed(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """Let no other library of encoders be found than these."""
+    from trivium.metrics.text.encoders import loading
+
+    find_spec = importlib.util.find_spec
+
+    def found(name: str, package: str | None = None) -> Any:
+        return None if name in LIBRARIES - set(modules) else find_spec(name, package)
+
+    monkeypatch.setattr(loading, "find_spec", found)
+    monkeypatch.setattr("trivium.metrics.text.encoders.model_files.find_spec", found)
+    monkeypatch.setattr(loading, "_has_gpu", lambda: False)
+
+
+def write_safetensors(file: Path, tensors: Mapping[str, np.ndarray], **stated: Any) -> None:
+    """Write float32 arrays in the safetensors format, with what else is stated in the header."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    data = b""
+    for name, array in tensors.items():
+        raw = array.astype("<f4").tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": offsets}
+        data += raw
+    encoded = json.dumps(header | stated).encode()
+    file.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)
 
 
 @pytest.fixture(scope="session")

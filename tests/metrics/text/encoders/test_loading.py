@@ -1,11 +1,10 @@
-import importlib.util
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.encoders import onnx_export
+from tests.encoders import ONNX, TORCH, only_installed, onnx_export
 from trivium.errors import EncoderUnavailable
 from trivium.metrics.text.encoders import loading
 from trivium.metrics.text.encoders.loading import encoder_name, forget, installed_backends, load
@@ -19,23 +18,6 @@ def _nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget()
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
-    """Let no other library of encoders be found than these."""
-    known = {"onnxruntime", "tokenizers", "torch", "transformers", "huggingface_hub"}
-    find_spec = importlib.util.find_spec
-
-    def found(name: str, package: str | None = None):
-        return None if name in known - set(modules) else find_spec(name, package)
-
-    monkeypatch.setattr(loading, "find_spec", found)
-    monkeypatch.setattr("trivium.metrics.text.encoders.model_files.find_spec", found)
-    monkeypatch.setattr(loading, "_has_gpu", lambda: False)
-
-
-ONNX = ("onnxruntime", "tokenizers")
-TORCH = ("torch", "transformers")
-
-
 @pytest.mark.parametrize(
     ("modules", "backends", "default"),
     [
@@ -45,38 +27,38 @@ TORCH = ("torch", "transformers")
     ],
 )
 def test_the_default_encoder_follows_what_is_installed(modules, backends, default, monkeypatch):
-    only(monkeypatch, *modules)
+    only_installed(monkeypatch, *modules)
     assert installed_backends() == backends
     assert encoder_name() == default
 
 
 def test_pytorch_is_preferred_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    only(monkeypatch, *ONNX, *TORCH)
+    only_installed(monkeypatch, *ONNX, *TORCH)
     monkeypatch.setattr(loading, "_has_gpu", lambda: True)
     assert installed_backends() == ("torch", "onnx")
 
 
 def test_what_is_asked_for_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch):
-    only(monkeypatch, *ONNX)
+    only_installed(monkeypatch, *ONNX)
     monkeypatch.setenv("TRIVIUM_ENCODER", "from/environment")
     assert encoder_name() == "from/environment"
     assert encoder_name("from/suite") == "from/suite"
 
 
 def test_without_any_backend_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    only(monkeypatch)
+    only_installed(monkeypatch)
     with pytest.raises(EncoderUnavailable, match=r'pip install "trivium\[semantic\]"'):
         load()
 
 
 def test_a_folder_that_is_not_there_is_named_before_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    only(monkeypatch)
+    only_installed(monkeypatch)
     with pytest.raises(EncoderUnavailable, match="nofolder is no folder here, and no encoder backend"):
         load("nofolder")
 
 
 def test_a_name_on_the_hub_needs_the_library_that_fetches_it(monkeypatch: pytest.MonkeyPatch):
-    only(monkeypatch, *TORCH)
+    only_installed(monkeypatch, *TORCH)
     with pytest.raises(EncoderUnavailable, match="fetching it needs an extra"):
         load("someone/something")
 
@@ -96,22 +78,32 @@ def test_a_failure_is_remembered_until_it_is_forgotten(tiny_onnx_folder: Path, t
     assert load(str(folder)).name == "later"
 
 
-def test_weights_for_a_backend_that_is_not_installed_are_not_guessed_at(
-    tiny_folder: Path, tiny_onnx_folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    only(monkeypatch, *ONNX)
-    with pytest.raises(EncoderUnavailable, match=r"trivium\[semantic-torch\]"):
-        load(str(tiny_folder))
-    only(monkeypatch, *TORCH)
+def test_an_export_needs_the_backend_that_runs_it(tiny_onnx_folder: Path, monkeypatch: pytest.MonkeyPatch):
+    only_installed(monkeypatch, *TORCH)
     with pytest.raises(EncoderUnavailable, match=r"trivium\[semantic\]"):
         load(str(tiny_onnx_folder))
 
 
-def test_a_layer_that_is_not_there_is_refused(tiny_folder: Path, tiny_onnx_folder: Path):
+def test_safetensors_are_run_by_pytorch_where_it_is_installed_and_else_by_onnx(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for modules, backend in (((*ONNX, *TORCH), "torch"), (TORCH, "torch"), (ONNX, "onnx")):
+        only_installed(monkeypatch, *modules)
+        forget()
+        assert load(str(tiny_folder)).backend == backend
+
+
+def test_a_layer_that_is_not_there_is_refused(
+    tiny_folder: Path, tiny_onnx_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     with pytest.raises(EncoderUnavailable, match="its layers are 0 to 2"):
         load(str(tiny_folder), layer=3)
     with pytest.raises(EncoderUnavailable, match="does not give layer 3; it gives last_hidden_state"):
         load(str(tiny_onnx_folder), layer=3)
+    forget()
+    only_installed(monkeypatch, *ONNX)
+    with pytest.raises(EncoderUnavailable, match="its layers are 0 to 2"):
+        load(str(tiny_folder), layer=3)
 
 
 def test_a_broken_export_is_a_reason_not_a_crash(tiny_onnx_folder: Path, tmp_path: Path):
@@ -136,7 +128,11 @@ def test_an_export_that_asks_for_more_than_tokens_is_a_reason(tiny_folder: Path,
         load(str(folder))
 
 
-def test_broken_safetensors_are_a_reason(tiny_folder: Path, tmp_path: Path):
+@pytest.mark.parametrize("modules", [ONNX, TORCH])
+def test_broken_safetensors_are_a_reason(
+    modules: tuple[str, ...], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    only_installed(monkeypatch, *modules)
     folder = tmp_path / "broken"
     shutil.copytree(tiny_folder, folder)
     (folder / "model.safetensors").write_bytes(b"no weights")

@@ -20,6 +20,8 @@ BOTH = ("onnx", "torch")
         (["my.onnx", "my.onnx_data"], BOTH, ("onnx", ("my.onnx", "my.onnx_data"))),
         (["a-1.safetensors", "a-2.safetensors"], BOTH, ("torch", ("a-1.safetensors", "a-2.safetensors"))),
         (["a.onnx", "b.onnx", "model.safetensors"], BOTH, ("torch", ("model.safetensors",))),
+        (["model.onnx", "model.safetensors"], ("onnx",), ("onnx", ("model.onnx",))),
+        (["model.safetensors", "pytorch_model.bin"], ("onnx",), ("onnx", ("model.safetensors",))),
     ],
 )
 def test_the_first_backend_that_can_run_what_is_there_is_chosen(files, backends, expected):
@@ -29,7 +31,6 @@ def test_the_first_backend_that_can_run_what_is_there_is_chosen(files, backends,
 @pytest.mark.parametrize(
     ("files", "backends", "said"),
     [
-        (["model.safetensors"], ("onnx",), 'pip install "trivium[semantic-torch]"'),
         (["onnx/model.onnx"], ("torch",), 'pip install "trivium[semantic]"'),
         (["pytorch_model.bin"], BOTH, "pickled weights"),
         (["a.onnx", "b.onnx"], BOTH, "holds no model.onnx"),

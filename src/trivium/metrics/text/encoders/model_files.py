@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.bert_graph import check_architecture
 from trivium.metrics.text.encoders.encoder import Backend
 
 log = logging.getLogger(__name__)
@@ -127,10 +128,10 @@ def choose(name: str, files: Iterable[str], backends: Sequence[Backend]) -> tupl
         EncoderUnavailable: If no backend can; the message says which files exist and what to install.
     """
     files = sorted(files)
-    weights: dict[Backend, tuple[str, ...]] = {
-        "onnx": _onnx_files(files),
-        "torch": tuple(file for file in files if "/" not in file and file.endswith(".safetensors")),
-    }
+    safetensors = tuple(file for file in files if "/" not in file and file.endswith(".safetensors"))
+    weights: dict[Backend, tuple[str, ...]] = {"onnx": _onnx_files(files), "torch": safetensors}
+    if "torch" not in backends and not weights["onnx"]:
+        weights["onnx"] = safetensors  # of which PyTorch runs more families
     for backend in backends:
         if weights[backend]:
             return backend, weights[backend]
@@ -185,7 +186,9 @@ def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
         raise EncoderUnavailable(
             f"{name} is not in the local cache and the hub cannot be reached; {how}"
         ) from error
-    _, weights = choose(name, [each.rfilename for each in info.siblings or ()], backends)
+    backend, weights = choose(name, [each.rfilename for each in info.siblings or ()], backends)
+    if backend == "onnx" and weights[0].endswith(".safetensors") and info.config:
+        check_architecture(name, info.config)  # before a gigabyte is fetched in vain
     wanted = [*weights, *_BESIDE_WEIGHTS]
     log.info("fetching %s from the hub", name)
     try:

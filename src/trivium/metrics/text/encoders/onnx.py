@@ -1,9 +1,13 @@
-"""Runs encoders with ONNX Runtime, without PyTorch (extra ``semantic``)."""
+"""Runs encoders with ONNX Runtime, without PyTorch (extra ``semantic``).
+
+An encoder is an ONNX export, or the safetensors of a BERT-like model, whose graph is then built here.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.bert_graph import EncoderGraph, build_graph
 from trivium.metrics.text.encoders.encoder import (
     Backend,
     Tokeniser,
@@ -22,13 +26,13 @@ _LAST_HIDDEN = ("last_hidden_state", "token_embeddings")
 
 
 class OnnxEncoder:
-    """An exported encoder with its tokeniser; see :class:`Encoder`."""
+    """An encoder on ONNX Runtime with its tokeniser; see :class:`Encoder`."""
 
     backend: Backend = "onnx"
     tokens_at_once = 512  # a batch that stays in a CPU's caches; larger ones were up to a fifth slower
 
     def __init__(self, source: Source, layer: int | None) -> None:
-        """Load the export.
+        """Load the model.
 
         Args:
             source: The encoder's files.
@@ -44,19 +48,33 @@ class OnnxEncoder:
         self.workers = cores()
         tokenizer = source.folder / "tokenizer.json"
         if not tokenizer.is_file():
-            raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its ONNX weights")
+            raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its weights")
+        config = source.config("config.json")
+        graph = None
+        if source.weights[0].endswith(".safetensors"):
+            files = [source.folder / file for file in source.weights]
+            graph = build_graph(source.name, config, files, layer)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # parallel over batches, not within one
         options.enable_mem_pattern = False  # shapes differ from batch to batch
         options.log_severity_level = 3
         try:
+            self._weights = _share(graph, options) if graph is not None else {}
             self._session = onnxruntime.InferenceSession(
-                source.folder / source.weights[0], options, providers=["CPUExecutionProvider"]
+                source.folder / source.weights[0] if graph is None else graph.model,
+                options,
+                providers=["CPUExecutionProvider"],
             )
             tokeniser = Tokenizer.from_file(str(tokenizer))
         except Exception as error:  # both libraries raise many types
             raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
-        config = source.config("config.json")
+        if graph is not None:
+            known = 1 + max(tokeniser.get_vocab().values(), default=0)
+            if known > graph.vocabulary:
+                raise EncoderUnavailable(
+                    f"the tokenizer.json of {source.name} knows {known} tokens, "
+                    f"but its weights {graph.vocabulary}"
+                )
         self._pad = config.get("pad_token_id") or 0
         self._inputs = {each.name for each in self._session.get_inputs()}
         if unknown := self._inputs - _INPUTS:
@@ -82,6 +100,15 @@ class OnnxEncoder:
         wanted = {name: array for name, array in feed.items() if name in self._inputs}
         (hidden,) = self._session.run([self._output], wanted)
         return own_vectors(batch, hidden)
+
+
+def _share(graph: EncoderGraph, options: Any) -> dict[str, Any]:
+    """Have a session use the arrays of a graph as its weights; they must outlive it."""
+    from onnxruntime import OrtValue
+
+    weights = {name: OrtValue.ortvalue_from_numpy(array) for name, array in graph.weights.items()}
+    options.add_external_initializers(list(weights), list(weights.values()))
+    return weights
 
 
 def _output(name: str, outputs: Sequence[Any], layer: int | None) -> str:

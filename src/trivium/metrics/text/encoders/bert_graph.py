@@ -1,0 +1,300 @@
+"""Builds the ONNX graph of a BERT-like encoder from its config.json and safetensors, without PyTorch.
+
+It is built in milliseconds and its weights are mapped from the file, so that nothing is cached on disk.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trivium.errors import EncoderUnavailable
+from trivium.metrics.text.encoders.onnx_graph import GraphBuilder
+from trivium.metrics.text.encoders.safetensors_file import Tensors
+
+
+class Architecture(NamedTuple):
+    """How a family names its tensors and settings.
+
+    Attributes:
+        prefix: What the names begin with in checkpoints that also hold a head, such as of masked words.
+        layer: What the names of a layer begin with, before its number.
+        query: Projection to queries; likewise ``key``, ``value``.
+        attended: Projection of what was attended to.
+        attended_norm: Normalisation after it.
+        up: Feed-forward projection to the inner width.
+        down: The one back.
+        norm: Normalisation at the end of the layer.
+        width: Key of the hidden width in config.json; so are the following.
+        inner: Width inside the feed-forward part.
+        layers: Number of layers.
+        heads: Number of attention heads.
+        activation: Activation of the feed-forward part.
+        types: Number of token types; None for a family without.
+        counted_from_padding: Whether positions are counted from behind the padding token's id, and only over
+            tokens that are not padding.
+    """
+
+    prefix: str
+    layer: str = "encoder.layer"
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    attended: str = "attention.output.dense"
+    attended_norm: str = "attention.output.LayerNorm"
+    up: str = "intermediate.dense"
+    down: str = "output.dense"
+    norm: str = "output.LayerNorm"
+    width: str = "hidden_size"
+    inner: str = "intermediate_size"
+    layers: str = "num_hidden_layers"
+    heads: str = "num_attention_heads"
+    activation: str = "hidden_act"
+    types: str | None = "type_vocab_size"
+    counted_from_padding: bool = False
+
+
+_ROBERTA = Architecture(prefix="roberta.", counted_from_padding=True)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "bert": Architecture(prefix="bert."),
+    "camembert": _ROBERTA,
+    "distilbert": Architecture(
+        prefix="distilbert.",
+        layer="transformer.layer",
+        query="attention.q_lin",
+        key="attention.k_lin",
+        value="attention.v_lin",
+        attended="attention.out_lin",
+        attended_norm="sa_layer_norm",
+        up="ffn.lin1",
+        down="ffn.lin2",
+        norm="output_layer_norm",
+        width="dim",
+        inner="hidden_dim",
+        layers="n_layers",
+        heads="n_heads",
+        activation="activation",
+        types=None,
+    ),
+    "electra": Architecture(prefix="electra."),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+}
+"""Families that can be built, by ``model_type`` of config.json."""
+
+_ACTIVATIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "gelu": ("Gelu", {}),
+    "gelu_fast": ("Gelu", {"approximate": "tanh"}),
+    "gelu_new": ("Gelu", {"approximate": "tanh"}),
+    "gelu_pytorch_tanh": ("Gelu", {"approximate": "tanh"}),
+    "relu": ("Relu", {}),
+}
+"""Operator and attributes, by the name in config.json."""
+
+_EPSILON = 1e-12
+"""Of normalisation where config.json gives none: the default of every family here."""
+
+_OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+"""Names that checkpoints converted from TensorFlow use."""
+
+_MASKED = float(np.finfo(np.float32).min)
+"""Added to the attention to padding, as transformers does."""
+
+
+class EncoderGraph(NamedTuple):
+    """A model for ONNX Runtime.
+
+    Attributes:
+        model: The serialised ModelProto, its initializers external.
+        weights: What these are, by name.
+        vocabulary: Number of token ids that it knows.
+    """
+
+    model: bytes
+    weights: Mapping[str, NDArray[np.float32]]
+    vocabulary: int
+
+
+def check_architecture(name: str, config: Mapping[str, Any]) -> Architecture:
+    """The family of a model.
+
+    Args:
+        name: What messages call the encoder.
+        config: Its config.json.
+
+    Raises:
+        EncoderUnavailable: If its graph cannot be built here; the text says which can, and what else to do.
+    """
+
+    def refused(what: str, known: object) -> EncoderUnavailable:
+        return EncoderUnavailable(
+            f"{name} {what}; without PyTorch, safetensors can be read of {known}: "
+            'pip install "trivium[semantic-torch]", or name a folder with an ONNX export (model.onnx)'
+        )
+
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        what = f"is a model of type {kind!r}" if kind is not None else "has no model_type in its config.json"
+        raise refused(what, ", ".join(ARCHITECTURES))
+    architecture = ARCHITECTURES[kind]
+    positions = config.get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        raise refused(f"has {positions!r} positions", "models with absolute positions")
+    if config.get("is_decoder") or config.get("add_cross_attention"):
+        raise refused("is a decoder", "encoders")
+    activation = config.get(architecture.activation, "gelu")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise refused(f"has the activation {activation!r}", f"models with {', '.join(_ACTIVATIONS)}")
+    return architecture
+
+
+def build_graph(
+    name: str, config: Mapping[str, Any], files: Sequence[Path], layer: int | None
+) -> EncoderGraph:
+    """The graph of an encoder up to one of its hidden layers.
+
+    Its inputs are ``input_ids``, ``attention_mask`` and, where the model has token types, ``token_type_ids``,
+    each of shape (texts, tokens); its output ``last_hidden_state``, or ``hidden_states.N`` for a layer that
+    was asked for, has shape (texts, tokens, width).
+
+    Args:
+        name: What messages call the encoder.
+        config: Its config.json.
+        files: Its safetensors files.
+        layer: Hidden layer that is given, 0 for the embeddings, None for the last.
+
+    Raises:
+        EncoderUnavailable: If the model is of another kind, or its files do not fit each other.
+    """
+    architecture = check_architecture(name, config)
+    # Beside the whole there may be other files, such as adapters; several parts are named otherwise.
+    whole = [file for file in files if file.name == "model.safetensors"]
+    try:
+        return _Builder(architecture, config, Tensors(whole or files)).build(layer)
+    except EncoderUnavailable as error:
+        raise EncoderUnavailable(f"{name} cannot be loaded: {error}") from error
+
+
+class _Builder:
+    """Adds one part of the encoder after the other to a graph."""
+
+    def __init__(self, architecture: Architecture, config: Mapping[str, Any], tensors: Tensors) -> None:
+        self._names, self._config, self._tensors = architecture, config, tensors
+        self._graph = GraphBuilder()
+        self._width = self._count(architecture.width)
+        self._inner = self._count(architecture.inner)
+        self._heads = self._count(architecture.heads)
+        if self._width % self._heads:
+            raise EncoderUnavailable(
+                f"config.json states a width of {self._width} for {self._heads} heads, which does not divide"
+            )
+        epsilon = config.get("layer_norm_eps", _EPSILON)
+        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
+            raise EncoderUnavailable(f"config.json states {epsilon!r} as layer_norm_eps")
+        self._epsilon = epsilon
+        words = "embeddings.word_embeddings.weight"
+        self._prefix = architecture.prefix if architecture.prefix + words in tensors else ""
+
+    def build(self, layer: int | None) -> EncoderGraph:
+        """The graph up to a layer."""
+        count = self._count(self._names.layers)
+        if layer is not None and not 0 <= layer <= count:
+            raise EncoderUnavailable(f"it has no layer {layer}; its layers are 0 to {count}")
+        graph = self._graph
+        mask = graph.node("Cast", graph.input("attention_mask", "texts", "tokens"), to=1)
+        absent = graph.node("Sub", graph.constant(1.0), graph.node("Unsqueeze", mask, graph.constant([1, 2])))
+        bias = graph.node("Mul", absent, graph.constant(_MASKED))
+        hidden = self._embeddings(graph.input("input_ids", "texts", "tokens"))
+        for index in range(count if layer is None else layer):
+            hidden = self._layer(f"{self._names.layer}.{index}.", hidden, bias)
+        name = "last_hidden_state" if layer is None else f"hidden_states.{layer}"
+        graph.output(hidden, name, "texts", "tokens", self._width)
+        return EncoderGraph(graph.serialize(), graph.weights, self._count("vocab_size"))
+
+    def _embeddings(self, ids: str) -> str:
+        graph, names = self._graph, self._names
+        # ELECTRA's smaller models have narrower embeddings, which are then projected.
+        electra = names.prefix == "electra."
+        width = self._count("embedding_size") if electra else self._width
+
+        def table(name: str, key: str, which: str) -> str:
+            held = self._weight(f"embeddings.{name}.weight", self._count(key), width)
+            return graph.node("Gather", held, which)
+
+        hidden = table("word_embeddings", "vocab_size", ids)
+        if names.types is not None:
+            types = graph.input("token_type_ids", "texts", "tokens")
+            hidden = graph.node("Add", hidden, table("token_type_embeddings", names.types, types))
+        positions = table("position_embeddings", "max_position_embeddings", self._positions(ids))
+        hidden = self._normalised("embeddings.LayerNorm", graph.node("Add", hidden, positions), width)
+        return (
+            self._linear("embeddings_project", hidden, width, self._width) if width != self._width else hidden
+        )
+
+    def _positions(self, ids: str) -> str:
+        """Positions, of shape (tokens,) or (texts, tokens)."""
+        graph, one = self._graph, self._graph.constant(1)
+        if not self._names.counted_from_padding:
+            length = graph.node("Squeeze", graph.node("Shape", ids, start=1, end=2))
+            return graph.node("Range", graph.constant(0), length, one)
+        padding = self._config.get("pad_token_id", 1)
+        if type(padding) is not int or padding < 0:
+            raise EncoderUnavailable(f"config.json states {padding!r} as pad_token_id")
+        own = graph.node("Not", graph.node("Equal", ids, graph.constant(padding)))
+        own = graph.node("Cast", own, to=7)
+        counted = graph.node("Mul", graph.node("CumSum", own, one), own)
+        return graph.node("Add", counted, graph.constant(padding))
+
+    def _layer(self, prefix: str, hidden: str, bias: str) -> str:
+        graph, names, width, inner = self._graph, self._names, self._width, self._inner
+        attended = self._linear(prefix + names.attended, self._attention(prefix, hidden, bias), width, width)
+        hidden = self._normalised(prefix + names.attended_norm, graph.node("Add", attended, hidden), width)
+        operator, attributes = _ACTIVATIONS[self._config.get(names.activation, "gelu")]
+        active = graph.node(operator, self._linear(prefix + names.up, hidden, width, inner), **attributes)
+        fed = self._linear(prefix + names.down, active, inner, width)
+        return self._normalised(prefix + names.norm, graph.node("Add", fed, hidden), width)
+
+    def _attention(self, prefix: str, hidden: str, bias: str) -> str:
+        graph, names, width = self._graph, self._names, self._width
+        size = width // self._heads
+
+        def heads(name: str, order: list[int]) -> str:
+            projected = self._linear(prefix + name, hidden, width, width)
+            # A zero leaves a dimension as it is.
+            apart = graph.node("Reshape", projected, graph.constant([0, 0, self._heads, size]))
+            return graph.node("Transpose", apart, perm=order)
+
+        query, value = heads(names.query, [0, 2, 1, 3]), heads(names.value, [0, 2, 1, 3])
+        near = graph.node("MatMul", query, heads(names.key, [0, 2, 3, 1]))
+        near = graph.node("Add", graph.node("Div", near, graph.constant(float(np.sqrt(size)))), bias)
+        mixed = graph.node("MatMul", graph.node("Softmax", near, axis=-1), value)
+        mixed = graph.node("Transpose", mixed, perm=[0, 2, 1, 3])
+        return graph.node("Reshape", mixed, graph.constant([0, 0, width]))
+
+    def _linear(self, name: str, value: str, width: int, to: int) -> str:
+        graph = self._graph
+        # Stored as (to, width); ONNX Runtime turns it round once, when it loads the model.
+        matrix = graph.node("Transpose", self._weight(f"{name}.weight", to, width), perm=[1, 0])
+        return graph.node("Add", graph.node("MatMul", value, matrix), self._weight(f"{name}.bias", to))
+
+    def _normalised(self, name: str, value: str, width: int) -> str:
+        scale, shift = (self._weight(f"{name}.{part}", width) for part in ("weight", "bias"))
+        return self._graph.node("LayerNormalization", value, scale, shift, axis=-1, epsilon=self._epsilon)
+
+    def _weight(self, name: str, *shape: int) -> str:
+        stored = self._prefix + name
+        for new, old in _OLD_NAMES.items():
+            if stored not in self._tensors and stored.endswith(new):
+                stored = stored.removesuffix(new) + old
+        return self._graph.weight(name, self._tensors.read(stored, shape))
+
+    def _count(self, key: str) -> int:
+        found = self._config.get(key)
+        if type(found) is not int or not 0 < found < 2**31:
+            raise EncoderUnavailable(
+                f"config.json states {found!r} as {key}; expected a whole number above 0"
+            )
+        return found
