@@ -1,4 +1,4 @@
-"""What two runs did, in words, tables, Markdown and on a page."""
+"""Traces of two runs compared, in words, tables, Markdown and on a page."""
 
 import io
 
@@ -77,10 +77,10 @@ def printed(comparison, width=80):
 
 
 def test_an_edge_says_what_it_is():
-    assert phrases.edge(edge()) == "boss calls search"
-    assert phrases.edge(edge(source=None)) == "nobody calls search"
-    assert phrases.edge(edge(kind="order", source="START")) == "START then search"
-    assert phrases.edge(edge(kind="message", target="aide")) == "boss → aide"
+    assert phrases.edge_text(edge()) == "boss calls search"
+    assert phrases.edge_text(edge(source=None)) == "nobody calls search"
+    assert phrases.edge_text(edge(kind="order", source="START")) == "START then search"
+    assert phrases.edge_text(edge(kind="message", target="aide")) == "boss → aide"
 
 
 def test_what_chance_may_have_done_has_a_question_mark():
@@ -129,7 +129,7 @@ def test_names_of_strangers_are_shown_and_never_obeyed(tmp_path):
     assert {line.count("|") for line in rows} == {8}
 
 
-def test_nothing_in_common_is_said():
+def test_no_common_traces_are_reported():
     empty = graphs(attempts=0, cases=0, groups=0)
     assert "0 pairs of attempts with traces" in printed(samples.comparison(graphs=empty))
     assert msgspec.json.decode(msgspec.json.encode(empty))["edges"] == []

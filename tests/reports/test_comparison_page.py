@@ -60,7 +60,7 @@ def test_what_did_not_happen_has_no_section(tmp_path):
     text = Page(
         written(tmp_path / "page.html", samples.comparison(moves=(), only_base=(), only_head=(), warnings=()))
     ).text
-    assert "moved most" not in text
+    assert "largest changes" not in text
     assert "Cases only in" not in text
 
 
@@ -68,6 +68,6 @@ def test_texts_of_strangers_are_escaped(tmp_path):
     assert "<script>alert" not in written(tmp_path / "page.html", samples.hostile())
 
 
-def test_what_cannot_be_written_is_said(tmp_path):
+def test_a_file_that_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
         write_html(tmp_path / "nowhere" / "page.html", samples.comparison())

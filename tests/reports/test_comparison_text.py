@@ -27,13 +27,13 @@ def test_each_deciding_figure_says_what_it_could_tell():
     assert other == "pass_rate: 1,239 cases detect a difference of 0.050 with 80 % power"
 
 
-def test_without_spread_or_interval_that_is_said():
+def test_a_missing_spread_or_interval_is_reported():
     metrics = {
         "composite": samples.delta(0.0, 0.1, mde=None),
         "pass_rate": samples.delta(0.0, None, mde=None),
     }
     one, other = phrases.outlook(samples.comparison(metrics=metrics))
-    assert "every case moved by the same" in one
+    assert "every case changed equally" in one
     assert "one group gives no interval" in other
 
 
@@ -41,11 +41,11 @@ def test_unchanged_outputs_leave_nothing_to_tell():
     assert phrases.outlook(samples.comparison(unchanged=True)) == []
 
 
-def test_what_it_needs_is_said_of_the_inconclusive_alone():
-    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=1_200)) == "1,200"
-    assert phrases.further(samples.delta(0.1, 0.2, "inconclusive", needs_cases=None)) == ">10,000"
-    assert phrases.further(samples.delta(0.1, None, "inconclusive", needs_cases=None)) == "–"
-    assert phrases.further(samples.delta(0.1, 0.05)) == ""
+def test_only_inconclusive_metrics_need_cases():
+    assert phrases.further_cases(samples.delta(0.1, 0.2, "inconclusive", needs_cases=1_200)) == "1,200"
+    assert phrases.further_cases(samples.delta(0.1, 0.2, "inconclusive", needs_cases=None)) == ">10,000"
+    assert phrases.further_cases(samples.delta(0.1, None, "inconclusive", needs_cases=None)) == "–"
+    assert phrases.further_cases(samples.delta(0.1, 0.05)) == ""
 
 
 def test_the_note_does_not_call_intervals_of_few_groups_by_their_level():

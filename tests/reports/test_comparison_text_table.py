@@ -20,7 +20,7 @@ def test_the_table_fits_its_columns(comparison, width):
 
 @settings(max_examples=25)
 @given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=60))
-def test_it_fits_80_columns_whatever_the_names(figure, case):
+def test_it_fits_80_columns_for_all_names(figure, case):
     made = samples.comparison(
         metrics={figure: samples.delta(-0.123, 0.1, "inconclusive", needs_cases=123_456)},
         decided_by=(figure,),
@@ -55,7 +55,7 @@ def test_the_answer_and_the_warnings_come_first():
 
 def test_what_moved_is_listed_and_nothing_where_nothing_did():
     assert "q3  0.900 → 0.200  −0.700" in shown(samples.comparison())
-    assert "moved most" not in shown(samples.comparison(moves=(), moved=()))
+    assert "largest changes" not in shown(samples.comparison(moves=(), moved=()))
 
 
 def test_no_text_moves_the_cursor():

@@ -44,7 +44,7 @@ def found(case="paper-101", text="openai:gpt-4o", *, left_out=0):
 
 def test_the_terminal_lists_the_farthest_apart_first():
     text = as_text(DisagreementTable(found(left_out=40)), width=120)
-    assert "42 disagreements, the 2 farthest apart are shown" in text
+    assert "42 disagreements, the 2 largest are shown" in text
     assert re.search(r"openai:gpt-4o +judge against people +7 of 12 +1 +0\.250 +0\.500 +-0\.125", text)
     assert re.search(r"0\.500 +paper-101 #1 +openai:gpt-4o +openai:gpt-4o 0\.800, people abstained", text)
 
@@ -55,7 +55,7 @@ def test_markdown_says_the_same():
     assert "| 0.500 | `paper-101 #1` | `openai:gpt-4o` | `openai:gpt-4o` 0.800, `people` abstained |" in text
 
 
-def test_without_any_it_is_said():
+def test_no_disagreement_is_reported():
     empty = Disagreements(
         run="r", suite="s", against=None, labels=None, tallies=(), found=(), left_out=0, notes=()
     )
@@ -78,7 +78,7 @@ def page(tmp_path, views, told, **options):
     return Page(path.read_text("utf-8"))
 
 
-def test_the_page_links_each_disagreement_to_its_attempt_whatever_its_place(tmp_path):
+def test_the_page_links_each_disagreement_to_its_attempt(tmp_path):
     views = samples.views(24)
     best = max(views, key=lambda view: view.composite.value or 0)
     told = found(best.case.id)

@@ -73,7 +73,7 @@ def test_missing_attempts_are_an_error_of_their_own():
     found = parsed(samples.summary(missing=3, total_tests=27)).find(
         ".//testcase[@name='missing attempts']/error"
     )
-    assert found.get("message") == "3 of 27 attempts due are not there"
+    assert found.get("message") == "3 of 27 expected attempts are missing"
 
 
 def test_an_inconclusive_gate_is_skipped_with_its_reason():

@@ -115,7 +115,7 @@ def test_warnings_stand_before_the_figures():
 def test_failures_that_are_not_listed_are_counted():
     failures = samples.summary().failures * 3
     text = render_markdown(samples.summary(failures=failures, failures_left_out=100))
-    assert "145 did not pass, the worst 20 are:" in text
+    assert "145 did not pass; the worst 20:" in text
     assert text.count("\n- ") == 20
 
 

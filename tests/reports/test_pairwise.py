@@ -1,4 +1,4 @@
-"""A comparison by pairs in the terminal and as Markdown."""
+"""A pairwise comparison in the terminal and as Markdown."""
 
 import re
 
@@ -70,7 +70,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
     told = (
         "2 attempts left out · $0.0123 of $2.00 · 9 requests, 7 answered · 1,234 input tokens, "
         "56 output tokens · "
-        "up to $0.5000 more for what came to an unknown end"
+        "up to $0.5000 more for requests with unknown outcome"
     )
     text = as_text(PairTable(comparison()), width=100)
     assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
@@ -83,7 +83,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
 def test_markdown_shows_the_same_and_the_contradictions():
     text = render_markdown(comparison())
     assert re.search(r"\| `clear` \| \*\*0\.500\*\* \| .* \| 1\.000 \| 1/1/1 \| 1 \| 33 %", text)
-    assert "1 pairs: orders that contradict each other" in text
+    assert "1 pair: the two orders contradict each other" in text
 
 
 def test_without_any_verdict_there_are_dashes():
@@ -100,7 +100,7 @@ def test_hostile_texts_are_shown_and_never_obeyed(attack):
     assert set(re.findall(r"<(\w+)", marked)) <= {"sub", "code", "details", "summary", "br"}
 
 
-def test_the_groups_of_most_figures_are_told_and_those_that_differ():
+def test_the_note_names_the_number_of_groups_and_exceptions():
     found = comparison()
     few = msgspec.structs.replace(found.figures["clear"], groups=7)
     many = msgspec.structs.replace(few, groups=50)

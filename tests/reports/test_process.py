@@ -1,4 +1,4 @@
-"""How attempts went, on pages and in the terminal: closed forms, and SciPy for the intervals."""
+"""The process of attempts, on pages and in the terminal: closed forms, and SciPy for the intervals."""
 
 import io
 
@@ -15,7 +15,7 @@ from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite
 from trivium.reports.html.page import write_html
 from trivium.reports.html.process import RunTimes, process_context
-from trivium.reports.trace_tables import ProcessTable, chained
+from trivium.reports.trace_tables import ProcessTable, arrow_chain
 from trivium.reports.view import EvaluationView
 from trivium.suites.case import Case
 from trivium.traces.normalize import normalise
@@ -56,12 +56,12 @@ def test_the_terminal_tells_everything_of_one_trace():
         "tool search of boss 1.0 s 5.0 s 42 %",
         "1 parallel section, the longest 3.0 s from 1.0 s with up to 2 spans at once",
         "retries of failed calls: search 1; 1 of 1 succeeded",
-        "the same call again after it had succeeded: poll 3",
-        "1 loop: 3 of 8 tool calls only go round again",
-        "poll, 4 times over, by boss",
-        "Round and round: a → b → c, 3 times over",
+        "calls repeated after a success: poll 3",
+        "1 loop: 3 of 8 tool calls only repeat a loop",
+        "poll, 4 times, by boss",
+        "Loop of hand-offs: a → b → c, 3 times",
         "Ping-pong:",
-        "never finished: tool write 1",
+        "unfinished: tool write 1",
     ):
         assert told in text
 
@@ -89,12 +89,12 @@ def test_traces_at_once_last_from_the_first_start_to_the_last_end():
 def test_long_lists_are_cut_and_counted():
     many = normalise([tool(str(i), f"t{i}", start=float(i), end=i + 1.0) for i in range(40)])
     assert printed([many]).count("… and 25 more") == 2
-    assert chained([str(i) for i in range(20)]) == "0 → 1 → 2 → 3 → (12 more) → 16 → 17 → 18 → 19"
+    assert arrow_chain([str(i) for i in range(20)]) == "0 → 1 → 2 → 3 → (12 more) → 16 → 17 → 18 → 19"
 
 
-def test_a_case_tells_it_in_sentences():
+def test_a_case_describes_its_process_in_sentences():
     context = process_context(Process(BUSY))
-    assert (context["timed"], context["again"]) == (True, True)
+    assert (context["timed"], context["has_repeats"]) == (True, True)
     said = " ".join(context["sentences"]).replace("\u202f", " ").replace("\xa0", " ")
     for told in (
         "Wall time 12.0 s. The critical path goes through 8 spans.",
@@ -102,8 +102,8 @@ def test_a_case_tells_it_in_sentences():
         "in 1 parallel section, up to 2 at once.",
         "1 retry of failed calls, 1 with success.",
         "3 calls repeated what had succeeded before.",
-        "Loop: poll, 4 times over, by boss.",
-        "Never finished: tool write.",
+        "Loop: poll, 4 times, by boss.",
+        "Unfinished: tool write.",
     ):
         assert told in said
     assert [title for title, _, _ in context["shares"]] == ["Time by agent", "Time by tool"]
@@ -155,16 +155,16 @@ def test_shares_of_a_run_have_the_interval_of_the_mean_over_cases():
     assert row["interval"].replace("−", "-") == f"[{ends.low:.3f}, {ends.high:.3f}]"
 
 
-def test_what_was_done_again_is_counted_an_attempt():
+def test_retries_and_repeats_are_counted_per_attempt():
     times = RunTimes("group")
     times.add(view("q0", BUSY, group="g"))
     times.add(view("q1", normalise([tool("t", "search")]), group="h"))
     found = times.context(0.95)
     assert found["counts"] == [
         ("retries of failed calls", 1, "0.5", "–", 1),
-        ("calls made again after a success", 3, "1.5", "–", 1),
-        ("calls that only go round in a loop", 3, "1.5", "–", 1),
-        ("spans that never finished", 1, "0.5", "–", 1),
+        ("calls repeated after a success", 3, "1.5", "–", 1),
+        ("calls that only repeat a loop", 3, "1.5", "–", 1),
+        ("unfinished spans", 1, "0.5", "–", 1),
     ]
     assert (found["attempts"], found["timed"]) == (2, 1)
     assert RunTimes().context(0.95) is None
@@ -184,8 +184,8 @@ def test_the_page_of_a_run_shows_both(tmp_path):
     write_html(tmp_path / "r.html", samples.summary(), views)
     page = Page((tmp_path / "r.html").read_text("utf-8"))
     assert page.open == []
-    for told in ("Where the time went", "Time by agent", "Loop: poll, 4 times over", "critical path", "↻"):
-        assert told in page.text
+    for shown in ("Where the time went", "Time by agent", "Loop: poll, 4 times", "critical path", "↻"):
+        assert shown in page.text
     (lines, bands) = (
         [each for each in page.all(tag) if each.get("class") == name]
         for tag, name in (("line", "critical"), ("rect", "parallel"))

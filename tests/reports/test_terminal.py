@@ -26,7 +26,7 @@ def test_the_table_fits_its_columns(summary, width):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(names, names, names)
-def test_the_table_fits_80_columns_whatever_the_names(metric, case, suite):
+def test_the_table_fits_80_columns_for_all_names(metric, case, suite):
     base = samples.summary()
     summary = msgspec.structs.replace(
         base,
@@ -64,17 +64,17 @@ def test_colours_are_there_when_asked_for():
     assert "\x1b[" in as_text(SummaryTable(samples.summary()), colour=True)
 
 
-def test_the_number_of_failures_not_shown_is_said():
+def test_the_number_of_failures_not_shown_is_reported():
     text = "\n".join(lines(samples.summary(failures_left_out=1000)))
     assert "did not pass (5 of 1,015, worst first)" in text
 
 
 def test_people_stand_beside_the_run_on_equal_footing():
     shown = lines(samples.summary())
-    below = shown[shown.index("beside people") :]
+    below = shown[shown.index("compared with people") :]
     assert below[1] == "each output scored against the other people's outputs of its case"
     assert any(re.match(r"similarity +0\.377 +\[0\.327, 0\.427\] +0\.393 +\[", line) for line in below)
-    assert not any("0.393" in line for line in shown[: shown.index("beside people")])
+    assert not any("0.393" in line for line in shown[: shown.index("compared with people")])
 
 
 def test_a_metric_that_is_only_reported_is_not_called_missing():

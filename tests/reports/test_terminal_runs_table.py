@@ -47,10 +47,10 @@ def test_hostile_rows_fit_80_columns():
     assert "\x1b" not in text
 
 
-def test_no_runs_are_said():
+def test_an_empty_list_of_runs_says_so():
     assert as_text(RunsTable([])) == "no runs yet\n"
 
 
-def test_runs_that_are_not_shown_are_told_of():
+def test_older_runs_are_mentioned():
     assert "… and older ones (--limit, now 1)" in as_text(RunsTable([row()], older=True))
     assert "older" not in as_text(RunsTable([row()]))

@@ -36,7 +36,7 @@ def test_the_head_line_says_what_is_missing_and_failed():
     assert wording.headline(summary) == "1 attempt of 1 case · 2 missing · 3 scores in error"
 
 
-def test_attempts_without_verdict_are_said():
+def test_undecided_attempts_are_counted():
     summary = samples.summary(attempts=10, passed=3, failed=5)
     assert wording.passed_of(summary) == "3 of 8 passed, 2 undecided"
 
@@ -68,7 +68,7 @@ def test_under_ten_groups_an_interval_is_not_called_by_its_level():
     assert note(9).startswith("Nominal 95 % intervals")
 
 
-def test_without_intervals_nothing_is_said_of_them():
+def test_without_intervals_there_is_no_note():
     summary = samples.summary(samples.views(1))
     rate = msgspec.structs.replace(summary.pass_rate, ci95=None)
     composite = msgspec.structs.replace(summary.composite, ci95=None)
@@ -76,6 +76,6 @@ def test_without_intervals_nothing_is_said_of_them():
     assert wording.interval_note(bare) is None
 
 
-def test_a_dimension_that_is_a_metric_anyway_is_not_told_twice():
+def test_a_dimension_that_is_also_a_metric_is_not_repeated():
     summary = samples.summary(dimension_averages={"planning_rationality": 0.7, "clarity": 0.5})
     assert wording.further_dimensions(summary) == {"clarity": 0.5}

@@ -1,9 +1,9 @@
 """Draws charts of a run as SVG with Vega-Lite, in the colours of the surrounding page.
 
-Vega has no light and dark modes. It draws with placeholder colours, which are then replaced by the page's
-custom properties; a page that defines none shows the defaults.
+Vega has no light and dark modes. It draws with placeholder colours, which are replaced by the page's custom
+properties; a page without those shows the defaults.
 
-The specification of a chart is built once a process, which is most of the cost, and reused with new data.
+The specification of a chart is built once per process, which is most of the cost, and reused with new data.
 """
 
 from collections.abc import Sequence
@@ -49,9 +49,9 @@ def histogram(counts: Sequence[int], *, mean: float | None, interval: Interval |
     """The distribution of a score in [0, 1], with its mean and its interval.
 
     Args:
-        counts: Values in each of equally wide bins of [0, 1].
-        mean: Of the run.
-        interval: Of the mean.
+        counts: Number of values in each of equally wide bins of [0, 1].
+        mean: Mean of the run.
+        interval: Interval of the mean.
     """
     width, most = 1 / len(counts), max(counts)
     gap = width / 25
@@ -68,7 +68,7 @@ def histogram(counts: Sequence[int], *, mean: float | None, interval: Interval |
 
 
 def parts(rows: Sequence[Part]) -> str:
-    """The parts of a composite: a bar for each mean, and its interval."""
+    """The parts of a composite: a bar per mean, with its interval."""
     table = [
         {
             "part": one_line(name, at_most=30),
@@ -122,7 +122,7 @@ def _parts(names: tuple[str, ...]) -> dict[str, Any]:
     labels = given.mark_text(align="left", color=_INK).encode(
         x=alt.value(PART_WIDTH + 10), y=y, text="label:N"
     )
-    # The renderer's letters may be narrower than the reader's.
+    # The reader's font may be wider than the renderer's.
     left = 8 + max(len(name) for name in names)
     chart = alt.layer(bars, whiskers, labels)
     return _styled(chart, width=PART_WIDTH, height=PART_ROW * len(names), left=left)
@@ -154,14 +154,14 @@ def _styled(chart: Any, *, width: int, height: int, left: int) -> dict[str, Any]
             labelPadding=4,
         )
     )
-    described: dict[str, Any] = styled.to_dict()
-    return described
+    specification: dict[str, Any] = styled.to_dict()
+    return specification
 
 
-def _svg(described: dict[str, Any], **data: list[dict[str, Any]]) -> str:
+def _svg(specification: dict[str, Any], **data: list[dict[str, Any]]) -> str:
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(described | {"datasets": data})
-    for stand_in, colour in _COLOURS.items():
-        svg = svg.replace(f'"{stand_in}"', f'"{colour}"')
+    svg: str = vl_convert.vegalite_to_svg(specification | {"datasets": data})
+    for placeholder, colour in _COLOURS.items():
+        svg = svg.replace(f'"{placeholder}"', f'"{colour}"')
     return svg

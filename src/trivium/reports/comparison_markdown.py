@@ -7,7 +7,7 @@ from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 
 ROWS_KEPT = 15
-"""Rows of each table of edges and times; the others are counted."""
+"""Rows in each table of edges and times; the others are counted."""
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -17,9 +17,9 @@ def render_markdown(comparison: Comparison) -> str:
     ]
     if comparison.warnings:
         blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.warnings))
-    blocks.append(prose(f"{comparison.reason} {phrases.paired(comparison)}."))
+    blocks.append(prose(f"{comparison.reason} {phrases.pairs_compared(comparison)}."))
     rows = [_row(name, figure, comparison) for name, figure in comparison.metrics.items()]
-    head = "| | figure | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
+    head = "| | metric | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
     blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
     blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))
     if comparison.moves:
@@ -42,8 +42,8 @@ def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
         f"**{phrases.signed(figure.delta)}**",
         prose(phrases.interval_of(figure, comparison)),
         prose(phrases.probability(figure.p_holm)),
-        phrases.record(figure),
-        phrases.further(figure),
+        phrases.wins_losses_ties(figure),
+        phrases.further_cases(figure),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -53,13 +53,13 @@ def _moves(comparison: Comparison) -> str:
         f"- {code(move.case)} {number(move.base)} → {number(move.head)} ({phrases.signed(move.delta)})"
         for move in comparison.moves
     ]
-    title = f"the cases that moved most, by {prose(comparison.moves_of)}"
+    title = f"cases with the largest changes of {prose(comparison.moves_of)}"
     return "\n".join([f"<details><summary>{title}</summary>", "", *rows, "", "</details>"])
 
 
 def _graphs(graphs: GraphComparison) -> list[str]:
     compared, changed = prose(phrases.traces_compared(graphs)), prose(phrases.edges_changed(graphs))
-    blocks = [f"**what they did** · {compared}. {changed}."]
+    blocks = [f"**changes in the traces** · {compared}. {changed}."]
     if graphs.edges:
         rows = [_edge(one) for one in graphs.edges[:ROWS_KEPT]]
         head = "| change | edge | base | head | delta | interval | p (Holm) |"
@@ -68,18 +68,18 @@ def _graphs(graphs: GraphComparison) -> list[str]:
         rows = [_pace(one) for one in graphs.paces[:ROWS_KEPT]]
         head = "| change | kind | median time | base | head | factor | interval | p (Holm) |"
         blocks.append("\n".join([head, "|:--|:--|:--|--:|--:|--:|:--|--:|", *rows]))
-    under = [phrases.left_out(graphs, ROWS_KEPT), phrases.graph_note(graphs)]
+    under = [phrases.rows_left_out(graphs, ROWS_KEPT), phrases.graph_note(graphs)]
     return [*blocks, f"<sub>{'<br>'.join(prose(line) for line in under if line)}</sub>"]
 
 
 def _edge(change: EdgeChange) -> str:
     cells = (
         prose(phrases.change_word(change)),
-        code(phrases.edge(change)),
+        code(phrases.edge_text(change)),
         number(change.base),
         number(change.head),
         f"**{phrases.signed(change.delta)}**",
-        prose(phrases.ends(change.ci95)),
+        prose(phrases.signed_interval(change.ci95)),
         prose(phrases.probability(change.p_holm)),
     )
     return f"| {' | '.join(cells)} |"

@@ -17,17 +17,17 @@ from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
 
 ROWS_SHOWN = 60
-"""Edges, and tools and agents, on the page; the others are counted."""
+"""Rows in each table of edges and times; the others are counted."""
 
 _TONES = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
 
 
 def write_html(path: str | os.PathLike[str], comparison: Comparison) -> None:
-    """Write the page.
+    """Write the comparison as an HTML page.
 
     Args:
-        path: The file; it is replaced only when the new one is complete.
-        comparison: What it shows.
+        path: The file; an existing file is replaced only when the new one is complete.
+        comparison: The comparison.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -45,13 +45,13 @@ def _page(comparison: Comparison) -> str:
     templates = environment().overlay()
     templates.filters = templates.filters | {
         "signed": phrases.signed,
-        "ends": phrases.ends,
+        "signed_interval": phrases.signed_interval,
         "interval_of": phrases.interval_of,
         "probability": phrases.probability,
-        "record": phrases.record,
-        "further": phrases.further,
-        "became": phrases.change_word,
-        "edge": phrases.edge,
+        "wins_losses_ties": phrases.wins_losses_ties,
+        "further_cases": phrases.further_cases,
+        "change_word": phrases.change_word,
+        "edge_text": phrases.edge_text,
         "factor": phrases.factor,
         "factors": phrases.factors,
         "seconds": seconds,
@@ -63,11 +63,11 @@ def _page(comparison: Comparison) -> str:
     style = asset("style.css")
     return templates.get_template("comparison.html").render(
         comparison=comparison,
-        paired=phrases.paired(comparison),
+        pairs_compared=phrases.pairs_compared(comparison),
         outlook=phrases.outlook(comparison),
         note=phrases.note(comparison),
         figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
-        alone=[("base", comparison.only_base), ("head", comparison.only_head)],
+        unpaired=[("base", comparison.only_base), ("head", comparison.only_head)],
         forest=Markup(forest(comparison)),  # noqa: S704 - names are escaped, the rest is numbers
         graphs=None if comparison.graphs is None else _graphs(comparison.graphs),
         marks=phrases.MARKS,
@@ -80,18 +80,18 @@ def _page(comparison: Comparison) -> str:
 
 def _graphs(graphs: GraphComparison) -> dict[str, Any]:
     return {
-        "met": phrases.traces_compared(graphs),
-        "found": phrases.edges_changed(graphs),
+        "traces_compared": phrases.traces_compared(graphs),
+        "edges_changed": phrases.edges_changed(graphs),
         "edges": graphs.edges[:ROWS_SHOWN],
         "paces": graphs.paces[:ROWS_SHOWN],
-        "left_out": phrases.left_out(graphs, ROWS_SHOWN),
+        "left_out": phrases.rows_left_out(graphs, ROWS_SHOWN),
         "note": phrases.graph_note(graphs),
     }
 
 
 ROW, TOP, BOTTOM = 30, 30, 46
 NAMES, PLOT, NUMBERS = 180, 470, 200
-"""Widths in pixels: of the names, of the axis, of the numbers beside it."""
+"""Widths in pixels of the names, the axis, and the numbers to its right."""
 WIDTH = NAMES + PLOT + NUMBERS
 TICKS = 9
 
@@ -110,7 +110,7 @@ _PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
 def forest(comparison: Comparison) -> str:
-    """The plot as SVG; colours are those of the page it stands on, or their defaults."""
+    """The forest plot as SVG, in the colours of the page around it or in default colours."""
     figures = comparison.metrics
     reach = _reach(comparison)
     bottom = TOP + ROW * len(figures)
@@ -169,22 +169,22 @@ def _row(name: str, figure: MetricDelta, y: float, x: Callable[[float], float], 
         ]
     if figure.delta is not None:
         drawn.append(element("circle", cx=x(figure.delta), cy=y, r=5, fill=colour))
-    label = f"{phrases.signed(figure.delta)} {phrases.ends(figure.ci95)}"
-    # The mark stands apart, since a font that lacks it takes its neighbours along to another one.
+    label = f"{phrases.signed(figure.delta)} {phrases.signed_interval(figure.ci95)}"
+    # The mark is a text of its own: a font that lacks it would switch the font of its neighbours too.
     drawn.append(_label(phrases.MARKS[figure.answer], NAMES + PLOT + 14, y + 4, figure.answer, "start"))
     drawn.append(_label(label, NAMES + PLOT + 30, y + 4, "ink", "start"))
     return drawn
 
 
 def _reach(comparison: Comparison) -> float:
-    """How far the axis goes to either side: past every interval and the margin, at least 0.01."""
+    """Half-width of the axis: beyond every interval and the margin, at least 0.01."""
     ends = [abs(end) for figure in comparison.metrics.values() for end in figure.ci95 or ()]
     points = [abs(figure.delta) for figure in comparison.metrics.values() if figure.delta is not None]
     return 1.06 * max(*ends, *points, 1.5 * comparison.margin, 0.01, 0.0)
 
 
 def _ticks(reach: float) -> list[float]:
-    """Round numbers from one end of the axis to the other, about ``TICKS`` of them, 0 among them."""
+    """Round numbers along the axis, about ``TICKS`` of them, including 0."""
     rough = 2 * reach / TICKS
     power = 10 ** floor(log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
@@ -219,18 +219,18 @@ def _label(label: str, x: float, y: float, colour: str, anchor: str, weight: str
 def _description(comparison: Comparison) -> str:
     """The plot in words, for screen readers."""
     rows = [
-        f"{name} {phrases.signed(figure.delta)} {phrases.ends(figure.ci95)} {figure.answer}"
+        f"{name} {phrases.signed(figure.delta)} {phrases.signed_interval(figure.ci95)} {figure.answer}"
         for name, figure in comparison.metrics.items()
     ]
     return f"Differences, head minus base: {'; '.join(rows)}"
 
 
 def write_chart(path: Path, comparison: Comparison) -> None:
-    """Write the plot to a file of its own, in its default colours on white.
+    """Write the plot to a file of its own, in default colours on white.
 
     Raises:
-        InputError: If the name ends neither in .svg nor in .png.
-        MissingExtra: If a .png is asked for and ``trivium[report]`` is not installed.
+        InputError: If the file name ends neither in .svg nor in .png.
+        MissingExtra: If the name ends in .png and ``trivium[report]`` is not installed.
         OSError: If the file cannot be written.
     """
     svg = _VARIABLE.sub(r"\1", forest(comparison)).replace("<title>", _PAPER + "<title>", 1)

@@ -1,4 +1,4 @@
-"""Phrases of a comparison, and its table in a terminal."""
+"""Wording of a comparison, and its table for the terminal."""
 
 from collections import Counter
 
@@ -18,23 +18,23 @@ MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 
 
 def signed(value: float | None) -> str:
-    """A difference with its sign, three decimals; what rounds to nothing has no sign."""
+    """A difference with its sign and three decimals; without a sign if it rounds to 0."""
     if value is None:
         return NOTHING
     text = f"{value:+.3f}".replace("-", "−")
     return text[1:] if text[1:] == "0.000" else text
 
 
-def ends(interval: tuple[float, float] | None) -> str:
+def signed_interval(interval: tuple[float, float] | None) -> str:
     """``[−0.068, +0.045]``, or a dash."""
     return NOTHING if interval is None else f"[{signed(interval[0])}, {signed(interval[1])}]"
 
 
 def interval_of(figure: MetricDelta, comparison: Comparison) -> str:
-    """The interval of a difference; ``identical`` where the outputs are the same and so is every value."""
+    """The interval of a difference; ``identical`` if both outputs and values are the same."""
     if comparison.unchanged and figure.n and not (figure.wins or figure.losses):
         return "identical"
-    return ends(figure.ci95)
+    return signed_interval(figure.ci95)
 
 
 def probability(value: float | None) -> str:
@@ -44,13 +44,13 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def record(figure: MetricDelta) -> str:
+def wins_losses_ties(figure: MetricDelta) -> str:
     """Wins, losses and ties."""
     return f"{figure.wins:,} / {figure.losses:,} / {figure.ties:,}"
 
 
-def further(figure: MetricDelta) -> str:
-    """How many further cases would settle it, in a table."""
+def further_cases(figure: MetricDelta) -> str:
+    """Number of further cases that would settle the comparison, for a table."""
     if figure.answer != "inconclusive":
         return ""
     if figure.needs_cases is None:
@@ -58,8 +58,8 @@ def further(figure: MetricDelta) -> str:
     return f"{figure.needs_cases:,}"
 
 
-def paired(comparison: Comparison) -> str:
-    """How much could be compared."""
+def pairs_compared(comparison: Comparison) -> str:
+    """How many cases and attempts both runs have."""
     most = max(comparison.metrics.values(), key=lambda figure: figure.pairs)
     parts = [f"{counted(most.n, 'case')} in common", f"{counted(most.pairs, 'pair')} of attempts"]
     for word, cases in (("base", comparison.only_base), ("head", comparison.only_head)):
@@ -69,7 +69,7 @@ def paired(comparison: Comparison) -> str:
 
 
 def outlook(comparison: Comparison) -> list[str]:
-    """One sentence for each deciding figure: what would settle it, and which difference it can detect."""
+    """One sentence per deciding metric: what would settle it, and which difference it can detect."""
     if comparison.unchanged:
         return []
     return [_outlook(name, comparison.metrics[name]) for name in comparison.decided_by]
@@ -78,7 +78,7 @@ def outlook(comparison: Comparison) -> list[str]:
 def _outlook(name: str, figure: MetricDelta) -> str:
     parts = []
     if figure.missing:
-        parts.append(f"{counted(figure.missing, 'pair')} lack a side, and could change the answer")
+        parts.append(f"{counted(figure.missing, 'pair')} lack a value, which could change the answer")
     settled_by = further_cases_needed(figure)
     if settled_by is not None:
         parts.append(settled_by)
@@ -87,7 +87,7 @@ def _outlook(name: str, figure: MetricDelta) -> str:
             f"{counted(figure.n, 'case')} detect a difference of {number(figure.mde)} with 80 % power"
         )
     elif figure.ci95 is not None:
-        parts.append("every case moved by the same, so the interval rests on the number of cases alone")
+        parts.append("every case changed equally, so the interval depends only on the number of cases")
     else:
         parts.append("one group gives no interval")
     return f"{one_line(name)}: {'; '.join(parts)}"
@@ -96,15 +96,15 @@ def _outlook(name: str, figure: MetricDelta) -> str:
 def what_is_missing(comparison: Comparison) -> str:
     """What is missing or in error in either run, in one line."""
     parts = [
-        f"{word}: {', '.join(f'{count:,} {one_line(name)}' for name, count in found.items())}"
-        for word, found in comparison.missing.items()
+        f"{side}: {', '.join(f'{count:,} {one_line(name)}' for name, count in counts.items())}"
+        for side, counts in comparison.missing.items()
     ]
     why = [one_line(line, at_most=300) for line in comparison.warnings if " was not judged" in line]
     return " ".join([*why, f"missing or in error: {'; '.join(parts)}"])
 
 
 def rule(comparison: Comparison) -> str:
-    """When a figure passes and when it fails."""
+    """When a metric passes and when it fails."""
     return f"✓ pass: interval above −{comparison.margin:g} · ✗ fail: below 0 · ? inconclusive: neither"
 
 
@@ -127,14 +127,14 @@ NAME_CHARS = 40
 _VERBS = {"message": "→", "call": "calls", "order": "then"}
 
 
-def edge(change: EdgeChange) -> str:
-    """``a → b`` for a message, ``a calls b``, ``a then b`` for the order of tools."""
+def edge_text(change: EdgeChange) -> str:
+    """``a → b`` for a message, ``a calls b`` for a call, ``a then b`` for the order of tools."""
     source = "nobody" if change.source is None else one_line(change.source, at_most=NAME_CHARS)
     return f"{source} {_VERBS[change.kind]} {one_line(change.target, at_most=NAME_CHARS)}"
 
 
 def change_word(change: EdgeChange | PaceChange) -> str:
-    """What changed, with a question mark where it may be chance."""
+    """What changed, with a question mark if it may be chance."""
     return change.became if change.sure or change.became == "same" else f"{change.became}?"
 
 
@@ -174,8 +174,8 @@ def edges_changed(graphs: GraphComparison) -> str:
     return f"Among {counted(len(graphs.edges) + graphs.edges_left_out, 'edge')}: {changes}"
 
 
-def left_out(graphs: GraphComparison, shown: int) -> str:
-    """What is not in the tables, or an empty text."""
+def rows_left_out(graphs: GraphComparison, shown: int) -> str:
+    """What the tables leave out, or an empty text."""
     edges = max(0, len(graphs.edges) - shown) + graphs.edges_left_out
     paces = max(0, len(graphs.paces) - shown) + graphs.paces_left_out
     parts = [counted(edges, "further edge")] if edges else []
@@ -186,15 +186,15 @@ def left_out(graphs: GraphComparison, shown: int) -> str:
 
 
 def graph_note(graphs: GraphComparison) -> str:
-    """How the figures of the graphs were computed."""
+    """How the numbers of the graphs were computed."""
     return (
-        f"times an attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
+        f"times per attempt, averaged by case; {share(graphs.level)} intervals by cluster t, "
         f"p by exact sign tests over {counted(graphs.groups, 'group')}; ? may be chance"
     )
 
 
 WIDE = 104
-"""Columns from which the means of both runs are shown too."""
+"""Width in columns from which the means of both runs are shown."""
 NAME_COLUMNS = 20
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
@@ -210,7 +210,7 @@ class ComparisonTable:
         title = Text(one_line(comparison.suite, at_most=300), style="bold")
         title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
         yield title
-        yield Text(paired(comparison))
+        yield Text(pairs_compared(comparison))
         yield from (_marked("!", one_line(line, at_most=2000), "yellow") for line in comparison.warnings)
         yield Text()
         yield _marked(
@@ -223,7 +223,7 @@ class ComparisonTable:
         yield Text()
         yield from (Text(line) for line in outlook(comparison))
         if comparison.moves:
-            yield Text(f"\nmoved most, by {one_line(comparison.moves_of)}", style="bold")
+            yield Text(f"\nlargest changes of {one_line(comparison.moves_of)}", style="bold")
             yield _moves(comparison)
         if comparison.graphs is not None:
             yield from graphs_section(comparison.graphs)
@@ -231,7 +231,7 @@ class ComparisonTable:
 
 
 def _marked(mark: str, text: str, style: str) -> RenderableType:
-    """A paragraph that hangs from its mark."""
+    """A paragraph with a hanging mark."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -243,7 +243,7 @@ def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", no_wrap=True)
     names = max(len(one_line(name)) for name in comparison.metrics)
-    table.add_column("figure", overflow="fold", min_width=min(names, NAME_COLUMNS))
+    table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
     if wide:
         table.add_column("base", justify="right", no_wrap=True)
         table.add_column("head", justify="right", no_wrap=True)
@@ -267,8 +267,8 @@ def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool) 
         Text(signed(figure.delta), style="bold"),
         Text(interval_of(figure, comparison)),
         Text(probability(figure.p_holm)),
-        Text(record(figure).replace(" ", "")),
-        Text(further(figure)),
+        Text(wins_losses_ties(figure).replace(" ", "")),
+        Text(further_cases(figure)),
     ]
 
 
@@ -291,8 +291,8 @@ ROWS_SHOWN = 15
 
 
 def graphs_section(graphs: GraphComparison) -> RenderResult:
-    """The section of a comparison; yields what Rich renders."""
-    yield Text("\nwhat they did", style="bold")
+    """The section on traces; yields Rich renderables."""
+    yield Text("\nchanges in the traces", style="bold")
     yield Text(f"{traces_compared(graphs)}\n{edges_changed(graphs)}")
     if graphs.edges:
         yield Text("")
@@ -300,8 +300,8 @@ def graphs_section(graphs: GraphComparison) -> RenderResult:
     if graphs.paces:
         yield Text("")
         yield _paces(graphs.paces[:ROWS_SHOWN])
-    if left := left_out(graphs, ROWS_SHOWN):
-        yield Text(left)
+    if omitted := rows_left_out(graphs, ROWS_SHOWN):
+        yield Text(omitted)
     yield Text(graph_note(graphs), style="dim")
 
 
@@ -310,11 +310,11 @@ def _edges(changes: tuple[EdgeChange, ...]) -> Table:
     for one in changes:
         table.add_row(
             _change_cell(one),
-            Text(edge(one)),
+            Text(edge_text(one)),
             number(one.base),
             number(one.head),
             signed(one.delta),
-            Text(ends(one.ci95)),
+            Text(signed_interval(one.ci95)),
             probability(one.p_holm),
         )
     return table

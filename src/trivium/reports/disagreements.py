@@ -1,4 +1,4 @@
-"""Renders the disagreements of judges for the terminal, as Markdown and for the HTML page."""
+"""Renders disagreements between judges for the terminal, as Markdown and for the HTML page."""
 
 from typing import Any
 
@@ -19,40 +19,40 @@ NAME_COLUMNS = 22
 
 
 class DisagreementTable:
-    """A Rich renderable of disagreements: how often and how far by dimension, then the farthest apart.
+    """A Rich renderable of disagreements: counts and spread by dimension, then the largest ones.
 
     Args:
-        found: The disagreements.
-        shown: How many of them are listed.
+        disagreements: The disagreements.
+        shown: Number of disagreements listed.
     """
 
-    def __init__(self, found: Disagreements, *, shown: int = SHOWN) -> None:
-        self._found, self._shown = found, shown
+    def __init__(self, disagreements: Disagreements, *, shown: int = SHOWN) -> None:
+        self._disagreements, self._shown = disagreements, shown
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self._found
-        title = Text(one_line(found.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(found.run)}", style="dim")
+        disagreements = self._disagreements
+        title = Text(one_line(disagreements.suite, at_most=300), style="bold")
+        title.append(f"  {one_line(disagreements.run)}", style="dim")
         yield title
-        with_what = sources(found)
-        yield Text(headline(found) + (f", compared with {with_what}" if with_what else ""))
-        for note in found.notes:
+        with_what = sources(disagreements)
+        yield Text(headline(disagreements) + (f", compared with {with_what}" if with_what else ""))
+        for note in disagreements.notes:
             yield Text(f"! {one_line(note, at_most=500)}", style="yellow")
-        if found.tallies:
+        if disagreements.tallies:
             yield Text()
             yield self._tallies()
-        if found.found:
-            yield Text("\nfarthest apart", style="bold")
+        if disagreements.found:
+            yield Text("\nlargest disagreements", style="bold")
             yield self._list()
 
     def _tallies(self) -> RenderableType:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        longest = max(len(one_line(tally.dimension, at_most=60)) for tally in self._found.tallies)
+        longest = max(len(one_line(tally.dimension, at_most=60)) for tally in self._disagreements.tallies)
         table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("who", overflow="fold")
-        for head in ("agree", "some abstain", "spread", "most", "bias"):
+        for head in ("agree", "some abstain", "spread", "max", "bias"):
             table.add_column(head, justify="right", overflow="fold")
-        for tally in self._found.tallies:
+        for tally in self._disagreements.tallies:
             table.add_row(
                 Text(one_line(tally.dimension, at_most=60)),
                 Text(KINDS[tally.kind], style="dim"),
@@ -70,7 +70,7 @@ class DisagreementTable:
         grid.add_column(overflow="fold", max_width=24)
         grid.add_column(overflow="fold", max_width=22)
         grid.add_column(overflow="fold")
-        for each in self._found.found[: self._shown]:
+        for each in self._disagreements.found[: self._shown]:
             grid.add_row(
                 Text(apart(each), style="bold"),
                 Text(attempt_name(one_line(each.case, at_most=60), each.repeat)),
@@ -83,26 +83,28 @@ class DisagreementTable:
 SHOWN_IN_MARKDOWN = 50
 
 
-def render_markdown(found: Disagreements) -> str:
+def render_markdown(disagreements: Disagreements) -> str:
     """The disagreements as GitHub-flavoured Markdown; untrusted text is escaped."""
-    with_what = sources(found)
-    blocks = [f"### Trivium · {code(found.suite)}: where judges disagree"]
-    if found.notes:
-        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in found.notes))
-    blocks.append(prose(headline(found) + (f", compared with {with_what}" if with_what else "") + "."))
-    if found.tallies:
+    with_what = sources(disagreements)
+    blocks = [f"### Trivium · {code(disagreements.suite)}: where judges disagree"]
+    if disagreements.notes:
+        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in disagreements.notes))
+    blocks.append(
+        prose(headline(disagreements) + (f", compared with {with_what}" if with_what else "") + ".")
+    )
+    if disagreements.tallies:
         rows = [
             f"| {code(tally.dimension)} | {KINDS[tally.kind]} | {agreed(tally)} "
             f"| {tally.abstained:,} | {number(tally.mean_apart)} | {number(tally.largest)} "
             f"| {signed(tally.leaning)} |"
-            for tally in found.tallies
+            for tally in disagreements.tallies
         ]
-        head = "| dimension | who | agree | some abstain | spread | most | bias |"
+        head = "| dimension | who | agree | some abstain | spread | max | bias |"
         blocks.append("\n".join([head, "|:--|:--|--:|--:|--:|--:|--:|", *rows]))
-    if found.found:
-        rows = [_row(each) for each in found.found[:SHOWN_IN_MARKDOWN]]
-        blocks.append("\n".join(["| apart | attempt | dimension | opinions |", "|--:|:--|:--|:--|", *rows]))
-    blocks.append(f"<sub>run {code(found.run)}</sub>")
+    if disagreements.found:
+        rows = [_row(each) for each in disagreements.found[:SHOWN_IN_MARKDOWN]]
+        blocks.append("\n".join(["| spread | attempt | dimension | opinions |", "|--:|:--|:--|:--|", *rows]))
+    blocks.append(f"<sub>run {code(disagreements.run)}</sub>")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -120,32 +122,32 @@ KINDS = {
 REASON_CHARS = 300
 
 
-def headline(found: Disagreements) -> str:
-    """How many there are, and of what."""
-    total = len(found.found) + found.left_out
-    shown = f", the {len(found.found):,} farthest apart are shown" if found.left_out else ""
+def headline(disagreements: Disagreements) -> str:
+    """Number of disagreements, and how many of them are shown."""
+    total = len(disagreements.found) + disagreements.left_out
+    shown = f", the {len(disagreements.found):,} largest are shown" if disagreements.left_out else ""
     return f"{wording.counted(total, 'disagreement')}{shown}" if total else "no disagreement"
 
 
-def sources(found: Disagreements) -> str:
+def sources(disagreements: Disagreements) -> str:
     """What the run was compared with."""
-    parts = [f"labels {one_line(found.labels)}"] if found.labels is not None else []
-    parts += [f"run {one_line(found.against)}"] if found.against is not None else []
+    parts = [f"labels {one_line(disagreements.labels)}"] if disagreements.labels is not None else []
+    parts += [f"run {one_line(disagreements.against)}"] if disagreements.against is not None else []
     return " and ".join(parts)
 
 
 def opinion(each: Opinion) -> str:
-    """A judge or person with their value."""
+    """A judge or person with the score given."""
     return f"{one_line(each.by, at_most=80)} {value(each)}"
 
 
 def value(each: Opinion) -> str:
-    """The value of an opinion."""
+    """The score of an opinion."""
     return "abstained" if each.value is None else wording.number(each.value)
 
 
 def apart(each: Disagreement) -> str:
-    """How far they are apart."""
+    """Difference between the highest and the lowest score."""
     return wording.NOTHING if each.apart is None else wording.number(each.apart)
 
 
@@ -159,14 +161,14 @@ def agreed(tally: Tally) -> str:
     return f"{tally.agreed:,} of {tally.compared:,}"
 
 
-def section_context(found: Disagreements) -> dict[str, Any]:
-    """The values that the template of the section needs."""
+def section_context(disagreements: Disagreements) -> dict[str, Any]:
+    """Values for the template of the section."""
     return {
-        "headline": headline(found),
-        "sources": sources(found),
-        "notes": found.notes,
-        "tallies": [_section_tally(each) for each in found.tallies],
-        "rows": [_section_row(each) for each in found.found],
+        "headline": headline(disagreements),
+        "sources": sources(disagreements),
+        "notes": disagreements.notes,
+        "tallies": [_section_tally(each) for each in disagreements.tallies],
+        "rows": [_section_row(each) for each in disagreements.found],
     }
 
 
@@ -176,15 +178,15 @@ def _section_tally(tally: Tally) -> dict[str, str]:
         "who": KINDS[tally.kind],
         "agreed": agreed(tally),
         "abstained": f"{tally.abstained:,}",
-        "mean": wording.number(tally.mean_apart),
-        "largest": wording.number(tally.largest),
-        "leaning": signed(tally.leaning),
+        "mean_spread": wording.number(tally.mean_apart),
+        "largest_spread": wording.number(tally.largest),
+        "bias": signed(tally.leaning),
     }
 
 
 def _section_row(each: Disagreement) -> dict[str, Any]:
     return {
-        "apart": apart(each),
+        "spread": apart(each),
         "anchor": anchor(each.case, each.repeat),
         "name": wording.attempt_name(one_line(each.case), each.repeat),
         "dimension": one_line(each.dimension),

@@ -1,6 +1,6 @@
 """Makes untrusted text safe to display.
 
-HTML escaping keeps a text from becoming markup. This module keeps it from moving the cursor, colouring the
+HTML escaping keeps text from becoming markup. This module keeps it from moving the cursor, colouring the
 terminal, breaking XML or reversing the reading direction.
 """
 
@@ -26,8 +26,8 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, *, at_most: int = 200) -> str:
-    """The beginning of a text on one line; an ellipsis says that there is more."""
-    # A line of this length is found in the first few thousand characters, however long the text is.
+    """The beginning of a text on one line; an ellipsis marks omitted text."""
+    # Only the head of a long text is processed: a few thousand characters are enough for one line.
     head = text[: 4 * at_most]
     line = " ".join(visible(head).split())
     if len(line) > at_most or len(head) < len(text):
@@ -36,5 +36,5 @@ def one_line(text: str, *, at_most: int = 200) -> str:
 
 
 def cut(text: str, *, at_most: int) -> tuple[str, int]:
-    """The beginning of a text, and how many characters are left out."""
+    """The beginning of a text, and the number of characters left out."""
     return visible(text[:at_most]), max(0, len(text) - at_most)

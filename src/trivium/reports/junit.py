@@ -1,4 +1,4 @@
-"""Writes a run as JUnit XML, each attempt a test, so that any CI can show it."""
+"""Writes a run as JUnit XML for CI systems; each attempt is a test."""
 
 import json
 import tempfile
@@ -15,7 +15,7 @@ from trivium.reports.view import EvaluationView
 from trivium.runs.summary import GateAnswer, Summary
 
 TEXT_CHARS = 4_000
-"""Characters of a reason, input or output that are written."""
+"""Longest reason, input or output in characters; longer ones are cut."""
 SPOOL_BYTES = 4_000_000
 _COPY_CHARS = 65_536
 
@@ -36,16 +36,15 @@ def write_junit(path: Path, summary: Summary, evaluations: Iterable[EvaluationVi
 
 
 def junit_parts(summary: Summary, evaluations: Iterable[EvaluationView]) -> Iterator[str]:
-    """The run as JUnit XML, part by part, in memory that does not grow with the run.
+    """The run as JUnit XML, part by part, in bounded memory.
 
-    An attempt that failed is an ``error``, one that did not pass a ``failure``, one without a
-    verdict ``skipped``; its scores, input and output stand in ``system-out``. Gates are a suite of
-    their own, in which an inconclusive answer is ``skipped`` with its reason; attempts that were due
-    and are not there are one ``error``.
+    A failed attempt is an ``error``, one that did not pass a ``failure``, one without a verdict ``skipped``.
+    Its scores, input and output are in ``system-out``. Gates form a suite of their own, in which an
+    inconclusive gate is ``skipped`` with its reason. Missing attempts are one ``error``.
     """
     counts: Counter[str] = Counter()
     total = 0.0
-    # The counts stand at the head of a suite and are known at its end.
+    # A suite starts with its counts, which are known only at its end.
     with tempfile.SpooledTemporaryFile(SPOOL_BYTES, "w+", encoding="utf-8") as spool:
         for view in evaluations:
             spool.write(_attempt(view, suite=summary.suite))
@@ -95,7 +94,7 @@ def _read(spool: IO[str]) -> Iterator[str]:
 
 
 def _xml(text: str) -> str:
-    """Text for an attribute or an element: what XML cannot hold is shown, the rest escaped."""
+    """Text for an attribute or an element, escaped, with characters invalid in XML made visible."""
     shown = visible(text[:TEXT_CHARS])
     if len(text) > TEXT_CHARS:
         shown += f"… ({len(text) - TEXT_CHARS:,} further characters)"
@@ -144,7 +143,7 @@ def _figure(score: Score) -> str:
 
 
 def _text(value: Any) -> str:
-    """A text as it is, any other value as JSON, and nothing for nothing."""
+    """A string as it is, other values as JSON, None as an empty text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -155,7 +154,7 @@ def _without_reason(view: EvaluationView) -> str:
 
 
 def _missing(summary: Summary) -> str:
-    text = f"{summary.missing:,} of {wording.counted(summary.total_tests, 'attempt')} due are not there"
+    text = f"{summary.missing:,} of {wording.counted(summary.total_tests, 'expected attempt')} are missing"
     return (
         f'<testcase classname="{_xml(summary.suite)}" name="missing attempts" time="0.000">'
         f'<error message="{text}"/></testcase>\n'

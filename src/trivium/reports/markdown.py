@@ -35,19 +35,19 @@ def render_markdown(summary: Summary) -> str:
 
 
 def code(text: str, *, at_most: int = 200) -> str:
-    """A text as code, in which mentions, links and markup have no effect; safe in a table cell."""
+    """Text as code, without effect of mentions, links and markup; safe in a table cell."""
     line = one_line(text, at_most=at_most)
     if _PLAIN.fullmatch(line):
         return f"`{line}`"
-    # A span cannot hold these everywhere; a character reference is never markup.
-    return f"<code>{_NOT_WORD.sub(lambda found: f'&#{ord(found[0])};', line)}</code>" if line else ""
+    # A code span cannot hold every character; a character reference is never markup.
+    return f"<code>{_NOT_WORD.sub(lambda match: f'&#{ord(match[0])};', line)}</code>" if line else ""
 
 
 def prose(text: str, *, at_most: int = 2000) -> str:
-    """A text as plain words: no markup, no mention, no link; fit for a table cell."""
+    """Text as plain words without markup, mentions and links; safe in a table cell."""
     line = one_line(text, at_most=at_most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # A mention or a bare address is found in the finished text, so that no escape stops it: only a
-    # character of no width in its middle does.
+    # GitHub finds mentions and bare addresses in the rendered text, so escaping does not stop them;
+    # a zero-width character in the middle does.
     return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", line))
 
 
@@ -91,7 +91,7 @@ def _metrics(summary: Summary) -> str:
             f"| {code(name)} | {wording.number(figure.mean)} | {prose(wording.interval(figure.ci95))} |"
             f"{counts}"
         )
-    head = "| metric | mean | interval | n | coverage | not ok |"
+    head = "| metric | mean | interval | n | coverage | status |"
     return "\n".join([head, "|:--|--:|:--|--:|--:|:--|", *rows])
 
 
@@ -102,7 +102,7 @@ def _beside_people(ceiling: Mapping[str, HumanFigure]) -> str:
         for name, figure in ceiling.items()
     ]
     head = "| metric | run | interval | human | interval | n |"
-    note = f"Beside people: {prose(wording.BESIDE_PEOPLE)}"
+    note = f"Compared with people: {prose(wording.BESIDE_PEOPLE)}"
     return "\n".join([note, "", head, "|:--|--:|:--|--:|:--|--:|", *rows])
 
 
@@ -110,8 +110,8 @@ def _spent(spent: JudgeCosts) -> str:
     lines = [f"**Judges** {prose(spent_sentence(spent))}"]
     if len(spent.models) > 1:
         lines += [
-            f"- {code(name)} {prose(dollars(found.cost_usd))}, {requests(found)}"
-            for name, found in spent.models.items()
+            f"- {code(name)} {prose(dollars(costs.cost_usd))}, {requests(costs)}"
+            for name, costs in spent.models.items()
         ]
     return "\n".join(lines)
 
@@ -129,5 +129,5 @@ def _failures(summary: Summary) -> str:
         f"- {code(wording.attempt_name(failure.case, failure.repeat))} {code(failure.why)}"
         for failure in shown
     ]
-    title = f"{total:,} did not pass" + (f", the worst {len(shown):,} are:" if len(shown) < total else "")
+    title = f"{total:,} did not pass" + (f"; the worst {len(shown):,}:" if len(shown) < total else "")
     return "\n".join([f"<details><summary>{title}</summary>", "", *rows, "", "</details>"])

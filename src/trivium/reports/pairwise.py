@@ -18,35 +18,35 @@ NAME_COLUMNS = 22
 
 
 class PairTable:
-    """A Rich renderable of a comparison by pairs: ``console.print(PairTable(comparison))``."""
+    """A Rich renderable of a pairwise comparison: ``console.print(PairTable(comparison))``."""
 
-    def __init__(self, found: PairComparison) -> None:
-        self._found = found
+    def __init__(self, comparison: PairComparison) -> None:
+        self._comparison = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self._found
-        title = Text(one_line(found.suite, at_most=300), style="bold")
-        title.append(f"  {one_line(found.head)} against {one_line(found.base)}", style="dim")
+        comparison = self._comparison
+        title = Text(one_line(comparison.suite, at_most=300), style="bold")
+        title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
         yield title
-        yield Text(headline(found))
-        for line in found.notes:
+        yield Text(headline(comparison))
+        for line in comparison.notes:
             yield Text(f"! {one_line(line, at_most=500)}", style="yellow")
         yield Text()
         yield self._figures()
         yield from self._losses()
-        yield Text(f"\n{left_out(found)}\n{note(found)}", style="dim")
+        yield Text(f"\n{left_out(comparison)}\n{note(comparison)}", style="dim")
 
     def _figures(self) -> RenderableType:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        longest = max(len(one_line(name, at_most=60)) for name in self._found.figures)
+        longest = max(len(one_line(name, at_most=60)) for name in self._comparison.figures)
         table.add_column("dimension", overflow="fold", min_width=min(longest, NAME_COLUMNS))
         table.add_column("win rate", justify="right", no_wrap=True)
         table.add_column("interval", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
         table.add_column("+/−/=", justify="right", no_wrap=True)
-        table.add_column("none", justify="right", no_wrap=True)
+        table.add_column("no verdict", justify="right", overflow="fold")
         table.add_column("bias", overflow="fold")
-        for name, figure in self._found.figures.items():
+        for name, figure in self._comparison.figures.items():
             table.add_row(
                 Text(one_line(name, at_most=60)),
                 Text(number(figure.win_rate), style="bold"),
@@ -59,13 +59,12 @@ class PairTable:
         return table
 
     def _losses(self) -> Iterator[RenderableType]:
-        name = main_dimension(self._found)
-        lost = losses(self._found, name)
+        name = main_dimension(self._comparison)
+        lost = losses(self._comparison, name)
         if not lost:
             return
-        yield Text(
-            f"\nlost in {one_line(name)} ({min(len(lost), LOSSES_SHOWN):,} of {len(lost):,})", style="bold"
-        )
+        listed = min(len(lost), LOSSES_SHOWN)
+        yield Text(f"\nlost in {one_line(name)} ({listed:,} of {len(lost):,})", style="bold")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(overflow="fold", max_width=32)
         grid.add_column(overflow="fold")
@@ -82,23 +81,25 @@ class PairTable:
 PAIRS_SHOWN = 50
 
 
-def render_markdown(found: PairComparison) -> str:
+def render_markdown(comparison: PairComparison) -> str:
     """The comparison as GitHub-flavoured Markdown; untrusted text is escaped."""
-    blocks = [f"### Trivium · {code(found.suite)}: {code(found.head)} against {code(found.base)}"]
-    if found.notes:
-        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in found.notes))
-    blocks.append(prose(f"{headline(found)}."))
+    blocks = [
+        f"### Trivium · {code(comparison.suite)}: {code(comparison.head)} against {code(comparison.base)}"
+    ]
+    if comparison.notes:
+        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.notes))
+    blocks.append(prose(f"{headline(comparison)}."))
     head = "| dimension | win rate | interval | p | wins/losses/ties | no verdict | position bias |"
-    rows = [_row(name, figure) for name, figure in found.figures.items()]
+    rows = [_row(name, figure) for name, figure in comparison.figures.items()]
     blocks.append("\n".join([head, "|:--|--:|:--|--:|--:|--:|:--|", *rows]))
-    name = main_dimension(found)
+    name = main_dimension(comparison)
     for title, pairs in (
-        (f"lost in {name}", losses(found, name)),
-        ("orders that contradict each other", contradictions(found)),
+        (f"lost in {name}", losses(comparison, name)),
+        ("the two orders contradict each other", contradictions(comparison)),
     ):
         if pairs:
             blocks.append(_folded(title, pairs, name))
-    blocks.append(f"<sub>{prose(left_out(found))}<br>{prose(note(found))}</sub>")
+    blocks.append(f"<sub>{prose(left_out(comparison))}<br>{prose(note(comparison))}</sub>")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -119,8 +120,8 @@ def _folded(title: str, pairs: list[JudgedPair], name: str) -> str:
     rows = [
         f"- {code(attempt_name(pair.case, pair.repeat))} {_why(pair, name)}" for pair in pairs[:PAIRS_SHOWN]
     ]
-    shown = f", the first {PAIRS_SHOWN} are" if len(pairs) > PAIRS_SHOWN else ""
-    summary = f"<details><summary>{len(pairs):,} pairs: {prose(title)}{shown}</summary>"
+    shown = f", first {PAIRS_SHOWN} shown" if len(pairs) > PAIRS_SHOWN else ""
+    summary = f"<details><summary>{wording.counted(len(pairs), 'pair')}: {prose(title)}{shown}</summary>"
     return "\n".join([summary, "", *rows, "", "</details>"])
 
 
@@ -132,14 +133,13 @@ def _why(pair: JudgedPair, name: str) -> str:
 MARKS = {"win": "+", "loss": "−", "tie": "=", None: "?"}
 
 
-def headline(found: PairComparison) -> str:
-    """How many pairs were judged, and by which models."""
-    models = ", ".join(one_line(model, at_most=80) for model in found.models)
-    how = "a panel of " if found.panel else ""
-    samples = f", {found.samples} samples each" if found.samples > 1 else ""
-    return (
-        f"{wording.counted(len(found.pairs), 'pair')}, each in both orders, judged by {how}{models}{samples}"
-    )
+def headline(comparison: PairComparison) -> str:
+    """Number of pairs, and the models that judged them."""
+    models = ", ".join(one_line(model, at_most=80) for model in comparison.models)
+    how = "a panel of " if comparison.panel else ""
+    samples = f", {comparison.samples} samples each" if comparison.samples > 1 else ""
+    pairs = wording.counted(len(comparison.pairs), "pair")
+    return f"{pairs}, each in both orders, judged by {how}{models}{samples}"
 
 
 def record(figure: PairFigure) -> str:
@@ -164,45 +164,47 @@ def probability(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def left_out(found: PairComparison) -> str:
-    """How many attempts are left out, and what the judges cost."""
-    parts = [f"{wording.counted(found.left_out, 'attempt')} left out"] if found.left_out else []
-    return " · ".join([*parts, spent_sentence(found.spent)])
+def left_out(comparison: PairComparison) -> str:
+    """Number of attempts left out, and the cost of the judges."""
+    parts = [f"{wording.counted(comparison.left_out, 'attempt')} left out"] if comparison.left_out else []
+    return " · ".join([*parts, spent_sentence(comparison.spent)])
 
 
-def note(found: PairComparison) -> str:
-    """What the figures mean."""
-    groups = {name: figure.groups for name, figure in found.figures.items() if figure.groups}
+def note(comparison: PairComparison) -> str:
+    """How the numbers are defined."""
+    groups = {name: figure.groups for name, figure in comparison.figures.items() if figure.groups}
     fewest = min(groups.values(), default=0)
-    level = f"{wording.share(found.level)} intervals"
+    level = f"{wording.share(comparison.level)} intervals"
     if fewest < FEW_GROUPS:
-        level = f"Nominal {wording.share(found.level)} intervals"
+        level = f"Nominal {wording.share(comparison.level)} intervals"
     return (
-        f"win rate: (wins + ties / 2) / pairs, of head. Orders that contradict each other make a tie. "
-        f"{level} by {_groups(groups, main_dimension(found))}; p: sign test over groups. "
-        f"Bias: the share of pairs in which one place won in both orders (the first/the second)."
+        f"win rate of head: (wins + ties / 2) / pairs. Two orders that contradict each other make a tie. "
+        f"{level} by {_groups(groups, main_dimension(comparison))}; p: sign test over groups. "
+        f"Bias: share of pairs in which the same position won in both orders (first/second)."
     )
 
 
 def _groups(groups: Mapping[str, int], main: str) -> str:
-    """The number of groups that most figures rest on, and those that rest on another."""
+    """Number of groups of the main dimension, and of the dimensions with another number."""
     usual = groups.get(main, max(groups.values(), default=0))
     others = [f"{one_line(name)}: {count:,}" for name, count in groups.items() if count != usual]
     return wording.counted(usual, "group") + (f" ({', '.join(others)})" if others else "")
 
 
-def contradictions(found: PairComparison) -> list[JudgedPair]:
+def contradictions(comparison: PairComparison) -> list[JudgedPair]:
     """Pairs whose two orders contradict each other in any dimension."""
     return [
-        pair for pair in found.pairs if any(verdict.consistent is False for verdict in pair.verdicts.values())
+        pair
+        for pair in comparison.pairs
+        if any(verdict.consistent is False for verdict in pair.verdicts.values())
     ]
 
 
-def losses(found: PairComparison, dimension: str) -> list[JudgedPair]:
-    """Pairs that head loses in a dimension."""
-    return [pair for pair in found.pairs if pair.verdicts[dimension].verdict == "loss"]
+def losses(comparison: PairComparison, dimension: str) -> list[JudgedPair]:
+    """Pairs in which head loses in a dimension."""
+    return [pair for pair in comparison.pairs if pair.verdicts[dimension].verdict == "loss"]
 
 
-def main_dimension(found: PairComparison) -> str:
-    """The dimension ``overall`` if there is one, else the last."""
-    return "overall" if "overall" in found.figures else list(found.figures)[-1]
+def main_dimension(comparison: PairComparison) -> str:
+    """The dimension ``overall`` if there is one, otherwise the last."""
+    return "overall" if "overall" in comparison.figures else list(comparison.figures)[-1]

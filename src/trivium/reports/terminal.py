@@ -16,10 +16,10 @@ from trivium.runs.summary import Figure, HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 5
 WIDE = 104
-"""Columns from which the table draws the intervals."""
+"""Width in columns from which the table draws the intervals."""
 BAR_COLUMNS = 25
 NAME_COLUMNS = 22
-"""Longest name of a metric that is never wrapped, however narrow the table."""
+"""Longest metric name that is never wrapped."""
 
 ANSWER_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 ANSWER_MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
@@ -47,7 +47,7 @@ class SummaryTable:
             yield _metrics(summary, wide=width >= WIDE)
             yield Text()
         if summary.human_ceiling:
-            yield Text("beside people", style="bold")
+            yield Text("compared with people", style="bold")
             yield Text(wording.BESIDE_PEOPLE, style="dim")
             yield _beside_people(summary.human_ceiling)
             yield Text()
@@ -77,7 +77,7 @@ def _head(summary: Summary) -> RenderableType:
 
 
 def _marked(mark: str, text: str, *, style: str) -> RenderableType:
-    """A paragraph that hangs from its mark."""
+    """A paragraph with a hanging mark."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -97,8 +97,8 @@ def _metrics(summary: Summary, *, wide: bool) -> RenderableType:
     if raw:
         table.add_column("raw", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("cover", justify="right", no_wrap=True)
-    table.add_column("not ok", overflow="fold", min_width=12)
+    table.add_column("coverage", justify="right", no_wrap=True)
+    table.add_column("status", overflow="fold", min_width=12)
     for name, figure in summary.metrics.items():
         table.add_row(*_row(name, figure, wide=wide, raw=raw))
     return table
@@ -197,8 +197,8 @@ def _spent_by_model(spent: JudgeCosts) -> Iterator[RenderableType]:
     grid.add_column(overflow="fold")
     for _ in range(2):
         grid.add_column(justify="right", no_wrap=True)
-    for name, found in spent.models.items():
-        grid.add_row(one_line(name, at_most=60), dollars(found.cost_usd), requests(found))
+    for name, costs in spent.models.items():
+        grid.add_row(one_line(name, at_most=60), dollars(costs.cost_usd), requests(costs))
     yield Padding(grid, (0, 0, 0, 2))
 
 
@@ -239,7 +239,7 @@ def range_bar(
     """``····├──●──┤·········``: ● is the mean, ├ ┤ the interval.
 
     Args:
-        mean: In [0, 1]; values outside stick to the edge.
+        mean: In [0, 1]; values outside are drawn at the edge.
         interval: Ends in [0, 1].
         columns: Width in characters.
     """
@@ -258,7 +258,7 @@ def range_bar(
 
 
 RUNS_WIDE = 100
-"""Columns from which the list of runs shows when each was started."""
+"""Width in columns from which the list of runs shows when each was started."""
 
 STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
 
@@ -270,7 +270,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
         started: Seconds since the UNIX epoch, or None if unknown.
         state: running, interrupted, done, …
         attempts: Attempts that are stored.
-        due: Attempts that were due.
+        due: Attempts that the run should have.
         pass_rate: In [0, 1], or None.
         composite: Mean, in [0, 1], or None.
     """
@@ -290,7 +290,7 @@ class RunsTable:
 
     Args:
         rows: The runs.
-        older: Whether there are more, which are older.
+        older: Whether there are further, older runs.
     """
 
     def __init__(self, rows: list[RunRow], *, older: bool = False) -> None:
@@ -304,7 +304,7 @@ class RunsTable:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         table.add_column("run", no_wrap=True)
         table.add_column("suite", overflow="fold", min_width=8)
-        # The id of a run begins with its time: on a narrow terminal the column is left out.
+        # A run's id begins with its start time, so a narrow terminal does without the column.
         wide = options.max_width >= RUNS_WIDE
         if wide:
             table.add_column("started (UTC)", no_wrap=True)

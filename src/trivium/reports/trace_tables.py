@@ -1,4 +1,4 @@
-"""Tables of ``trivium traces show``: what traces hold, and how they went."""
+"""Tables of ``trivium traces show``: contents of traces, and the process that they record."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ MOST_PROBLEMS = 10
 
 
 class FactsTable:
-    """Counts of a file's traces, and what had to be repaired in them.
+    """Counts of a file's traces, and the problems repaired in them.
 
     Args:
-        facts: As ``trace_facts`` counts them.
-        handoffs: Tool spans that are hand-offs and no calls, by name.
+        facts: Result of ``trace_facts``.
+        handoffs: Tool spans that are hand-offs rather than calls, by name.
     """
 
     def __init__(self, facts: TraceFacts, *, handoffs: Mapping[str, int]) -> None:
@@ -72,24 +72,24 @@ def _counts(what: str, counted: str, counts: Mapping[str, int]) -> RenderResult:
     yield Text("")
 
 
-def _tokens(read: int | None, written: int | None) -> str:
-    if read is None and written is None:
+def _tokens(inputs: int | None, outputs: int | None) -> str:
+    if inputs is None and outputs is None:
         return "not recorded"
-    counts = (f"{tokens:,}" if tokens is not None else "not recorded" for tokens in (read, written))
+    counts = (f"{tokens:,}" if tokens is not None else "not recorded" for tokens in (inputs, outputs))
     return "{} in, {} out".format(*counts)
 
 
 MOST_PROCESS_ROWS = 15
-"""Rows of each table; the others are counted."""
+"""Rows in each table; the others are counted."""
 PROCESS_NAME_CHARS = 40
 
 
 class ProcessTable:
-    """A Rich renderable of how traces went.
+    """A Rich renderable of the process that traces record.
 
     Args:
-        totals: As ``process_totals`` makes them.
-        traces: How many there are.
+        totals: Result of ``process_totals``.
+        traces: Number of traces.
     """
 
     def __init__(self, totals: ProcessTotals, *, traces: int) -> None:
@@ -100,11 +100,11 @@ class ProcessTable:
         totals = self._totals
         if totals.seconds is not None:
             yield from self._times(totals)
-        yield from _again(totals)
-        yield from _handed(totals)
+        yield from _repeats(totals)
+        yield from _handoffs(totals)
         if totals.unfinished:
-            left = {f"{kind} {name}": number for kind, name, number in totals.unfinished}
-            yield Text(f"\nnever finished: {_listed(left)}", style="yellow")
+            unfinished = {f"{kind} {name}": number for kind, name, number in totals.unfinished}
+            yield Text(f"\nunfinished: {_ranked_counts(unfinished)}", style="yellow")
 
     def _times(self, totals: ProcessTotals) -> RenderResult:
         whole = totals.seconds or 0.0
@@ -127,11 +127,11 @@ class ProcessTable:
         timed = self._totals.timed
         if self._traces == 1:
             return ""
-        lacking = f" ({self._traces - timed:,} without times)" if timed < self._traces else ""
-        whole = self._totals.elapsed
-        # Traces one after the other take as long as they take together; those at once do not.
-        apart = "" if whole is None else f"; {seconds(whole)} from the first start to the last end"
-        return f" of {counted(timed, 'trace')}{lacking}, added up{apart}"
+        untimed = f" ({self._traces - timed:,} without times)" if timed < self._traces else ""
+        elapsed = self._totals.elapsed
+        # Concurrent traces take less time than the sum of their wall times.
+        overall = "" if elapsed is None else f"; {seconds(elapsed)} from the first start to the last end"
+        return f" of {counted(timed, 'trace')}{untimed}, added up{overall}"
 
 
 def _shares(title: str, shares: Sequence[TimeShare]) -> Table:
@@ -177,53 +177,53 @@ def _path(slowest: SlowestTrace, *, alone: bool) -> RenderResult:
 
 def _step(step: PathStep) -> str:
     if step.span is None:
-        return "waiting for no span"
+        return "no span at work"
     whose = f" of {one_line(step.agent, at_most=20)}" if step.agent and step.agent != step.name else ""
     return f"{step.kind} {one_line(step.name or '', at_most=30)}{whose}"
 
 
-def _again(totals: ProcessTotals) -> RenderResult:
+def _repeats(totals: ProcessTotals) -> RenderResult:
     repeated, looped = totals.repeated, totals.looped
     if repeated.retries:
         yield Text(
-            f"\nretries of failed calls: {_listed(repeated.retries)}; "
+            f"\nretries of failed calls: {_ranked_counts(repeated.retries)}; "
             f"{repeated.recovered:,} of {sum(repeated.retries.values()):,} succeeded"
         )
     if repeated.repeats:
-        yield Text(f"\nthe same call again after it had succeeded: {_listed(repeated.repeats)}")
+        yield Text(f"\ncalls repeated after a success: {_ranked_counts(repeated.repeats)}")
     if looped.loops:
         yield Text(
             f"\n{counted(looped.loops, 'loop')}: {looped.calls:,} of {counted(repeated.calls, 'tool call')} "
-            "only go round again",
+            "only repeat a loop",
             style="yellow",
         )
-        yield from (Text(f"  {looped_words(loop)}") for loop in looped.longest[:MOST_PROCESS_ROWS])
+        yield from (Text(f"  {loop_words(loop)}") for loop in looped.longest[:MOST_PROCESS_ROWS])
 
 
-def _handed(totals: ProcessTotals) -> RenderResult:
-    handed = totals.hand_offs
-    if not handed.messages:
+def _handoffs(totals: ProcessTotals) -> RenderResult:
+    handoffs = totals.hand_offs
+    if not handoffs.messages:
         return
     yield Text(
-        f"\nhand-offs: {counted(handed.messages, 'message')} in {counted(handed.chains, 'chain')}; "
-        f"the longest: {chained(handed.longest)}"
+        f"\nhand-offs: {counted(handoffs.messages, 'message')} in {counted(handoffs.chains, 'chain')}; "
+        f"the longest: {arrow_chain(handoffs.longest)}"
     )
     yield from (
-        Text(f"  {game_words(game)}", style="yellow") for game in handed.ping_pongs[:MOST_PROCESS_ROWS]
+        Text(f"  {ping_pong_words(game)}", style="yellow") for game in handoffs.ping_pongs[:MOST_PROCESS_ROWS]
     )
     yield from (
-        Text(f"  {circuit_words(one)}", style="yellow") for one in handed.circuits[:MOST_PROCESS_ROWS]
+        Text(f"  {handoff_loop_words(one)}", style="yellow") for one in handoffs.circuits[:MOST_PROCESS_ROWS]
     )
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _ranked_counts(counts: Mapping[str, int]) -> str:
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     names_shown = [
         f"{one_line(name, at_most=PROCESS_NAME_CHARS)} {number:,}"
         for name, number in ranked[:MOST_PROCESS_ROWS]
     ]
-    left = len(ranked) - len(names_shown)
-    return ", ".join(names_shown) + (f" and {left:,} more" if left else "")
+    omitted = len(ranked) - len(names_shown)
+    return ", ".join(names_shown) + (f" and {omitted:,} more" if omitted else "")
 
 
 def _plain(first: str, *others: str) -> Table:
@@ -240,7 +240,7 @@ def _more(table: Table, rows: int, columns: int) -> None:
 
 
 MOST_NAMED = 8
-"""Names along a chain or a round; of longer ones the middle is counted."""
+"""Names shown of a chain or a loop; the middle of longer ones is counted."""
 NAME_CHARS = 30
 
 
@@ -253,8 +253,8 @@ class _Round(Protocol):
     def rounds(self) -> int: ...
 
 
-def chained(names: Sequence[str]) -> str:
-    """Names joined by arrows; of a long chain the ends."""
+def arrow_chain(names: Sequence[str]) -> str:
+    """Names joined by arrows, without the middle of a long chain."""
     names_shown = [one_line(name, at_most=NAME_CHARS) for name in names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:
         half = MOST_NAMED // 2
@@ -263,18 +263,18 @@ def chained(names: Sequence[str]) -> str:
     return " → ".join(names_shown)
 
 
-def looped_words(loop: _Round) -> str:
-    """``search → read, 4 times over, by solver``."""
+def loop_words(loop: _Round) -> str:
+    """``search → read, 4 times, by solver``."""
     by = "" if loop.agent is None else f", by {one_line(loop.agent, at_most=NAME_CHARS)}"
-    return f"{chained(loop.tools)}, {loop.rounds:,} times over{by}"
+    return f"{arrow_chain(loop.tools)}, {loop.rounds:,} times{by}"
 
 
-def game_words(game: PingPong) -> str:
+def ping_pong_words(game: PingPong) -> str:
     """``Ping-pong: a ⇄ b, 5 messages``."""
     one, other = (one_line(name, at_most=NAME_CHARS) for name in game.agents)
     return f"Ping-pong: {one} ⇄ {other}, {game.messages:,} messages"
 
 
-def circuit_words(circuit: HandOffLoop) -> str:
-    """``Round and round: a → b → c, 3 times over``."""
-    return f"Round and round: {chained(circuit.agents)}, {circuit.rounds:,} times over"
+def handoff_loop_words(loop: HandOffLoop) -> str:
+    """``Loop of hand-offs: a → b → c, 3 times``."""
+    return f"Loop of hand-offs: {arrow_chain(loop.agents)}, {loop.rounds:,} times"

@@ -1,4 +1,4 @@
-"""An attempt with all its data, as reports show it, and the order of attempts in reports."""
+"""An attempt with all data that reports show, and the order of attempts in reports."""
 
 import math
 
@@ -14,12 +14,12 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt with its case, its scores and its verdict.
 
     Attributes:
-        case: What was asked.
-        attempt: What the agent did.
+        case: The case.
+        attempt: The agent's attempt.
         scores: By metric, in the order of the suite.
-        composite: The scores folded into one number.
-        passed: The verdict; None when the pass rule has no value.
-        why: Why it did not pass, where that is known.
+        composite: The weighted mean of the scores.
+        passed: The verdict; None if the metric of the pass rule has no value.
+        why: Why it did not pass, if known.
     """
 
     case: Case
@@ -40,7 +40,7 @@ class EvaluationView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str | None:
-        """Why it did not pass, as far as that is known; None when it passed."""
+        """Why it did not pass, if known; None if it passed."""
         if self.passed:
             return None
         if self.attempt.error is not None or self.why is not None:
@@ -56,7 +56,7 @@ VERDICTS = ("error", "failed", "undecided", "passed")
 
 
 def worst_first(view: EvaluationView) -> tuple[int, float, str, int]:
-    """Sort key: failed attempts, then what did not pass, lowest composite first."""
+    """Sort key: failed attempts first, then those that did not pass, each by ascending composite."""
     value = view.composite.value
     return (
         VERDICTS.index(view.verdict),

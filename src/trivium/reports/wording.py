@@ -21,11 +21,11 @@ BESIDE_PEOPLE = "each output scored against the other people's outputs of its ca
 """Note on the table that compares the run with people (spec: metrics, H.5)."""
 
 FEW_GROUPS = 10
-"""Under this many groups an interval is not called by its level (spec: metrics, B.3)."""
+"""With fewer groups than this an interval is called nominal (spec: metrics, B.3)."""
 
 
 def number(value: float | None, *, digits: int = 3) -> str:
-    """So many decimals, or a dash where there is nothing."""
+    """A number with a fixed number of decimals, or a dash if there is none."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return f"{value:.{digits}f}"
@@ -37,7 +37,7 @@ def interval(bounds: tuple[float, float] | None, *, digits: int = 3) -> str:
 
 
 def share(value: float) -> str:
-    """A share in per cent; a share below 1 is never rounded to 100 %, one above 0 never to 0 %."""
+    """A share in per cent; values below 1 are never rounded to 100 %, values above 0 never to 0 %."""
     if 0 < value <= 0.005:
         return "<1 %"
     if 0.995 <= value < 1:
@@ -46,7 +46,7 @@ def share(value: float) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration in the unit that reads best."""
+    """A duration in the most readable unit."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if abs(value) < 1:
@@ -62,14 +62,14 @@ def counted(count: int, singular: str, plural: str | None = None) -> str:
 
 
 def not_ok(status: Mapping[str, int]) -> str:
-    """The counts of the statuses that are not ok; a count stays on one line with its word."""
+    """Counts of all statuses other than ok; a no-break space joins each count and its word."""
     return ", ".join(
         f"{count:,}\N{NO-BREAK SPACE}{name}" for name, count in status.items() if name != "ok" and count
     )
 
 
 def lacking(figure: Figure) -> str:
-    """What a figure leaves out: scores that are not ok, and fallbacks."""
+    """What a metric's mean leaves out: scores that are not ok, and fallbacks."""
     if is_reported_only(figure):
         return "reported, not scored"
     parts = [not_ok(figure.status)]
@@ -79,23 +79,23 @@ def lacking(figure: Figure) -> str:
 
 
 def stood_in(figure: Figure) -> str:
-    """The fallbacks that a figure leaves out: ``similarity stood in for 50 of 60: 0.930``."""
+    """The fallbacks that a metric's mean leaves out: ``similarity as fallback for 50 of 60: 0.930``."""
     aside = figure.aside
     if aside is None:
         return ""
     if figure.tier == "judge":
         share_of = f"{aside.n:,} of {attempts_of(figure):,}"
-        return f"{one_line(aside.method)} stood in for {share_of}: {number(aside.mean)}"
+        return f"{one_line(aside.method)} as fallback for {share_of}: {number(aside.mean)}"
     return f"{aside.n:,} by {one_line(aside.method)}: {number(aside.mean)}"
 
 
 def attempts_of(figure: Figure) -> int:
-    """Attempts (cases, for a figure of a case) that a figure is about."""
+    """Attempts that a metric covers (for a metric of cases: cases)."""
     return sum(figure.status.values())
 
 
 def is_reported_only(figure: Figure) -> bool:
-    """Whether a figure is only reported and never scored, so that no value is missing."""
+    """Whether a metric is only reported and never scored, so that no value is missing."""
     return figure.n == 0 and figure.status.get("ok", 0) > 0
 
 
@@ -105,12 +105,12 @@ def further_dimensions(summary: Summary) -> dict[str, float]:
 
 
 def words(name: str) -> str:
-    """``weak_accept`` as a person writes it."""
+    """``weak_accept`` with spaces instead of underscores."""
     return name.replace("_", " ")
 
 
 def headline(summary: Summary) -> str:
-    """How much there is: attempts, cases, what is missing or failed."""
+    """Numbers of attempts and cases, and of what is missing or failed."""
     parts = [f"{counted(summary.attempts, 'attempt')} of {counted(summary.cases, 'case')}"]
     if summary.missing:
         parts.append(f"{summary.missing:,} missing")
@@ -132,7 +132,7 @@ def what_is_missing(summary: Summary) -> str:
 
 
 def passed_of(summary: Summary) -> str:
-    """``2 of 16 passed``, with those that have no verdict."""
+    """``2 of 16 passed``, with the number of undecided attempts."""
     undecided = summary.attempts - summary.passed - summary.failed
     text = f"{summary.passed:,} of {summary.passed + summary.failed:,} passed"
     return f"{text}, {undecided:,} undecided" if undecided > 0 else text
@@ -158,14 +158,14 @@ def why_no_recommendation(figure: CompositeFigure) -> str:
 
 
 def weight_scored(figure: CompositeFigure) -> str:
-    """The share of the weight that was scored; empty where it is 100 % or stated with the recommendation."""
+    """The share of the weight that was scored; empty if it is 100 % or if there is no recommendation."""
     if figure.coverage >= 1 or figure.recommendation is None:
         return ""
     return f"{share(figure.coverage)} of the weight scored"
 
 
 def gate_sentence(gate: GateAnswer) -> str:
-    """A gate's value, what is missing from it, and what would settle it."""
+    """A gate's value, what it lacks, and what would settle it."""
     parts = [f"{number(gate.value)} {interval(gate.ci95)}" if gate.value is not None else "no value"]
     if gate.missing:
         missing = f"{gate.missing:,} of {gate.due:,} missing"
@@ -181,23 +181,26 @@ def gate_sentence(gate: GateAnswer) -> str:
 
 
 def accepted_of(summary: Summary) -> str:
-    """``accepted 44 of 150 · 106 to people``, over all dimensions that a certificate is of."""
-    accepted = sum(found.accepted for found in summary.acceptance.values())
-    people = sum(found.to_people for found in summary.acceptance.values())
+    """``accepted 44 of 150 · 106 to people``, over all dimensions with a certificate."""
+    accepted = sum(each.accepted for each in summary.acceptance.values())
+    people = sum(each.to_people for each in summary.acceptance.values())
     return f"accepted {accepted:,} of {accepted + people:,} · {people:,} to people"
 
 
-def acceptance_sentence(name: str, found: Acceptance) -> str:
-    """How many judgements of a dimension a certificate accepts, its threshold and its promise."""
-    counts = f"{one_line(name)}: accepted {found.accepted:,} of {found.accepted + found.to_people:,}"
-    sure = one_line(found.confidence, at_most=60)
-    by = f"{sure} ≥ {found.threshold:.6g}" if found.threshold is not None else f"no {sure} was certified"
-    promise = f"at most {100 * found.epsilon:g} % wrong with probability {1 - found.delta:g}"
-    return f"{counts}; {by} ({promise}; {one_line(found.certificate, at_most=60)})"
+def acceptance_sentence(name: str, acceptance: Acceptance) -> str:
+    """How many judgements of a dimension a certificate accepts, its threshold and its guarantee."""
+    total = acceptance.accepted + acceptance.to_people
+    counts = f"{one_line(name)}: accepted {acceptance.accepted:,} of {total:,}"
+    confidence = one_line(acceptance.confidence, at_most=60)
+    rule = f"no {confidence} was certified"
+    if acceptance.threshold is not None:
+        rule = f"{confidence} ≥ {acceptance.threshold:.6g}"
+    guarantee = f"at most {100 * acceptance.epsilon:g} % wrong with probability {1 - acceptance.delta:g}"
+    return f"{counts}; {rule} ({guarantee}; {one_line(acceptance.certificate, at_most=60)})"
 
 
 def attempt_name(case: str, repeat: int) -> str:
-    """Name of an attempt in reports: its case, and the repeat if it is not the first."""
+    """Name of an attempt in reports: its case, and the repeat except for the first."""
     return f"{case} #{repeat}" if repeat else case
 
 
@@ -206,12 +209,13 @@ def interval_note(summary: Summary) -> str | None:
     figures: list[Figure | Rate | CompositeFigure] = [summary.pass_rate, *summary.metrics.values()]
     if summary.composite is not None:
         figures.append(summary.composite)
-    made = [figure for figure in figures if figure.ci95 is not None]
-    if not made:
+    with_interval = [figure for figure in figures if figure.ci95 is not None]
+    if not with_interval:
         return None
-    methods = dict.fromkeys(one_line(figure.method) for figure in made if figure.method)
-    fewest, most = min(figure.groups for figure in made), max(figure.groups for figure in made)
-    level = next((figure.level for figure in made if isinstance(figure, Figure)), 0.95)
+    methods = dict.fromkeys(one_line(figure.method) for figure in with_interval if figure.method)
+    group_counts = [figure.groups for figure in with_interval]
+    fewest, most = min(group_counts), max(group_counts)
+    level = next((figure.level for figure in with_interval if isinstance(figure, Figure)), 0.95)
     kind = f"{share(level)} intervals" if fewest >= FEW_GROUPS else f"Nominal {share(level)} intervals"
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
     parts = [*methods, groups]
@@ -221,7 +225,7 @@ def interval_note(summary: Summary) -> str | None:
 
 
 def dollars(usd: float | None) -> str:
-    """``$0.0123``, ``$12.30``, ``<$0.0001``; a dash where no price is known."""
+    """``$0.0123``, ``$12.30``, ``<$0.0001``; a dash if the price is unknown."""
     if usd is None:
         return "–"
     if 0 < usd < 0.0001:
@@ -230,7 +234,7 @@ def dollars(usd: float | None) -> str:
 
 
 def spent_sentence(spent: JudgeCosts) -> str:
-    """What a run spent, in one line."""
+    """Requests, tokens and cost of a run's judges, in one line."""
     cost = dollars(spent.cost_usd) if spent.cost_usd is not None else "cost unknown"
     if spent.unpriced and spent.cost_usd is not None:
         cost = f"at least {cost}"
@@ -246,7 +250,7 @@ def spent_sentence(spent: JudgeCosts) -> str:
         most = [dollars(spent.unknown_usd)] if spent.unknown_usd else []
         if spent.budget_tokens is not None or not most:
             most.append(f"{whole(spent.unknown_tokens)} tokens")
-        parts.append(f"up to {' and '.join(most)} more for what came to an unknown end")
+        parts.append(f"up to {' and '.join(most)} more for requests with unknown outcome")
     return " · ".join(parts)
 
 
@@ -256,13 +260,13 @@ def requests(spent: ModelCosts) -> str:
 
 
 def spent_rows(spent: JudgeCosts) -> Iterator[tuple[str, str, ModelCosts]]:
-    """(kind, name, what was spent) of every model and every dimension."""
-    for name, found in spent.models.items():
-        yield "model", one_line(name), found
-    for name, found in spent.dimensions.items():
-        yield "dimension", one_line(name), found
+    """(kind, name, costs) of every model and every dimension."""
+    for name, costs in spent.models.items():
+        yield "model", one_line(name), costs
+    for name, costs in spent.dimensions.items():
+        yield "dimension", one_line(name), costs
 
 
 def whole(number: float) -> str:
-    """A count; a fraction of one keeps one decimal."""
+    """A count; a fraction keeps one decimal."""
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:,.1f}"

@@ -51,7 +51,7 @@ def test_a_calibrator_on_signals_is_used_by_its_own_name(capsys):
 def test_one_group_has_no_figures_of_unseen_groups(capsys):
     lines = [{"group": "a", "item": str(i), "pred": i % 2, "gt": 1, "confidence": i / 10} for i in range(10)]
     Path("one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "no figures of unseen groups: only one group" in " ".join(
+    assert "no numbers of unseen groups: only one group" in " ".join(
         say(capsys, "calibrate", "one.jsonl")[1].split()
     )
 
@@ -62,7 +62,7 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
     assert found["errors"] <= 0.3 * found["n_accepted"]
     assert found["method"] == "exact binomial"
     assert (
-        "Accept from confidence"
+        "Accept confidence ≥"
         in say(capsys, "certify", "items.jsonl", "--epsilon", "0.3", "--output", "c.json")[1]
     )
     assert json.loads(Path("c.json").read_text()) == found

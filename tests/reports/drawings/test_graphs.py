@@ -60,7 +60,7 @@ def test_no_agent_covers_another_and_all_lie_inside(names):
         assert apart
 
 
-def test_of_many_agents_the_busiest_are_shown_and_it_is_said():
+def test_of_many_agents_the_busiest_are_shown_with_a_note():
     made = drawing(*((f"agent {place}", "hub") for place in range(50)), ("agent 49", "hub"))
     assert made.notes == ("30 of 51 agents shown, the busiest ones.",)
     shown = {group[0].text for group in groups(made, "node")}

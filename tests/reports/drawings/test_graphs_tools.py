@@ -52,7 +52,7 @@ def test_a_tool_that_failed_is_marked_in_words_too():
     assert titles(made, "failed") == ["b: 1 call, 1 failed ✕"]
 
 
-def test_of_many_tools_the_most_called_are_shown_and_it_is_said():
+def test_of_many_tools_the_most_called_are_shown_with_a_note():
     names = [f"tool {place}" for place in range(120)] + ["tool 119"] * 5
     made = drawing(names)
     assert made.notes[0] == "30 of 120 tools shown, the most called ones."
@@ -60,7 +60,7 @@ def test_of_many_tools_the_most_called_are_shown_and_it_is_said():
     assert "tool 119: 6 calls" in titles(made, "node")
 
 
-def test_of_many_transitions_the_most_frequent_are_shown_and_it_is_said():
+def test_of_many_transitions_the_most_frequent_are_shown_with_a_note():
     tools = [f"t{place}" for place in range(20)]
     names = [
         name

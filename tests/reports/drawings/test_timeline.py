@@ -62,10 +62,10 @@ def test_no_bar_covers_another_of_its_lane_and_none_leaves_the_drawing(times):
             assert one[1] <= other[0] + 0.305  # a bar is never narrower than 0.3 %
 
 
-def test_a_trace_without_times_shows_its_steps_in_order_and_says_so():
+def test_a_trace_without_times_shows_its_steps_in_order_with_a_note():
     made = draw_timeline(Trace(spans=tuple(span(place) for place in range(4))))
     assert made.title == "Order of steps"
-    assert made.notes == ("The trace has no times: steps in their order.",)
+    assert made.notes == ("The trace has no times; steps are shown in order.",)
     assert [per_cent(bar.get("x")) for bar in bars(made)] == [0, 25, 50, 75]
     assert "tick" not in made.svg
 
@@ -96,7 +96,7 @@ def test_a_span_that_ends_before_it_starts_has_no_negative_width():
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_of_many_spans_the_first_are_shown_and_it_is_said(timed):
+def test_of_many_spans_the_first_are_shown_with_a_note(timed):
     spans = tuple(
         span(place, place if timed else None, place + 1.0 if timed else None) for place in range(1200)
     )
@@ -153,7 +153,7 @@ def test_retries_and_further_rounds_are_marked():
     ]
     titles = [bar.find(f"{SVG}title").text for bar in made]
     assert titles[1].endswith("a retry")
-    assert titles[3].endswith("again in a loop")
+    assert titles[3].endswith("repeats a loop")
 
 
 def test_without_times_there_is_no_path_but_retries_are_marked():

@@ -1,4 +1,4 @@
-"""What a judge said of an attempt stands on its page."""
+"""The judgements of an attempt on its page."""
 
 import re
 
@@ -32,8 +32,8 @@ def test_a_judgement_shows_its_reason_criteria_signals_and_cost(text):
     assert "verbalized confidence 4" in text
     assert re.search(r"token msp ?–", text)
     assert "$0.001236" in text
-    assert "5,210 tokens in" in text
-    assert "tokens, cost and requests are of 3 dimensions together" in text
+    assert "5,210 input tokens" in text
+    assert "tokens, cost and requests cover 3 dimensions" in text
 
 
 def test_every_vote_is_shown_and_who_did_not_vote(text):
@@ -46,11 +46,11 @@ def test_evidence_is_marked_in_the_output_and_the_source(html):
     marks = re.findall(r'<mark class="quote">(.+?)<sup>(.+?)</sup></mark>', html, re.DOTALL)
     assert ("one encoder for both formalisms", "1") in marks
     assert ("gains 0.2 F1 on the first\ntreebank", "2") in marks
-    assert "Source, where it is quoted" in html
+    assert "Quoted parts of the source" in html
 
 
-def test_a_quote_that_does_not_occur_is_said_to(text):
-    assert re.search(r"the authors release their code does not occur in what the judge was shown", text)
+def test_a_quote_that_does_not_occur_is_marked(text):
+    assert re.search(r"the authors release their code not found in what the judge was shown", text)
     assert re.search(r"gains 0\.2 F1 on the first treebank in the source", text)
 
 
@@ -58,14 +58,14 @@ def test_claims_samples_and_models_passed_over_are_shown(text):
     assert re.search(r"The gain is 0\.2 F1\. major contradicted", text)
     assert "significance partly the gains are within" in text
     assert "samples 0.600, 0.600, abstained; 1 lost" in text
-    assert "passed over: claude-haiku-4-5: HTTP 529" in text
+    assert "skipped: claude-haiku-4-5: HTTP 529" in text
 
 
 def test_a_fallback_is_never_shown_as_a_judgement(text):
-    assert re.search(r"clarity fallback 0\.410 What stands here was worked out by similarity", text)
+    assert re.search(r"clarity fallback 0\.410 Fallback, computed by similarity", text)
 
 
-def test_whatever_a_file_says_of_a_judgement_becomes_no_markup():
+def test_no_text_of_a_judgement_becomes_markup():
     calm, hostile = (Page(rendered(view)) for view in (judged_view(), hostile_view(0)))
     assert set(hostile.tags) <= set(calm.tags) | {"b", "li", "ul"}
     assert hostile.open == []

@@ -14,7 +14,7 @@ TEXT = st.text(st.sampled_from("abAB ßẞİıſ\n\t\u00a0ﬁΣς“'.…"), max
 @given(TEXT, st.lists(TEXT, max_size=4))
 @example("a ß  b", ["ss B", "SS"])
 @example("\n a", ["a"])
-def test_a_quote_is_marked_exactly_where_the_judge_is_said_to_have_found_it(text, quotes):
+def test_a_quote_is_marked_exactly_where_the_evidence_check_finds_it(text, quotes):
     spans = quotes_in(text, quotes)
     numbers = {number for _, _, number in spans}
     found = {quote_parts(each.text) for each in quotes_found(quotes, [text]) if each.found}

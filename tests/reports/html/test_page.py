@@ -159,7 +159,7 @@ def test_provenance_is_folded(calm):
     assert re.search(r'<section id="provenance">\s*<h2>Provenance</h2>\s*<details><summary>', calm)
 
 
-def test_provenance_is_told_in_dotted_names(calm):
+def test_provenance_has_dotted_names(calm):
     text = re.sub(r"\s+", " ", Page(calm).text)
     assert "git.commit5f3a9c1e0b7d" in text.replace(" ", "")
     assert "encoder–" in text.replace(" ", "")
@@ -177,13 +177,13 @@ def test_all_attempts_are_shown_worst_first(calm):
     assert "All 24, worst first" in page.text
 
 
-def test_of_many_attempts_the_worst_are_shown_and_it_is_said(tmp_path):
+def test_of_many_attempts_the_worst_are_shown_with_the_total(tmp_path):
     views = samples.views(40)
     page = Page(written(tmp_path / "r.html", views=views[::-1], cases_shown=5))
     everything = Page(written(tmp_path / "all.html", views=views))
     assert attempts(page) == attempts(everything)[:5]
     assert "The worst 5 of 40 attempts are shown" in page.text
-    assert "The figures above are of all" in page.text
+    assert "The numbers above cover all attempts" in page.text
 
 
 def test_figures_are_of_all_attempts_not_of_those_shown(tmp_path):
@@ -223,12 +223,12 @@ def test_a_run_without_attempts_is_still_a_page(tmp_path):
     )
     text = Page(written(tmp_path / "r.html", summary, [])).text
     assert "Nothing was scored." in text
-    assert "There are none." in text
+    assert "No attempts." in text
 
 
 def test_a_run_and_people_stand_side_by_side(tmp_path):
     page = Page(written(tmp_path / "r.html"))
-    assert "Beside people" in page.text
+    assert "Compared with people" in page.text
     assert "0.377 [0.327, 0.427]" in " ".join(page.text.split())
 
 
@@ -243,7 +243,7 @@ def test_a_text_of_ten_megabytes_is_cut_with_a_count(tmp_path):
     assert "18,500 more characters" in text
 
 
-def test_what_is_missing_of_an_attempt_is_said(tmp_path):
+def test_missing_parts_of_an_attempt_are_reported(tmp_path):
     text = Page(written(tmp_path / "r.html", views=[samples.view(6)])).text
     assert "TimeoutError: gave up after 600 s" in text
     assert "no output" in text
@@ -306,7 +306,7 @@ def test_the_markup_of_an_attempt_does_not_depend_on_what_strangers_wrote(text):
     assert markup(text) == markup("x")
 
 
-def test_a_missing_extra_is_said_before_any_work(tmp_path, monkeypatch):
+def test_a_missing_extra_is_reported_before_any_work(tmp_path, monkeypatch):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -323,7 +323,7 @@ def test_a_missing_extra_is_said_before_any_work(tmp_path, monkeypatch):
         write_html(tmp_path / "r.html", samples.summary(), never())
 
 
-def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
+def test_a_path_that_cannot_be_written_is_reported(tmp_path):
     target = tmp_path / "missing folder" / "r.html"
     with pytest.raises(InputError, match=r"r\.html: cannot be written: No such file or directory"):
         write_html(target, samples.summary(), samples.views(1))

@@ -154,7 +154,7 @@ def test_agreement_calibrators_and_certificates_show_their_figures() -> None:
 
     assert "Nothing can be certified" in shown(tv.trust.certify(1 - right[:6], sure[:6], range(6))).text
     wrong = np.zeros(400)
-    assert "Accept from" in shown(tv.trust.certify(wrong, rng.random(400), range(400))).text
+    assert "Accept confidence ≥" in shown(tv.trust.certify(wrong, rng.random(400), range(400))).text
 
 
 def test_what_has_no_drawing_of_its_own_shows_the_terminals_table() -> None:

@@ -82,7 +82,7 @@ def test_what_stands_in_has_a_mean_of_its_own_beside_the_judgements(monkeypatch,
     aside = summary.metrics["clarity"].aside
     assert (aside.method, aside.n) == ("similarity", CASES - JUDGED)
     assert aside.mean == pytest.approx(sum(stood_in) / len(stood_in))
-    assert f"similarity stood in for {CASES - JUDGED} of {CASES}: {aside.mean:.3f}" in as_text(
+    assert f"similarity as fallback for {CASES - JUDGED} of {CASES}: {aside.mean:.3f}" in as_text(
         summary, width=400
     )
 

@@ -1,4 +1,4 @@
-"""Traces drawn as SVG: the tool graph, the interaction graph and the timeline.
+"""Traces drawn as SVG: tool graph, interaction graph and timeline.
 
-Drawings carry no colours of their own: classes that the page's style sheet colours, light and dark.
+Drawings contain no colours, only classes that the page's style sheet colours for light and dark modes.
 """

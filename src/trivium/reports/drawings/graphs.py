@@ -29,18 +29,17 @@ AGENTS_SHOWN = 30
 NAME_CHARS = 18
 CHARACTER_WIDTH = 7.6
 """Width of an average character of a node's name, in pixels."""
-"""Width of an average character of a node's name, in pixels."""
 NODE_HEIGHT = 30.0
 MARGIN = 16.0
 _BEND = 0.16
-"""Curvature of an edge as a share of its length, so that both directions can be distinguished."""
+"""Curvature of an edge as a share of its length; it separates the two directions."""
 
 
 def draw_interaction_graph(graph: "nx.DiGraph[str]") -> Drawing:
-    """Draw agents on a circle, in order of appearance, clockwise from the top.
+    """Draw agents on an ellipse, in order of appearance, clockwise from the top.
 
     Args:
-        graph: Agents; edges carry ``count`` and may carry ``types``, the count by type of message.
+        graph: Agents; edges carry ``count`` and may carry ``types``, the count of each message type.
     """
     agents = list(graph)
     busiest = sorted(agents, key=lambda agent: -graph.degree(agent, weight="count"))[:AGENTS_SHOWN]
@@ -72,7 +71,7 @@ def _half_width(agent: str) -> float:
 
 
 def _circle(agents: list[str]) -> tuple[dict[str, Point], float, float]:
-    """Centres on an ellipse just large enough that no agent touches another, and the size of the whole."""
+    """Centres on the smallest ellipse on which no two agents touch, and the size of the drawing."""
     halves = [_half_width(agent) for agent in agents]
     widest, count = max(halves), len(agents)
     across, down = (widest + 62.0, 78.0) if count > 1 else (0.0, 0.0)
@@ -126,13 +125,13 @@ def _message_edge(
     dx, dy = (tip[0] - bend_x) / far, (tip[1] - bend_y) / far
     end = (tip[0] - 5 * dx, tip[1] - 5 * dy)
     path = f"M{start[0]:.1f},{start[1]:.1f} Q{bend_x:.1f},{bend_y:.1f} {end[0]:.1f},{end[1]:.1f}"
-    half_way = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
+    midpoint = ((start[0] + 2 * bend_x + end[0]) / 4, (start[1] + 2 * bend_y + end[1]) / 4)
     return element(
         "g",
         title,
         element("path", d=path, stroke_width=thickness(count)),
         arrow_head(*tip, dx, dy),
-        *([count_mark(half_way, count)] if count > 1 else []),
+        *([count_mark(midpoint, count)] if count > 1 else []),
         class_="edge",
     )
 
@@ -146,7 +145,7 @@ def _border_point(agent: str, centre: Point, towards: Point, *, gap: float) -> P
 
 
 def _agent_loop(centre: Point, count: int, title: str, *, up: bool) -> str:
-    """An edge from an agent to itself, on the outer side of the circle."""
+    """An edge from an agent to itself, on the outer side of the ellipse."""
     out = -1.0 if up else 1.0
     x, y = centre[0], centre[1] + out * NODE_HEIGHT / 2
     swing = f"{x - 22:.1f},{y + 26 * out:.1f} {x + 22:.1f},{y + 26 * out:.1f}"
@@ -167,9 +166,9 @@ TOOL_NAME_CHARS = 32
 TOOL_NODE_HEIGHT = 38.0
 END_HEIGHT = 22.0
 LOOP = 44.0
-"""Room for the edge from a node to itself, on both sides so that the node stays in the middle."""
+"""Width in pixels for the edge from a node to itself, on both sides so that the node stays centred."""
 SMALL_CHARACTER_WIDTH = 6.2
-"""The same in the line under the name."""
+"""Width of an average character in the line below a node's name, in pixels."""
 
 
 def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: Mapping[str, int]) -> Drawing:
@@ -229,7 +228,7 @@ def draw_tool_graph(graph: "nx.DiGraph[str]", *, start: str, end: str, failed: M
 
 
 def _most_called(graph: "nx.DiGraph[str]", start: str, end: str, calls: Mapping[str, int]) -> list[str]:
-    """Nodes to draw, in order of appearance: start first, end last."""
+    """Nodes to draw, in order of appearance, with start first and end last."""
     tools = [node for node in graph if node not in {start, end}]
     most = set(sorted(tools, key=lambda tool: -calls[tool])[:TOOLS_SHOWN])
     return [start, *(tool for tool in tools if tool in most), end]

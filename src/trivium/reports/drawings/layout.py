@@ -1,7 +1,7 @@
 """Lays out a directed graph in layers from top to bottom (Sugiyama, Tagawa and Toda 1981).
 
-Layers follow the order in which nodes first appeared, so that a walk reads downwards and an edge back to an
-earlier node visibly goes up.
+Layers follow the order in which nodes first appear, so a walk reads downwards and an edge back to an earlier
+node goes up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from trivium.reports.drawings.svg import Point
 
 Edge = tuple[str, str]
 _Slot = str | tuple[str, str, int]
-"""A node, or where an edge passes through a layer."""
+"""A node, or the place where an edge passes through a layer."""
 
 GAP_ACROSS = 22.0
 GAP_DOWN = 46.0
@@ -26,10 +26,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Positions in pixels.
 
     Attributes:
-        centres: Centre of every node.
-        routes: Points that every edge passes, from its source's rim to its target's.
-        width: Of the whole.
-        height: Of the whole.
+        centres: Centre of each node.
+        routes: Points along each edge, from the border of its source to that of its target.
+        width: Width of the drawing.
+        height: Height of the drawing.
     """
 
     centres: dict[str, Point]
@@ -42,9 +42,9 @@ def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: f
     """Place nodes and route edges.
 
     Args:
-        nodes: Width of every node in pixels, in the order of first appearance.
+        nodes: Width of each node in pixels, in order of first appearance.
         edges: Ordered pairs of nodes, without self-loops.
-        node_height: Height of every node in pixels.
+        node_height: Height of each node in pixels.
     """
     edges = list(edges)
     layer = _layers(list(nodes), edges)
@@ -69,7 +69,7 @@ def layered(nodes: Mapping[str, float], edges: Iterable[Edge], *, node_height: f
 
 
 def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Longest way to each node along the edges from an earlier to a later one; the last is lowest."""
+    """Length of the longest path to each node along forward edges; the last node is lowest."""
     order = {node: place for place, node in enumerate(nodes)}
     before: dict[str, list[str]] = {node: [] for node in nodes}
     for source, target in edges:
@@ -85,7 +85,7 @@ def _layers(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
 def _insert_passages(
     nodes: Iterable[str], edges: Sequence[Edge], layer: Mapping[str, int]
 ) -> tuple[list[list[_Slot]], dict[Edge, list[_Slot]]]:
-    """Rows of slots, and for each edge the slots it joins, from its source to its target."""
+    """Rows of slots, and for each edge the slots it connects, from source to target."""
     rows: list[list[_Slot]] = [[] for _ in range(1 + max(layer.values()))]
     for node in nodes:
         rows[layer[node]].append(node)
@@ -96,7 +96,7 @@ def _insert_passages(
             (source, target, depth) for depth in range(layer[source] + step, layer[target], step)
         ]
         for slot in between:
-            rows[slot[2]].append(slot)  # type: ignore[index]  # every one is a passage
+            rows[slot[2]].append(slot)  # type: ignore[index]  # each slot is a passage
         chains[source, target] = [source, *between, target]
     return rows, chains
 
@@ -111,7 +111,7 @@ def _neighbours(chains: Mapping[Edge, Sequence[_Slot]]) -> dict[_Slot, list[_Slo
 
 
 def _reduce_crossings(rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]]) -> None:
-    """Sort each row by the mean position of its neighbours, downwards and upwards, a few times."""
+    """Sort each row by the mean position of its neighbours, in a few sweeps down and up."""
     near = _neighbours(chains)
     for sweep in range(_SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
@@ -132,7 +132,7 @@ def _width(slot: _Slot, nodes: Mapping[str, float]) -> float:
 def _straighten(
     rows: list[list[_Slot]], chains: Mapping[Edge, Sequence[_Slot]], nodes: Mapping[str, float]
 ) -> dict[_Slot, float]:
-    """Make edges as vertical as possible, keeping the order and the gaps of every row.
+    """Make edges as vertical as possible while keeping the order and gaps of each row.
 
     Each step minimises the squared horizontal lengths of the edges of one row, which converges.
     """
@@ -153,7 +153,7 @@ def _straighten(
 
 
 def _pull(one: _Slot, other: _Slot) -> float:
-    """Weight of an edge segment: high between two nodes or within a long edge, low where the two meet."""
+    """Weight of an edge segment: high between two nodes or two passages, low between a node and a passage."""
     return _STRAIGHT if isinstance(one, str) == isinstance(other, str) else 1.0
 
 
@@ -162,7 +162,7 @@ def _place_row(
 ) -> dict[_Slot, float]:
     """Positions of a row closest to the targets (position, weight) that keep the minimum gaps.
 
-    With the minimum distances subtracted this is isotonic regression, solved by pooling adjacent violators.
+    After subtracting the minimum distances this is isotonic regression, solved by pooling adjacent violators.
     """
     offsets: list[float] = []
     for index, slot in enumerate(row):
@@ -187,7 +187,7 @@ def _routes(
     nodes: Mapping[str, float],
     node_height: float,
 ) -> dict[Edge, list[Point]]:
-    """Points of each edge; edges that meet one side of a node share it out between them."""
+    """Points of each edge; edges at the same side of a node are spread along it."""
     ends: dict[tuple[str, bool], list[tuple[float, Edge]]] = {}
     for edge, chain in chains.items():
         for node, next_slot in ((edge[0], chain[1]), (edge[1], chain[-2])):

@@ -1,4 +1,4 @@
-"""Builds SVG elements as text, with everything escaped."""
+"""Builds SVG elements as text, with all content escaped."""
 
 import math
 from html import escape
@@ -15,10 +15,10 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A finished drawing.
 
     Attributes:
-        svg: The element, safe to put into a page.
-        title: What it shows.
-        width: Its own width in pixels, None when it fills what it is given.
-        notes: What was left out or should be known, one sentence each.
+        svg: The element, safe to embed in a page.
+        title: Title of the drawing.
+        width: Width in pixels; None if it fills the available width.
+        notes: What was left out, one sentence each.
     """
 
     svg: str
@@ -31,16 +31,17 @@ def element(tag: str, *children: str, **attributes: str | Number | None) -> str:
     """One element.
 
     Args:
-        tag: Its name.
-        children: What stands inside: elements made here, or escaped text.
-        attributes: ``class_`` and ``text_anchor`` become ``class`` and ``text-anchor``; None leaves out.
+        tag: Name of the element.
+        children: Content: elements made here, or escaped text.
+        attributes: ``class_`` and ``text_anchor`` become ``class`` and ``text-anchor``; None omits an
+            attribute.
     """
-    written = "".join(
+    attribute_text = "".join(
         f' {name.strip("_").replace("_", "-")}="{_value(value)}"'
         for name, value in attributes.items()
         if value is not None
     )
-    return f"<{tag}{written}>{''.join(children)}</{tag}>"
+    return f"<{tag}{attribute_text}>{''.join(children)}</{tag}>"
 
 
 def text(content: str, *, at_most: int = 200) -> str:
@@ -64,7 +65,7 @@ def picture(*children: str, label: str, width: Number, height: Number, class_: s
 
 
 def arrow_head(x: float, y: float, dx: float, dy: float) -> str:
-    """A small triangle whose tip is at (x, y) and which points along the unit vector (dx, dy)."""
+    """A small triangle with its tip at (x, y), pointing along the unit vector (dx, dy)."""
     length, half = 7.0, 3.5
     back_x, back_y = x - length * dx, y - length * dy
     corners = [(x, y), (back_x - half * dy, back_y + half * dx), (back_x + half * dy, back_y - half * dx)]
@@ -72,7 +73,7 @@ def arrow_head(x: float, y: float, dx: float, dy: float) -> str:
 
 
 def thickness(count: int) -> float:
-    """Width of an edge in pixels: thicker with every doubling, and bounded."""
+    """Width of an edge in pixels; it grows with every doubling, up to 4."""
     return min(4.0, 1.2 + 0.5 * math.log2(count)) if count > 0 else 1.2
 
 

@@ -1,4 +1,4 @@
-"""Draws a trace as a timeline with one lane for each agent, or as the order of steps if it has no times."""
+"""Draws a trace as a timeline with one lane per agent, or as a sequence of steps if it has no times."""
 
 import math
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ AXIS = 22
 CHARACTER = 6.2
 """Width of an average character of a bar's label, in pixels."""
 WIDTH_READABLE = 1000
-"""Width in pixels at which a bar is assumed to be read when its label is tried for size."""
+"""Assumed width of the drawing in pixels, to decide which labels fit into their bars."""
 NO_AGENT = "no agent"
 SHORTEST_SECONDS = 1e-9
 LATEST_SECONDS = 1e12
-"""Times beyond this are treated as missing (it is 30,000 years from any epoch)."""
+"""Times beyond this count as missing (30,000 years from the epoch)."""
 
 
 RETRY, LOOPED = "↻ ", "∞ "
@@ -37,15 +37,15 @@ class _Bar(msgspec.Struct, frozen=True):
 
 
 def draw_timeline(trace: Trace, process: Process | None = None) -> Drawing | None:
-    """Draw the spans of a trace; None when it has none.
+    """Draw the spans of a trace; None without spans.
 
-    A line under a bar marks what lies on the critical path, a band across all lanes where several spans were
-    at work at once, a sign on a call that it is a retry or goes round in a loop. Positions across are
-    percentages, so that the drawing fills any width and its letters keep their size.
+    A line under a bar marks the part on the critical path, a band across all lanes the times with several
+    active spans, a sign on a call a retry or a repeated loop. Horizontal positions are percentages, so that
+    the drawing fills any width without scaling its text.
 
     Args:
         trace: The trace.
-        process: Of the trace, where it is at hand.
+        process: The trace's process, if already computed.
     """
     bars, timed, notes = _bars(trace)
     if not bars:
@@ -120,7 +120,7 @@ def _bars(trace: Trace) -> tuple[list[_Bar], bool, list[str]]:
             notes.append(f"The first {SPANS_SHOWN} of {counted(len(steps), 'step')} shown.")
         shown = steps[:SPANS_SHOWN]
         bars = [_Bar(span, place, place + 1.0, open_ended=False) for place, span in enumerate(shown)]
-        return bars, False, ["The trace has no times: steps in their order.", *notes] if bars else []
+        return bars, False, ["The trace has no times; steps are shown in order.", *notes] if bars else []
     if len(timed) < len(trace.spans):
         untimed = counted(
             len(trace.spans) - len(timed), "span has no start and is", "spans have no start and are"
@@ -154,14 +154,14 @@ def _rows(bars: Sequence[_Bar]) -> list[int]:
 
 
 def _repeat_marks(process: Process) -> dict[str, str]:
-    """The mark of every call that is a retry or part of a loop, by the id of its span."""
+    """The mark of every call that is a retry or repeats a loop, by span id."""
     calls = process.trace.tool_calls
     found = {calls[place].id: LOOPED for place in process.looped}
     return found | {calls[one.call].id: RETRY for one in process.repeated if one.retry}
 
 
 def _bands(process: Process, *, first: float, length: float, height: float) -> list[str]:
-    """Where several spans were at work at once, as far as the drawing goes."""
+    """Bands where several spans are at work at once, within the drawing."""
     sections = [one for one in process.concurrency.sections if first <= one.start < first + length]
     return [
         element(
@@ -178,7 +178,7 @@ def _bands(process: Process, *, first: float, length: float, height: float) -> l
 
 
 def _lines(process: Process, places: dict[str, float], *, first: float, length: float) -> list[str]:
-    """Lines under the bars that lie on the critical path, where they do."""
+    """Lines under the parts of bars that lie on the critical path."""
     spans, lines = process.trace.spans, []
     for stretch in process.path_segments:
         y = None if stretch.span is None else places.get(spans[stretch.span].id)
@@ -211,7 +211,7 @@ def _draw(bar: _Bar, y: float, *, first: float, length: float, timed: bool, repe
         )
     if span.ok is False:
         description += ", failed"
-    description += {RETRY: ", a retry", LOOPED: ", again in a loop"}.get(repeat_mark, "")
+    description += {RETRY: ", a retry", LOOPED: ", repeats a loop"}.get(repeat_mark, "")
     inside = [
         element("title", text(description)),
         element("rect", x=0, y=0, width="100%", height=BAR, rx=3, class_="fill"),

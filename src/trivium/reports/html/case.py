@@ -24,11 +24,11 @@ from trivium.traces.trace import Trace
 REFERENCES_SHOWN = 8
 PROBLEMS_SHOWN = 20
 HALF_PAGE = 545
-"""Widest drawing in pixels that fits beside another."""
+"""Widest drawing in pixels that fits next to another."""
 
 
 def case_context(view: EvaluationView) -> dict[str, Any]:
-    """The values that the template of an attempt needs."""
+    """Values for the template of an attempt."""
     case, attempt = view.case, view.attempt
     judged = [score for score in view.scores.values() if score.tier == "judge" and _is_judgement(score)]
     quotes = quotes_of(judged)
@@ -75,7 +75,7 @@ def _facts(view: EvaluationView) -> list[str]:
     attempt, usage = view.attempt, view.attempt.usage
     facts = [wording.seconds(attempt.seconds)] if attempt.seconds is not None else []
     if usage is not None:
-        for count, what in ((usage.input_tokens, "tokens in"), (usage.output_tokens, "tokens out")):
+        for count, what in ((usage.input_tokens, "input tokens"), (usage.output_tokens, "output tokens")):
             facts += [f"{count:,} {what}"] if count is not None else []
         facts += [f"${usage.cost_usd:.4f}"] if usage.cost_usd is not None else []
     facts += [f"reward {attempt.reward:g}"] if attempt.reward is not None else []
@@ -92,7 +92,7 @@ def anchor(case: str, repeat: int) -> str:
 
 
 def _is_judgement(score: Score) -> bool:
-    """Whether a judge said something about the attempt itself, or something stands in for it."""
+    """Whether a score holds a judge's judgement or its fallback."""
     return bool(score.detail.keys() & {"evidence", "model", "votes"}) or score.status in {
         "fallback",
         "abstained",
@@ -100,7 +100,7 @@ def _is_judgement(score: Score) -> bool:
 
 
 def _quoted_texts(view: EvaluationView) -> dict[str, str]:
-    """The texts that a judge may quote, folded, by the names they have on the page."""
+    """The texts that a judge may quote, folded for matching, by their names on the page."""
     case = view.case
     texts = {
         "output": _as_text(view.attempt.output),

@@ -9,23 +9,23 @@ from trivium.reports.drawings.svg import element
 from trivium.reports.escape import cut, one_line
 
 HEAD_CHARS = 1_500
-"""Characters of a text that are shown unfolded."""
+"""Characters of a text shown without unfolding."""
 TEXT_CHARS = 20_000
-"""Characters of a text that the report contains; it says how many are left out."""
+"""Largest number of characters of a text in the report, which states how many it leaves out."""
 JSON_CHARS = 4_000
 CELL_CHARS = 160
 _TOO_DEEP = "(nested too deeply to show)"
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
-    """A text in parts.
+    """A text split into a visible and a folded part.
 
     Attributes:
-        head: What is shown at once.
-        rest: What is folded.
+        head: The visible part.
+        rest: The folded part.
         chars: Length of the whole text.
-        left_out: Characters that are not in the report.
-        is_json: Whether it is a value written out, not somebody's text.
+        left_out: Number of characters that are not in the report.
+        is_json: Whether it is a value written as JSON rather than a text.
     """
 
     head: str
@@ -36,7 +36,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folded(value: Any, *, at_most: int = TEXT_CHARS) -> Folded | None:
-    """A text or any JSON value, ready to show; None when there is nothing."""
+    """A text or any JSON value, ready to show; None if empty."""
     if value is None or value == "":
         return None
     is_json = not isinstance(value, str)
@@ -47,7 +47,7 @@ def folded(value: Any, *, at_most: int = TEXT_CHARS) -> Folded | None:
 
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:
-    """A value as JSON to look at; lone surrogates and depth do no harm."""
+    """A value as JSON for display; lone surrogates and deep nesting are harmless."""
     try:
         plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
         return json.dumps(plain, ensure_ascii=False, indent=indent)
@@ -56,7 +56,7 @@ def as_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in a table cell."""
+    """A value for a table cell."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -67,14 +67,14 @@ def short(value: Any) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """A list of numbers with as many digits as are read."""
+    """A list of numbers rounded to four digits."""
     if isinstance(value, (list, tuple)):
         return [float(f"{one:.4g}") if isinstance(one, float) else one for one in value]
     return value
 
 
 def _word_end(text: str) -> int:
-    """Where to fold: at the last white space before the limit, if there is one near."""
+    """Where to fold: at the last white space within 80 characters before the limit, or at the limit."""
     for place in range(HEAD_CHARS, HEAD_CHARS - 80, -1):
         if text[place].isspace():
             return place
@@ -87,7 +87,7 @@ HEIGHT = 18
 def range_svg(mean: float | None, interval: tuple[float, float] | None, human: float | None = None) -> str:
     """Draw a mean and its interval on [0, 1].
 
-    The numbers stand beside the drawing, so it is hidden from screen readers.
+    It is hidden from screen readers, because the numbers are next to it.
     """
     middle = HEIGHT / 2
     body = [element("line", x1="0%", x2="100%", y1=middle, y2=middle, class_="track")]

@@ -1,6 +1,6 @@
 """Section of a judgement in the report, with the judge's quotes highlighted in the texts.
 
-Stored judgements may come from a file that somebody else wrote, so nothing is assumed about their shape.
+Stored judgements may come from foreign files, so nothing is assumed about their shape.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,20 +25,20 @@ from trivium.reports.html.fragments import (
 )
 
 ROWS_SHOWN = 30
-"""Of criteria, claims, quotes and votes."""
+"""Largest number of criteria, claims, quotes and votes shown."""
 TEXT_SHOWN = 2_000
-"""Characters of a reason, an explanation or a quote."""
+"""Largest number of characters of a reason, an explanation or a quote."""
 
 _SHOWN_KEYS = frozenset(
     {"reason", "evidence", "criteria", "claims", "aspects", "signals", "votes", "model", "tokens", "cost_usd"}
     | {"latency_seconds", "requests", "shared_by", "prompt", "samples", "samples_asked", "level", "panel"}
     | {"passed_over", "evidence_similarity", "acceptance"}
 )
-"""Keys of a judgement's detail that are shown in their own place; the others are shown as JSON."""
+"""Keys of a judgement's detail that have their own place on the page; the others are shown as JSON."""
 
 
 def quotes_of(scores: Sequence[Score]) -> list[str]:
-    """All quotes of the judges of an attempt, each once; their places in the list number them."""
+    """All distinct quotes of an attempt's judges; their positions in the list, from 1, number them."""
     found: dict[str, None] = {}
     for score in scores:
         if score.tier == "judge":
@@ -47,12 +47,12 @@ def quotes_of(scores: Sequence[Score]) -> list[str]:
 
 
 def judgement_context(score: Score, quotes: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """The values that the template of a judgement needs.
+    """Values for the template of a judgement.
 
     Args:
-        score: Of the judge tier.
-        quotes: All quotes of the attempt, by whose order they are numbered.
-        texts: The texts of the attempt, folded, by the names that people know them by.
+        score: A score of the judge tier.
+        quotes: All quotes of the attempt, in the order of their numbers.
+        texts: The texts of the attempt, folded for matching, by their names on the page.
     """
     detail = score.detail
     return {
@@ -94,11 +94,11 @@ def _evidence(detail: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _acceptance(mark: Mapping[str, Any]) -> str | None:
-    """What a certificate makes of it: accepted or to people, by which confidence, and why."""
-    answer, sure, why = _line(mark.get("answer")), mark.get("confidence"), _line(mark.get("why"))
+    """The certificate's decision: accepted or to people, with the confidence and the reason."""
+    answer, value, why = _line(mark.get("answer")), mark.get("confidence"), _line(mark.get("why"))
     if not answer:
         return None
-    confidence = f", confidence {wording.number(sure)}" if _is_number(sure) else ""
+    confidence = f", confidence {wording.number(value)}" if _is_number(value) else ""
     return f"{answer}{confidence}{f': {why}' if why else ''}"
 
 
@@ -139,7 +139,7 @@ def _vote(given: Any) -> dict[str, Any]:
 
 
 def _panel(panel: Mapping[str, Any]) -> str:
-    """How many of a panel's judges voted, and why the others did not."""
+    """How many judges of a panel did not vote, and why."""
     asked, failed = panel.get("asked"), _list(panel.get("failed"))
     if not _is_number(asked) or not failed:
         return ""
@@ -162,7 +162,7 @@ def _samples(detail: Mapping[str, Any]) -> str:
 
 
 def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
-    """Model, cost and the like, in a few words each."""
+    """Model, tokens, cost and the like, in a few words each."""
     measured: list[tuple[str, Callable[[Any], str]]] = [
         ("cost_usd", lambda cost: f"${cost:.6f}".rstrip("0").rstrip(".")),
         ("latency_seconds", wording.seconds),
@@ -170,12 +170,13 @@ def _facts(detail: Mapping[str, Any], *, votes: bool = False) -> list[str]:
     ]
     facts = [] if votes or not detail.get("model") else [str(_line(detail.get("model")))]
     tokens = _mapping(detail.get("tokens"))
-    ways = (("input", "in"), ("output", "out"))
-    facts += [f"{tokens[way]:,} tokens {shown}" for way, shown in ways if _is_number(tokens.get(way))]
-    facts += [say(detail[name]) for name, say in measured if _is_number(detail.get(name))]
+    facts += [
+        f"{tokens[kind]:,} {kind} tokens" for kind in ("input", "output") if _is_number(tokens.get(kind))
+    ]
+    facts += [render(detail[name]) for name, render in measured if _is_number(detail.get(name))]
     shared = detail.get("shared_by")
     if isinstance(shared, int) and shared > 1:
-        facts.append(f"tokens, cost and requests are of {shared:,} dimensions together")
+        facts.append(f"tokens, cost and requests cover {shared:,} dimensions")
     if not votes and isinstance(detail.get("prompt"), str):
         facts.append(f"prompt {_line(detail['prompt'])}")
     return facts
@@ -210,23 +211,23 @@ def _is_number(value: Any) -> bool:
 
 
 SEARCHED_CHARS = 200_000
-"""Of a text."""
+"""Characters of a text that are searched for quotes."""
 PLACES_SHOWN = 20
-"""Of one quote in one text."""
+"""Largest number of marked occurrences of one quote in one text."""
 AROUND_CHARS = 240
-"""Of a document that are shown before and after a quote."""
+"""Characters of a document shown before and after a quote."""
 
 Span = tuple[int, int, int]
-"""Where a quote begins and ends in a text, and its number."""
+"""Start and end of a quote in a text, and its number."""
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a text.
 
     Attributes:
-        text: As it stands there.
-        quotes: Numbers of the quotes that it belongs to.
-        gap: Characters that are left out before it.
+        text: The original characters.
+        quotes: Numbers of the quotes that contain it.
+        gap: Number of characters left out before it.
     """
 
     text: str
@@ -238,12 +239,12 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
     """A text in pieces, ready to show.
 
     Attributes:
-        head: What is shown at once.
-        rest: What is folded.
-        rest_chars: Length of what is folded.
+        head: The visible part.
+        rest: The folded part.
+        rest_chars: Length of the folded part.
         chars: Length of the whole text.
-        left_out: Characters after the last piece that are not in the report.
-        is_json: Whether it is a value written out, not somebody's text.
+        left_out: Number of characters after the last piece that are not in the report.
+        is_json: Whether it is a value written as JSON rather than a text.
     """
 
     head: tuple[Piece, ...]
@@ -255,16 +256,16 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rest_open(self) -> bool:
-        """Whether a quote stands in what would be folded."""
+        """Whether the folded part contains a quote."""
         return any(piece.quotes for piece in self.rest)
 
 
 def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
-    """Where quotes, or their parts, stand in a text, in the order of the text.
+    """Where quotes, or their parts, occur in a text, in the order of the text.
 
     Args:
-        text: Of which the first 200,000 characters are searched.
-        quotes: Numbered from 1; an empty one stands nowhere.
+        text: The text; its first 200,000 characters are searched.
+        quotes: Numbered from 1; an empty quote is never found.
     """
     text = text[:SEARCHED_CHARS]
     numbered = [(number, quote_parts(quote)) for number, quote in enumerate(quotes, 1)]
@@ -285,7 +286,7 @@ def quotes_in(text: str, quotes: Sequence[str]) -> list[Span]:
 
 
 def marked(value: object, quotes: Sequence[str]) -> Marked | None:
-    """A text or any JSON value with the quotes marked in it; None when there is nothing."""
+    """A text or any JSON value with the quotes marked; None if empty."""
     if value is None or value == "":
         return None
     is_json = not isinstance(value, str)
@@ -304,7 +305,7 @@ def marked(value: object, quotes: Sequence[str]) -> Marked | None:
 
 
 def excerpts(text: str, quotes: Sequence[str]) -> Marked | None:
-    """The parts of a document around the quotes that stand in it; None when none does."""
+    """The parts of a document around the quotes in it; None without any."""
     spans = quotes_in(text, quotes)
     if not spans:
         return None
@@ -327,7 +328,7 @@ def excerpts(text: str, quotes: Sequence[str]) -> Marked | None:
 
 
 def _mapped(text: str) -> tuple[str, list[int]]:
-    """The folded text, and which character of the text each of its characters comes from."""
+    """The folded text, and for each of its characters the index of the original one."""
     pieces: list[str] = []
     origins: list[int] = []
     space: int | None = None
@@ -358,7 +359,7 @@ def _pieces(text: str, spans: Sequence[Span], begin: int, end: int) -> Iterator[
 
 
 def _end_of_head(text: str, spans: Sequence[Span]) -> int:
-    """Where to fold: at white space near the limit, and in the middle of no quote."""
+    """Where to fold: at white space near the limit, and never inside a quote."""
     for place in range(HEAD_CHARS, HEAD_CHARS - 80, -1):
         if text[place].isspace():
             break

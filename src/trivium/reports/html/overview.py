@@ -1,4 +1,4 @@
-"""Section of the run in the report: figures, distributions, gates, costs, provenance."""
+"""Section of the run in the report: metrics, distributions, gates, costs, provenance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,27 +17,27 @@ BINS = 20
 
 
 class Distribution(msgspec.Struct, kw_only=True):
-    """How often a score fell into each twentieth of [0, 1]; the last holds 1 itself."""
+    """Histogram of a score over 20 equal bins of [0, 1]; the last bin includes 1."""
 
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
 
     def add(self, value: float) -> None:
-        """Count one value of [0, 1]."""
+        """Count one value in [0, 1]."""
         self.counts[min(BINS - 1, max(0, int(value * BINS)))] += 1
 
     @property
     def total(self) -> int:
-        """Values counted."""
+        """Number of values counted."""
         return sum(self.counts)
 
     @property
     def worth_drawing(self) -> bool:
-        """Whether a picture says more than the mean: not of one value, nor of values that are all 0 or 1."""
+        """Whether a histogram shows more than the mean: there are several values, and not all are 0 or 1."""
         return self.total > 1 and any(self.counts[1:-1])
 
 
 class Distributions:
-    """The distribution of every metric, and of the composite."""
+    """The distribution of every metric and of the composite."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Distribution] = {}
@@ -68,7 +68,7 @@ def overview_context(
     shown: int,
     total: int,
 ) -> dict[str, Any]:
-    """The values that the page's template needs around the attempts."""
+    """Values for the page's template, except the attempts."""
     rows = [_row(name, figure) for name, figure in summary.metrics.items()]
     return {
         "summary": summary,
@@ -128,7 +128,7 @@ def _row(name: str, figure: Figure) -> dict[str, Any]:
         "raw": raw,
         "statuses": [(status, count) for status, count in figure.status.items() if count],
         "reported_only": reported_only,
-        "stood_in": wording.stood_in(figure),
+        "fallbacks": wording.stood_in(figure),
         "bounds": None if reported_only or figure.coverage == 1 else figure.bounds,
     }
 
@@ -138,10 +138,10 @@ def _spent(spent: JudgeCosts) -> dict[str, Any]:
         {
             "kind": kind,
             "name": name,
-            "cost": dollars(found.cost_usd),
-            "counts": [whole(getattr(found, column)) for column in SPENT_COLUMNS],
+            "cost": dollars(costs.cost_usd),
+            "counts": [whole(getattr(costs, column)) for column in SPENT_COLUMNS],
         }
-        for kind, name, found in spent_rows(spent)
+        for kind, name, costs in spent_rows(spent)
     ]
     return {"sentence": spent_sentence(spent), "rows": rows, "columns": SPENT_COLUMNS.values()}
 
@@ -152,12 +152,12 @@ def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> 
         figures["composite"] = summary.composite
     drawn = []
     for name, figure in figures.items():
-        found = distributions.get(name)
-        if found is None or not found.worth_drawing:
+        values = distributions.get(name)
+        if values is None or not values.worth_drawing:
             continue
-        svg = charts.histogram(found.counts, mean=figure.mean, interval=figure.ci95)
+        svg = charts.histogram(values.counts, mean=figure.mean, interval=figure.ci95)
         drawn.append(
-            {"name": name, "svg": Markup(svg), "total": found.total, "counts": found.counts}  # noqa: S704
+            {"name": name, "svg": Markup(svg), "total": values.total, "counts": values.counts}  # noqa: S704
         )
     return drawn
 
@@ -178,7 +178,7 @@ def _parts(summary: Summary) -> Markup | None:
 
 
 def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Nested mappings as dotted names; a longer list or text as a folded value."""
+    """Nested mappings as dotted names; long lists and texts as folded values."""
     rows: list[tuple[str, Any]] = []
     waiting: list[tuple[str, Any]] = list(provenance.items())[::-1]
     while waiting:

@@ -36,23 +36,23 @@ def write_html(
 ) -> None:
     """Write the report of a run.
 
-    Distributions cover all attempts. The page shows the worst ``cases_shown`` attempts in full and says
-    how many there are. Attempts are read one at a time, so memory does not grow with the run.
+    Distributions cover all attempts. The page shows the worst ``cases_shown`` attempts in full and states the
+    total. Attempts are read one at a time, so memory does not grow with the run.
 
     Args:
-        path: The file; it is replaced only when the new one is complete.
+        path: The file; an existing file is replaced only when the new one is complete.
         summary: The summary of the run.
         evaluations: Its attempts, in any order.
-        cases_shown: Largest number of attempts to show.
-        provenance: How the run was made: any nested names and values.
-        disagreements: Where its judges disagree; those attempts are shown whatever their place.
-        group: The case field that names the cluster, as in the suite's settings.
+        cases_shown: Largest number of attempts shown.
+        provenance: Origin of the run: nested names and values.
+        disagreements: Disagreements of its judges; attempts with one are always shown.
+        group: The case field that defines the cluster, as in the suite's settings.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
         InputError: If the file cannot be written.
     """
-    charts.load_altair()  # report a missing extra before the work, not after it
+    charts.load_altair()  # fail early if the extra is missing
     templates = environment()
     target = Path(path)
     distributions, times = Distributions(), RunTimes(group)
@@ -92,7 +92,7 @@ def _rendered_attempts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> I
 def _counted(
     evaluations: Iterable[EvaluationView], distributions: Distributions, times: RunTimes
 ) -> Iterator[EvaluationView]:
-    """Pass the attempts on, and count each of them."""
+    """Pass the attempts on after counting each."""
     for view in evaluations:
         distributions.add(view.scores, view.composite.value)
         times.add(view)
@@ -116,7 +116,7 @@ def _spool_worst(
 
     template = templates.get_template("case.html")
     total = 0
-    # The least bad of the attempts in the heap is on top: the next one has to be worse than it.
+    # The top of the heap is its least bad attempt, which a worse one replaces.
     worst: list[tuple[_ReverseKey, int, int]] = []
     requested: list[tuple[_ReverseKey, int, int]] = []
     for view in evaluations:
@@ -138,7 +138,7 @@ def _spool_worst(
 
 
 class _ReverseKey:
-    """A key that sorts in descending order, since heapq keeps the smallest on top."""
+    """A key with reversed order, since heapq keeps the smallest on top."""
 
     __slots__ = ("key",)
 
@@ -174,11 +174,11 @@ def _render_page(
     return templates.get_template("page.html").render(
         overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
         disagreements=None if disagreements is None else section_context(disagreements),
-        went=times_context,
+        times=times_context,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),
-        here=Markup(_ATTEMPTS_MARK),  # noqa: S704 - ours too
+        attempts=Markup(_ATTEMPTS_MARK),  # noqa: S704 - ours too
         version=__version__,
     )
 
@@ -188,12 +188,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @cache
 def asset(name: str) -> str:
-    """The text of a file in the templates' folder."""
+    """The text of a file in the templates folder."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def policy(style: str, script: str | None = None) -> str:
-    """A Content-Security-Policy under which a page runs this style and this script and nothing else."""
+    """A Content-Security-Policy that allows only this style and this script."""
     scripts = "'none'" if script is None else f"'{_hash(script)}'"
     return (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {scripts}; "
@@ -203,7 +203,7 @@ def policy(style: str, script: str | None = None) -> str:
 
 @cache
 def environment() -> "jinja2.Environment":
-    """A Jinja environment that escapes everything and has the reports' wording as filters.
+    """A Jinja environment that escapes everything, with the reports' wording as filters.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
@@ -214,7 +214,7 @@ def environment() -> "jinja2.Environment":
         raise MissingExtra("report", "The HTML report") from error
     from trivium.reports import wording
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -222,19 +222,19 @@ def environment() -> "jinja2.Environment":
         lstrip_blocks=True,
         finalize=_printable,
     )
-    made.filters |= {
+    templates.filters |= {
         "number": wording.number,
         "interval": wording.interval,
         "share": wording.share,
         "words": wording.words,
     }
-    return made
+    return templates
 
 
 def write_atomically(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a temporary file beside the target and rename it when it is complete.
+    """Write a temporary file next to the target and rename it when it is complete.
 
-    A symbolic link stays one; a device or a pipe is written to directly.
+    A symbolic link is kept; a device or a pipe is written to directly.
     """
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_file():

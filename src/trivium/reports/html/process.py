@@ -1,4 +1,4 @@
-"""Sections of the report about the process: times, repeated calls, hand-offs."""
+"""Sections of the report on the process: times, repeated calls, hand-offs."""
 
 from array import array
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import range_svg
-from trivium.reports.trace_tables import chained, circuit_words, game_words, looped_words
+from trivium.reports.trace_tables import arrow_chain, handoff_loop_words, loop_words, ping_pong_words
 from trivium.reports.view import EvaluationView
 from trivium.suites.selection import group_of
 from trivium.traces.process.process import Process
@@ -24,11 +24,11 @@ NAME_CHARS = 40
 
 
 def process_context(process: Process) -> dict[str, Any]:
-    """The values that a trace's template needs about its process."""
+    """Values about the process for the template of a trace."""
     shares = [("Time by agent", process.by_agent), ("Time by tool", process.by_tool)]
     return {
         "timed": bool(process.path_segments),
-        "again": bool(process.looped or any(one.retry for one in process.repeated)),
+        "has_repeats": bool(process.looped or any(one.retry for one in process.repeated)),
         "sentences": _sentences(process),
         "shares": [
             (title, [_share(one) for one in found[:SHARES_SHOWN]], max(0, len(found) - SHARES_SHOWN))
@@ -83,18 +83,22 @@ def _repeat_sentences(process: Process) -> list[str]:
     if retries:
         recovered = sum(call.ok is True for call in retries)
         count = wording.counted(len(retries), "retry", "retries")
-        sentences.append(f"{count} of failed calls, {recovered:,} with success.")
+        sentences.append(f"{count} of failed calls, {recovered:,} succeeded.")
     repeats = len(process.repeated) - len(retries)
     if repeats:
-        sentences.append(f"{wording.counted(repeats, 'call')} repeated what had succeeded before.")
-    return sentences + _at_most([f"Loop: {looped_words(loop)}." for loop in process.loops], "loop")
+        sentences.append(f"{wording.counted(repeats, 'call')} repeated after a success.")
+    return sentences + _at_most([f"Loop: {loop_words(loop)}." for loop in process.loops], "loop")
 
 
 def _handoff_sentences(process: Process) -> list[str]:
     found = process.hand_offs
-    sentences = [f"Longest chain of hand-offs: {chained(found.longest)}."] if len(found.longest) > 2 else []
-    sentences += _at_most([f"{game_words(game)}." for game in found.ping_pongs], "game of ping-pong")
-    return sentences + _at_most([f"{circuit_words(one)}." for one in process.circuits], "loop of hand-offs")
+    sentences = (
+        [f"Longest chain of hand-offs: {arrow_chain(found.longest)}."] if len(found.longest) > 2 else []
+    )
+    sentences += _at_most([f"{ping_pong_words(game)}." for game in found.ping_pongs], "ping-pong")
+    return sentences + _at_most(
+        [f"{handoff_loop_words(one)}." for one in process.circuits], "loop of hand-offs"
+    )
 
 
 def _unfinished_sentences(process: Process) -> list[str]:
@@ -104,13 +108,13 @@ def _unfinished_sentences(process: Process) -> list[str]:
         f"{kind} {one_line(name, at_most=NAME_CHARS)}" + (f" × {number:,}" if number > 1 else "")
         for (kind, name), number in process.unfinished.most_common(SHARES_SHOWN)
     ]
-    left = len(process.unfinished) - len(words)
-    return [f"Never finished: {', '.join(words)}{f' and {left:,} more' if left else ''}."]
+    omitted = len(process.unfinished) - len(words)
+    return [f"Unfinished: {', '.join(words)}{f' and {omitted:,} more' if omitted else ''}."]
 
 
 def _at_most(sentences: Sequence[str], what: str) -> list[str]:
-    left = len(sentences) - SENTENCES_OF_A_KIND
-    more = [f"And {wording.counted(left, f'further {what}')}."] if left > 0 else []
+    omitted = len(sentences) - SENTENCES_OF_A_KIND
+    more = [f"And {wording.counted(omitted, f'further {what}')}."] if omitted > 0 else []
     return [*sentences[:SENTENCES_OF_A_KIND], *more]
 
 
@@ -122,7 +126,7 @@ NameKey = tuple[str, str | None]
 
 
 class _SparseColumn:
-    """A figure of attempts that is 0 for those that are not among its rows."""
+    """Values of some attempts; all other attempts have 0."""
 
     def __init__(self) -> None:
         self.rows = array("q")
@@ -134,10 +138,10 @@ class _SparseColumn:
 
 
 class RunTimes:
-    """Time by agent and tool over attempts, and how often attempts did things again.
+    """Time by agent and tool over attempts, and counts of retries, repeats and unfinished spans.
 
     Args:
-        group: The case field that names the cluster, as in the suite's settings.
+        group: The case field that defines the cluster, as in the suite's settings.
     """
 
     def __init__(self, group: str | None = None) -> None:
@@ -149,7 +153,7 @@ class RunTimes:
         self._timed = array("q")
         self._shares: dict[NameKey, _SparseColumn] = {}
         self._seconds: dict[NameKey, float] = {}
-        self._again = {name: _SparseColumn() for name in _AGAIN}
+        self._counts = {name: _SparseColumn() for name in _REPEAT_COUNTS}
         self._parallel = _SparseColumn()
 
     def add(self, view: EvaluationView) -> None:
@@ -166,13 +170,13 @@ class RunTimes:
         }
         for name, count in counts.items():
             if count:
-                self._again[name].add(row, count)
+                self._counts[name].add(row, count)
         if not process.seconds:
             return
         self._timed.append(row)
         self._parallel.add(row, process.concurrency.overlapped / process.seconds)
-        self._take(row, "agent", process.by_agent)
-        self._take(row, "tool", process.by_tool)
+        self._add_shares(row, "agent", process.by_agent)
+        self._add_shares(row, "tool", process.by_tool)
 
     def _case(self, view: EvaluationView) -> int:
         case = self._cases.get(view.case.id)
@@ -182,7 +186,7 @@ class RunTimes:
             self._cluster_of.append(self._clusters.setdefault(cluster, len(self._clusters)))
         return case
 
-    def _take(self, row: int, kind: str, shares: tuple[TimeShare, ...]) -> None:
+    def _add_shares(self, row: int, kind: str, shares: tuple[TimeShare, ...]) -> None:
         for one in shares:
             who = (kind, one.name)
             if who not in self._shares:
@@ -191,7 +195,7 @@ class RunTimes:
             self._seconds[who] = self._seconds.get(who, 0.0) + one.seconds
 
     def context(self, level: float) -> dict[str, Any] | None:
-        """The values that the page's template needs, or None where no attempt has a trace."""
+        """Values for the page's template, or None if no attempt has a trace."""
         if not self._case_of:
             return None
         every, timed = np.arange(len(self._case_of)), np.array(self._timed, np.int64)
@@ -202,18 +206,18 @@ class RunTimes:
             if rows:
                 tables.append((title, rows[:ROWS_SHOWN], max(0, len(rows) - ROWS_SHOWN)))
         counts = []
-        for name, words in _AGAIN.items():
-            again = self._again[name]
-            mean, ends = self._mean(again, every, level, high=None)
+        for name, words in _REPEAT_COUNTS.items():
+            column = self._counts[name]
+            mean, ends = self._mean(column, every, level, high=None)
             if len(self._clusters) < wording.FEW_GROUPS:
-                ends = None  # with so few clusters the interval reaches far beyond the counts observed
+                ends = None  # with so few clusters the interval is far wider than the observed counts
             counts.append(
                 (
                     words,
-                    int(sum(again.values)),
+                    int(sum(column.values)),
                     f"{mean:.1f}",
                     wording.interval(ends, digits=1),
-                    len(again.rows),
+                    len(column.rows),
                 )
             )
         parallel = None
@@ -243,7 +247,7 @@ class RunTimes:
     def _mean(
         self, figure: _SparseColumn, among: npt.NDArray[np.int64], level: float, *, high: float | None
     ) -> tuple[float, tuple[float, float] | None]:
-        """Mean over cases of the means of their attempts, and its interval by clusters."""
+        """Mean over cases of the means of their attempts, with its cluster-robust interval."""
         cases = np.array(self._case_of, np.int64)
         sizes = np.bincount(cases[among], minlength=len(self._cluster_of))
         rows = np.array(figure.rows, np.int64)
@@ -260,9 +264,9 @@ class RunTimes:
         return float(values.mean()), ends
 
 
-_AGAIN = {
+_REPEAT_COUNTS = {
     "retries": "retries of failed calls",
-    "repeats": "calls made again after a success",
-    "looped": "calls that only go round in a loop",
-    "unfinished": "spans that never finished",
+    "repeats": "calls repeated after a success",
+    "looped": "calls that only repeat a loop",
+    "unfinished": "unfinished spans",
 }

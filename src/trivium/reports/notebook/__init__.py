@@ -1,1 +1,1 @@
-"""HTML that notebooks show for records, for light and dark pages, without scripts or style sheets."""
+"""HTML of records in notebooks, for light and dark pages, without scripts and style sheets."""

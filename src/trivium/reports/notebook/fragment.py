@@ -1,6 +1,6 @@
-"""Building blocks of HTML for notebooks, with escaped text, inline styles and colours for any background.
+"""Building blocks of HTML for notebooks: escaped text, inline styles, colours for any background.
 
-Notebooks and code hosts remove style sheets and scripts from the output of a cell, so there are none.
+Notebooks and code hosts remove style sheets and scripts from cell outputs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ ANSWERS = {"pass": ("✓", GOOD), "fail": ("✗", BAD), "inconclusive": ("?", WA
 
 _BOX = (
     "font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:980px;overflow-x:auto;"
-    # for drawings that are made of a page's colours
+    # colours for drawings that use those of the page
     f"--ink:currentColor;--muted:currentColor;--line:{FAINT};--soft:rgba(128,128,128,.15);"
     f"--good:{GOOD};--warn:{WARN};--bad:{BAD}"
 )
@@ -27,12 +27,12 @@ BAR, BAR_HEIGHT = 150, 16
 
 
 def box(*parts: str) -> str:
-    """The fragment of these parts."""
+    """The fragment made of these parts."""
     return element("div", *parts, style=_BOX)
 
 
 def heading(words: str, beside: str = "") -> str:
-    """What is shown, and what it is called."""
+    """A title, with a note next to it."""
     note = element("span", text(beside), style=f"{_QUIET};margin-left:10px")
     return element("div", element("b", text(words, at_most=300), style="font-size:15px"), note)
 
@@ -43,14 +43,14 @@ def line(words: str, *, quiet: bool = False) -> str:
 
 
 def warnings(lines: Iterable[str]) -> str:
-    """Warnings, above everything else."""
+    """A block of warnings; empty without any."""
     style = f"border-left:3px solid {WARN};padding-left:8px;margin:6px 0"
     paragraphs = "".join(element("div", text(each, at_most=2000)) for each in lines)
     return element("div", paragraphs, style=style) if paragraphs else ""
 
 
 def verdict(answer: str, words: str) -> str:
-    """An answer (pass, fail or inconclusive) and its reason."""
+    """An answer (pass, fail or inconclusive) with its reason."""
     mark, colour = ANSWERS.get(answer, ("?", WARN))
     answer_words = element("b", f"{mark} {text(answer)}", style=f"color:{colour};white-space:nowrap")
     return element("div", answer_words, " ", text(words, at_most=2000), style="margin:4px 0")
@@ -60,9 +60,9 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1)
     """A table.
 
     Args:
-        names: Of the columns, escaped here.
+        names: Names of the columns, escaped here.
         rows: Cells, each made by :func:`text` or :func:`element`.
-        left: Columns that are set to the left; the others hold numbers.
+        left: Number of left-aligned columns; the others hold numbers.
     """
     sides = ["left" if place < left else "right" for place in range(len(names))]
     head = "".join(
@@ -85,7 +85,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1)
 
 
 def interval_bar(mean: float | None, ends: tuple[float, float] | None) -> str:
-    """A figure with its interval on the line from 0 to 1; the numbers stand beside it."""
+    """A value with its interval on a line from 0 to 1, to be shown next to the numbers."""
     middle = BAR_HEIGHT / 2
     parts = [element("line", x1=2, x2=BAR - 2, y1=middle, y2=middle, stroke=FAINT, stroke_width=2)]
     if ends is not None:

@@ -1,4 +1,4 @@
-"""HTML that notebooks show for runs, summaries, comparisons, curves, calibrators and certificates."""
+"""HTML of runs, summaries, comparisons, curves, calibrators and certificates in notebooks."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """The answer, every difference with its interval, and the cases that moved most."""
+    """The answer, every difference with its interval, and the cases with the largest changes."""
     rows = [_comparison_row(name, figure) for name, figure in comparison.metrics.items()]
     moves = [
         (text(move.case, at_most=60), number(move.base), number(move.head), text(phrases.signed(move.delta)))
@@ -39,14 +39,14 @@ def comparison_fragment(comparison: Comparison) -> str:
     ]
     return box(
         heading(comparison.suite, f"{comparison.head} against {comparison.base}"),
-        line(phrases.paired(comparison)),
+        line(phrases.pairs_compared(comparison)),
         warnings(comparison.warnings),
         verdict(comparison.answer, comparison.reason),
         forest(comparison),
-        table(["figure", "base", "head", "p (Holm)", "wins / losses / ties", "needs"], rows),
+        table(["metric", "base", "head", "p (Holm)", "wins / losses / ties", "needs"], rows),
         *(line(words) for words in phrases.outlook(comparison)),
-        *([line(f"moved most, by {comparison.moves_of}")] if moves else []),
-        *([table(["case", "base", "head", "moved"], moves)] if moves else []),
+        *([line(f"largest changes of {comparison.moves_of}")] if moves else []),
+        *([table(["case", "base", "head", "delta"], moves)] if moves else []),
         line(phrases.rule(comparison), quiet=True),
         line(phrases.note(comparison), quiet=True),
     )
@@ -58,8 +58,8 @@ def _comparison_row(name: str, figure: MetricDelta) -> list[str]:
         number(figure.base),
         number(figure.head),
         text(phrases.probability(figure.p_holm)),
-        text(phrases.record(figure)),
-        text(phrases.further(figure)),
+        text(phrases.wins_losses_ties(figure)),
+        text(phrases.further_cases(figure)),
     ]
 
 
@@ -73,11 +73,10 @@ def curve_fragment(curve: Curve) -> str:
     """The curve drawn, its areas, and the risk at a few coverages."""
     if not curve.coverage.size:
         return box(heading("risk and coverage"), line("no item is predicted"))
-    readings = [(wished, risk_at(curve, wished)) for wished in COVERAGES]
     rows = [
-        (share(wished), share(found.achieved), number(found.value))
-        for wished, found in readings
-        if found is not None
+        (share(requested), share(point.achieved), number(point.value))
+        for requested in COVERAGES
+        if (point := risk_at(curve, requested)) is not None
     ]
     areas = f"AURC {number(aurc(curve))}, AUGRC {number(augrc(curve))} over coverages to {share(curve.cmax)}"
     return box(
@@ -128,62 +127,64 @@ def _label(words: str, x: float, y: float, anchor: str) -> str:
     return element("text", text(words), x=x, y=y, text_anchor=anchor, font_size=11, fill="currentColor")
 
 
-def agreement_fragment(found: Agreement) -> str:
-    """Every measure with its interval, or why there is none."""
+def agreement_fragment(agreement: Agreement) -> str:
+    """All measures with intervals, or the reason why there is none."""
     rows = []
-    for name, figure in found.figures.items():
+    for name, figure in agreement.figures.items():
         ends = None if figure.interval is None else (figure.interval.low, figure.interval.high)
         words = interval(ends) if ends is not None else figure.reason or interval(None)
         rows.append((text(NAMES.get(name, name)), number(figure.value), text(words)))
     return box(
-        heading("agreement", f"{counted(found.n, 'item')} in {counted(found.groups, 'group')}"),
+        heading("agreement", f"{counted(agreement.n, 'item')} in {counted(agreement.groups, 'group')}"),
         table(["measure", "value", "interval"], rows),
     )
 
 
-def calibrator_fragment(made: Calibrator) -> str:
+def calibrator_fragment(calibrator: Calibrator) -> str:
     """The method, its features, and the quality of the calibrator."""
-    on = ", ".join(made.features) or made.confidence or "one confidence"
-    shown = [name for name in MEASURES if any(name in (figures or {}) for figures in _figures(made))]
+    on = ", ".join(calibrator.features) or calibrator.confidence or "one confidence"
+    shown = [name for name in MEASURES if any(name in (figures or {}) for figures in _qualities(calibrator))]
     rows = [
         (text(words), *(number(figures.get(name)) for name in shown))
         for key, words in WHEN.items()
-        if isinstance(figures := made.metrics.get(key), dict)
+        if isinstance(figures := calibrator.metrics.get(key), dict)
     ]
     return box(
-        heading(f"{made.method} on {on}", f"target {made.target}" if made.target else ""),
-        warnings(made.warnings),
+        heading(f"{calibrator.method} on {on}", f"target {calibrator.target}" if calibrator.target else ""),
+        warnings(calibrator.warnings),
         table(["", *(MEASURES[name] for name in shown)], rows) if rows else "",
     )
 
 
-def certificate_fragment(found: Certificate) -> str:
+def certificate_fragment(certificate: Certificate) -> str:
     """The confidence from which verdicts are accepted, or why none can be certified."""
-    promise = f"at most {share(found.epsilon)} wrong, kept with probability {1 - found.delta:g}"
-    if found.threshold is None:
-        body = verdict("inconclusive", f"Nothing can be certified ({promise}): {found.reason}")
+    guarantee = f"at most {share(certificate.epsilon)} wrong, with probability {1 - certificate.delta:g}"
+    if certificate.threshold is None:
+        body = verdict("inconclusive", f"Nothing can be certified ({guarantee}): {certificate.reason}")
     else:
-        accepted = f"{found.n_accepted:,} of {counted(found.n, 'labelled verdict')}, {found.errors:,} wrong"
-        body = verdict("pass", f"Accept from {found.threshold:g} on ({promise}): {accepted}")
-    tested = f"{counted(found.groups, 'group')}, {counted(found.tested, 'threshold')} tested, {found.method}"
-    covered = f"covers {share(found.coverage)}, error bound {number(found.error_bound)}"
+        verdicts = counted(certificate.n, "labelled verdict")
+        accepted = f"{certificate.n_accepted:,} of {verdicts}, {certificate.errors:,} wrong"
+        body = verdict("pass", f"Accept confidence ≥ {certificate.threshold:g} ({guarantee}): {accepted}")
+    groups, thresholds = counted(certificate.groups, "group"), counted(certificate.tested, "threshold")
+    tested = f"{groups}, {thresholds} tested, {certificate.method}"
+    covered = f"coverage {share(certificate.coverage)}, error bound {number(certificate.error_bound)}"
     return box(heading("certificate", covered), body, line(tested, quiet=True))
 
 
-def _figures(made: Calibrator) -> list[dict[str, float]]:
-    return [figures for key in WHEN if isinstance(figures := made.metrics.get(key), dict)]
+def _qualities(calibrator: Calibrator) -> list[dict[str, float]]:
+    return [figures for key in WHEN if isinstance(figures := calibrator.metrics.get(key), dict)]
 
 
 FAILURES_SHOWN = 8
 
 
 def run_fragment(run: Run) -> str:
-    """The run: its agent, its state, and its stored summary, or one of what is there so far."""
+    """The run: its agent, its state, and its stored summary, or a summary of the attempts so far."""
     record = run.record
-    whose = text(str(record.provenance.get("agent", "")))
+    agent = text(str(record.provenance.get("agent", "")))
     summary = msgspec.convert(record.summary, Summary) if record.summary is not None else run.summary()
     return box(
-        *_summary_parts(summary), line(f"{record.state} · {whose}" if whose else record.state, quiet=True)
+        *_summary_parts(summary), line(f"{record.state} · {agent}" if agent else record.state, quiet=True)
     )
 
 
@@ -196,7 +197,7 @@ def _summary_parts(summary: Summary) -> Iterator[str]:
     yield heading(summary.suite, summary.run)
     yield line(wording.headline(summary))
     yield warnings(summary.warnings)
-    yield table(["", "mean", "0 … 1", "interval", "n", "cover", "not ok"], _summary_rows(summary))
+    yield table(["", "mean", "0 … 1", "interval", "n", "coverage", "status"], _summary_rows(summary))
     if summary.composite is not None:
         yield line(f"composite: {wording.composite_sentence(summary.composite)}")
     yield from (verdict(gate.answer, f"{gate.gate}: {wording.gate_sentence(gate)}") for gate in summary.gates)
@@ -219,17 +220,22 @@ def _summary_parts(summary: Summary) -> Iterator[str]:
 def _summary_rows(summary: Summary) -> Iterator[list[str]]:
     rate = summary.pass_rate
     yield _summary_row("pass rate", rate.value, rate.ci95, rate.n, rate.coverage, wording.passed_of(summary))
-    if (whole := summary.composite) is not None:
+    if (composite := summary.composite) is not None:
         yield _summary_row(
-            "composite", whole.mean, whole.ci95, whole.n, whole.coverage, wording.not_ok(whole.status)
+            "composite",
+            composite.mean,
+            composite.ci95,
+            composite.n,
+            composite.coverage,
+            wording.not_ok(composite.status),
         )
     for name, figure in summary.metrics.items():
         yield _summary_row(name, figure.mean, figure.ci95, figure.n, figure.coverage, wording.lacking(figure))
 
 
 def _summary_row(
-    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, cover: float, words: str
+    name: str, mean: float | None, ends: tuple[float, float] | None, n: int, coverage: float, status: str
 ) -> list[str]:
     drawn = interval_bar(mean, ends)
-    numbers = (wording.interval(ends), f"{n:,}", wording.share(cover), words)
+    numbers = (wording.interval(ends), f"{n:,}", wording.share(coverage), status)
     return [text(name), wording.number(mean), drawn, *map(text, numbers)]

@@ -1,6 +1,6 @@
 """Draws risk-coverage curves and reliability diagrams with Altair.
 
-They are drawn for readers who have never seen one: axes say in words what they count, lines are labelled.
+Axes and lines carry labels in plain words, for readers who have never seen such a chart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from trivium.reports.wording import counted
 
 WIDTH, HEIGHT = 380, 260
 PIXELS = 2
-"""Pixels of a PNG for each unit of the drawing."""
+"""Pixels of a PNG per unit of the drawing."""
 
 MOST_DOTS = 40
-"""Working points up to which each is marked."""
+"""Largest number of working points that are drawn as dots."""
 
 MOST_VARIANTS = 16
 
@@ -29,39 +29,39 @@ Rows = list[dict[str, Any]]
 
 
 def draw_curves(artifact: Mapping[str, Any], suffix: str) -> bytes:
-    """The curves of every confidence as a picture.
+    """Draw the curves of every confidence.
 
     Args:
-        artifact: As ``curve_artifact`` makes it with ``drawn=True``.
+        artifact: Result of ``curve_artifact`` with ``drawn=True``.
         suffix: ``.png`` or ``.svg``.
 
     Raises:
-        InputError: If the suffix is another one.
+        InputError: If the suffix is neither.
         MissingExtra: If ``trivium[report]`` is not installed.
     """
     check_format(suffix)
-    described = describe_curves(artifact)
+    specification = describe_curves(artifact)
     import vl_convert
 
     if suffix.lower() == ".svg":
-        svg: str = vl_convert.vegalite_to_svg(described)
+        svg: str = vl_convert.vegalite_to_svg(specification)
         return svg.encode()
-    png: bytes = vl_convert.vegalite_to_png(described, scale=PIXELS)
+    png: bytes = vl_convert.vegalite_to_png(specification, scale=PIXELS)
     return png
 
 
 def check_format(suffix: str) -> None:
-    """Raise InputError unless pictures can be written to a file that ends so."""
+    """Raise InputError unless the file suffix is a supported picture format."""
     if suffix.lower() not in {".png", ".svg"}:
         raise InputError("", f'cannot draw "{suffix}": expected a file that ends in .png or .svg')
 
 
 def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None = None) -> dict[str, Any]:
-    """The picture as a Vega-Lite specification, one row for each confidence.
+    """The picture as a Vega-Lite specification, one row per confidence.
 
     Args:
         artifact: As for :func:`draw_curves`.
-        variants: Which confidences; all by default, at most 16.
+        variants: Confidences to draw, at most 16; all by default.
     """
     alt = load_altair()
     names = list(variants or artifact["confidence_variants"])[:MOST_VARIANTS]
@@ -83,12 +83,12 @@ def describe_curves(artifact: Mapping[str, Any], variants: Sequence[str] | None 
         )
         .configure_title(color=INK, anchor="start", subtitleColor=INK, fontSize=14, offset=10)
     )
-    described: dict[str, Any] = chart.to_dict()
-    return described
+    specification: dict[str, Any] = chart.to_dict()
+    return specification
 
 
 def _title(artifact: Mapping[str, Any], confidence: str) -> str:
-    """The question that a row of the picture answers; how the answers are ranked, where that has a name."""
+    """The question that a row of the picture answers, with the confidence if it has a name."""
     ranked = "" if confidence == "confidence" else f" by {confidence}"
     question = f"ow wrong are the most confident answers{ranked}?"
     if artifact["comparison"]["enabled"]:
@@ -109,7 +109,7 @@ def _source_name(source: Mapping[str, Any]) -> str:
 def _risk(
     alt: Any, title: str, entries: Sequence[Mapping[str, Any]], labels: Sequence[str], loss: Mapping[str, Any]
 ) -> Any:
-    """Selective risk against coverage, each predictor with its band."""
+    """Selective risk against coverage, with the band of each predictor."""
     x = alt.X(
         "coverage:Q",
         scale=alt.Scale(domain=[0, 1]),
@@ -168,11 +168,11 @@ def _risk(
         if 0 < entry["cmax"] < 1:
             layers += _end(alt, entry["cmax"], tint)
     return alt.layer(*layers).properties(
-        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_reading(entries))
+        width=WIDTH, height=HEIGHT, title=alt.Title(one_line(title, at_most=80), subtitle=_subtitle(entries))
     )
 
 
-def _reading(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def _subtitle(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     groups = entries[0]["bootstrap"]["groups"]
     level = "95 % interval" if groups >= 10 else "interval"
     among = counted(groups, "group")
@@ -183,7 +183,7 @@ def _reading(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _end(alt: Any, cmax: float, tint: str) -> list[Any]:
-    """Where the predictor answers no more."""
+    """Mark the coverage beyond which the predictor abstains."""
     end = alt.Chart(alt.Data(values=[{"coverage": cmax, "label": f"abstains beyond {100 * cmax:.0f} %"}]))
     x = alt.X("coverage:Q")
     return [
@@ -195,7 +195,7 @@ def _end(alt: Any, cmax: float, tint: str) -> list[Any]:
 
 
 def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
-    """Share of right predictions against their confidence, with how many there are."""
+    """Share of right predictions against their confidence, with the number of predictions."""
     bins = entry["reliability"]
     found = [
         {"stated": stated, "right": right, "n": n, "label": f"{n:,}"}
@@ -211,7 +211,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
     dots = given.mark_circle(color=SIDES[0], opacity=0.85).encode(
         x=x, y=y, size=alt.Size("n:Q", scale=alt.Scale(range=[40, 420]), legend=None)
     )
-    texts = []  # on the side of their dot that the dashed line is not on
+    texts = []  # placed on the side of the dot away from the dashed line
     for side, place in (
         ("datum.right >= datum.stated", {"dy": -16}),
         ("datum.right < datum.stated", {"dx": 14, "dy": -8, "align": "left"}),
@@ -230,7 +230,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
         title=alt.Title(
             "Is the confidence calibrated?",
             subtitle=[
-                "On the dashed line it is; below, it is too sure.",
+                "On the dashed line it is; below it, too confident.",
                 f"Numbers count predictions. Mean gap (ECE): {ece:.3f}",
             ],
         ),
@@ -238,7 +238,7 @@ def _reliability(alt: Any, entry: Mapping[str, Any]) -> Any:
 
 
 def _to_the_ends(band: Rows, cmax: float) -> Rows:
-    """Extend the band to coverage 0 and to the end of the curve, constant beyond its outermost points."""
+    """Extend the band to coverage 0 and to the end of the curve, with constant values."""
     return [band[0] | {"coverage": 0.0}, *band, band[-1] | {"coverage": cmax}] if band else []
 
 

@@ -14,10 +14,10 @@ COLUMNS = 100
 
 
 def curve_page(artifact: Mapping[str, Any]) -> str:
-    """The page; it fetches nothing, runs nothing and shows texts of the items as they stand.
+    """The page; it loads nothing, runs no script, and escapes the texts of the items.
 
     Args:
-        artifact: As ``curve_artifact`` makes it with ``drawn=True``.
+        artifact: Result of ``curve_artifact`` with ``drawn=True``.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.

@@ -23,53 +23,54 @@ TOO_FEW_GROUPS = 10
 
 
 class AgreementTable:
-    """Every measure of agreement with its interval, and people's mean estimated from the judge's scores.
+    """All measures of agreement with intervals, and people's mean estimated from the judge's scores.
 
     Args:
-        answer: As ``trivium.runs.artifacts.judge.agreement_answer`` makes it.
+        answer: Result of ``trivium.runs.artifacts.judge.agreement_answer``.
     """
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         self._answer = answer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self._answer
-        passed = f", {found['abstained']:,} more without a judgement" if found["abstained"] else ""
-        groups = counted(found["groups"], "group")
-        if found["exact"]["value"] is not None:
-            yield Text(agreement_sentence(found), style="bold")
-        yield Text(f"{counted(found['n'], 'item')} that both labelled, in {groups}{passed}\n")
+        answer = self._answer
+        abstained = f", {answer['abstained']:,} more without a judgement" if answer["abstained"] else ""
+        groups = counted(answer["groups"], "group")
+        if answer["exact"]["value"] is not None:
+            yield Text(agreement_sentence(answer), style="bold")
+        yield Text(f"{counted(answer['n'], 'item')} that both labelled, in {groups}{abstained}\n")
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("agreement")
         table.add_column("value", justify="right")
-        table.add_column("interval" if found["groups"] < TOO_FEW_GROUPS else "95 % interval", no_wrap=True)
+        table.add_column("interval" if answer["groups"] < TOO_FEW_GROUPS else "95 % interval", no_wrap=True)
         for key, words in NAMES.items():
-            if key == "within_one" and len(found["labels"]) <= 2:
-                continue  # of two labels it is always 1
-            figure = found[key]
+            if key == "within_one" and len(answer["labels"]) <= 2:
+                continue  # always 1 for two labels
+            figure = answer[key]
             table.add_row(words, _number(figure["value"]), _ends(figure["ci95"], figure["reason"]))
         yield table
         yield from self._means()
-        for warning in found["warnings"]:
+        for warning in answer["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
 
     def _means(self) -> Iterator[Text]:
-        found, corrected = self._answer, self._answer["corrected"]
-        one, other = (one_line(side, at_most=60) for side in found["sides"])
-        if found["judge_mean"] is None:
+        answer, corrected = self._answer, self._answer["corrected"]
+        one, other = (one_line(side, at_most=60) for side in answer["sides"])
+        if answer["judge_mean"] is None:
             return
         yield Text("")
         yield Text(
-            f"Means of these items: {one} {found['judge_mean']:.3f}, {other} {found['people_mean']:.3f}."
+            f"Means of these items: {one} {answer['judge_mean']:.3f}, {other} {answer['people_mean']:.3f}."
         )
         if corrected is None:
             return
         yield Text(
             f"Over all {corrected['labelled'] + corrected['unlabelled']:,} judged: {one} "
-            f"{_number(corrected['judge'])}; what {other} would say {_number(corrected['value'])} "
-            f"{_ends(corrected['ci95'], corrected['reason'])} (PPI++), if the labelled are a random part."
+            f"{_number(corrected['judge'])}; estimate for {other} {_number(corrected['value'])} "
+            f"{_ends(corrected['ci95'], corrected['reason'])} (PPI++), if the labelled items are a random "
+            "sample."
         )
-        rate = found.get("corrected_rate")
+        rate = answer.get("corrected_rate")
         if rate is not None:
             yield Text(
                 f"By sensitivity and specificity: {_number(rate['value'])} "
@@ -78,10 +79,10 @@ class AgreementTable:
 
 
 def agreement_sentence(answer: Mapping[str, Any]) -> str:
-    """How far the two agree, and whether that is more than chance, in one sentence.
+    """How often both agree, and whether that exceeds chance, in one sentence.
 
     Args:
-        answer: As ``agreement_answer`` makes it, of at least one item.
+        answer: Result of ``agreement_answer`` with at least one item.
     """
     one, other = (one_line(side, at_most=60) for side in answer["sides"])
     who = f"The judge agrees with {other}" if one == "judge" else f"{one} agrees with {other}"
@@ -90,7 +91,7 @@ def agreement_sentence(answer: Mapping[str, Any]) -> str:
     if len(answer["labels"]) > 2:
         apart = f" and is at most one step away in {_percent(near)}"
     if kappa["value"] is None or kappa["ci95"] is None:
-        beyond = "whether that is more than chance cannot be told"
+        beyond = "whether that is more than by chance is unknown"
     elif kappa["ci95"][0] > 0:
         beyond = f"more than by chance (Cohen's κ {kappa['value']:.2f})"
     else:
@@ -120,22 +121,23 @@ WHEN = {"uncalibrated": "before", "cross_fitted": "after, unseen groups", "in_sa
 
 
 class CalibratorTable:
-    """A calibrator: its method, its features and its quality.
+    """A calibrator: its method, features and quality.
 
     Args:
-        artifact: As ``Calibrator.to_json`` makes it.
+        artifact: Result of ``Calibrator.to_json``.
     """
 
     def __init__(self, artifact: Mapping[str, Any]) -> None:
         self._artifact = artifact
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        made, metrics = self._artifact, self._artifact["metrics"]
-        training = made["training_metadata"]
-        on = ", ".join(made["features"])
-        warm = f", T = {made['temperature']:.3f}" if "temperature" in made else ""
+        artifact, metrics = self._artifact, self._artifact["metrics"]
+        training = artifact["training_metadata"]
+        on = ", ".join(artifact["features"])
+        temperature = f", T = {artifact['temperature']:.3f}" if "temperature" in artifact else ""
         yield Text(
-            one_line(f"{made['method']} on {on}{warm}; target {made['target']}", at_most=300), style="bold"
+            one_line(f"{artifact['method']} on {on}{temperature}; target {artifact['target']}", at_most=300),
+            style="bold",
         )
         fitted = counted(training["n_samples"], "prediction")
         yield Text(f"fitted on {fitted} of {counted(training['n_groups'], 'group')}\n")
@@ -148,54 +150,55 @@ class CalibratorTable:
             figures = metrics.get(key)
             if figures is not None:
                 table.add_row(words, *(_number(figures[name]) for name in shown))
-        table.caption = "Quote the figures of unseen groups: on its own data a calibrator flatters itself."
+        table.caption = "Quote the numbers of unseen groups: those of its own data are too good."
         yield table
         if metrics["cross_fitted"] is None:
-            yield Text(f"! no figures of unseen groups: {metrics['cross_fitted_reason']}", style="yellow")
-        for warning in made["warnings"]:
+            yield Text(f"! no numbers of unseen groups: {metrics['cross_fitted_reason']}", style="yellow")
+        for warning in artifact["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
 
 
 class CertificateText:
-    """The confidence from which predictions are accepted, or why none can be certified.
+    """The confidence from which verdicts are accepted, or why none can be certified.
 
     Args:
-        answer: As ``trivium.runs.artifacts.judge.certificate`` makes it.
+        answer: Result of ``trivium.runs.artifacts.judge.certificate``.
     """
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         self._answer = answer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self._answer
-        promise = f"at most {100 * found['epsilon']:g} % wrong, kept with probability {1 - found['delta']:g}"
-        name = one_line(found["confidence"], at_most=60)
-        if found["threshold"] is None:
-            yield Text(f"Nothing can be certified ({promise}).", style="bold")
-            yield Text(f"{found['reason']}. Every verdict goes to people.")
+        answer = self._answer
+        guarantee = f"at most {100 * answer['epsilon']:g} % wrong, with probability {1 - answer['delta']:g}"
+        name = one_line(answer["confidence"], at_most=60)
+        if answer["threshold"] is None:
+            yield Text(f"Nothing can be certified ({guarantee}).", style="bold")
+            yield Text(f"{answer['reason']}. Every verdict goes to people.")
         else:
-            yield Text(f"Accept from {name} = {found['threshold']:g} on ({promise}).", style="bold")
+            yield Text(f"Accept {name} ≥ {answer['threshold']:g} ({guarantee}).", style="bold")
             yield Text(
-                f"That is {found['n_accepted']:,} of the {found['n_items']:,} items "
-                f"({100 * found['coverage']:.1f} %), of which {_wrong(found['errors'])}; "
-                f"the bound at this threshold is {100 * found['error_bound']:.1f} %. The others go to people."
+                f"That is {answer['n_accepted']:,} of the {answer['n_items']:,} items "
+                f"({100 * answer['coverage']:.1f} %), of which {_wrong(answer['errors'])}; "
+                f"the bound at this threshold is {100 * answer['error_bound']:.1f} %. "
+                "The others go to people."
             )
         yield Text(
-            f"{counted(found['n'], 'labelled verdict')} in {counted(found['groups'], 'group')}, "
-            f"{counted(found['tested'], 'threshold')} tested, {found['method']}.",
+            f"{counted(answer['n'], 'labelled verdict')} in {counted(answer['groups'], 'group')}, "
+            f"{counted(answer['tested'], 'threshold')} tested, {answer['method']}.",
             style="dim",
         )
-        yield Text(one_line(confidence_sentence([name], found), at_most=500), style="dim")
-        for warning in found["warnings"]:
+        yield Text(one_line(confidence_sentence([name], answer), at_most=500), style="dim")
+        for warning in answer["warnings"]:
             yield Text(f"! {one_line(warning, at_most=500)}", style="yellow")
 
 
 def confidence_sentence(names: Sequence[str], answer: Mapping[str, Any]) -> str:
-    """Which confidence ranked the verdicts, why that one, and what the choice cost.
+    """Which confidence ranks the verdicts, why, and what choosing it cost.
 
     Args:
-        names: The confidences that were used.
-        answer: Of ``curve`` or ``certify``.
+        names: The confidences used.
+        answer: Result of ``curve`` or ``certify``.
     """
     choice = answer["confidence_choice"]
     if choice["why"] != "best":
@@ -203,8 +206,8 @@ def confidence_sentence(names: Sequence[str], answer: Mapping[str, Any]) -> str:
             return "Confidence: the one stated with the items."
         why = "as named" if choice["why"] == "named" else "the default of this source"
         return f"Confidence: {', '.join(names)}, {why}."
-    each = ", ".join(f"{name} {value:.2f}" for name, value in choice["auroc"].items())
-    best = f"Confidence: {names[0]}, the signal with the best AUROC on these labels ({each})"
+    aurocs = ", ".join(f"{name} {value:.2f}" for name, value in choice["auroc"].items())
+    best = f"Confidence: {names[0]}, the signal with the best AUROC on these labels ({aurocs})"
     if choice["among"] == 1:
         return f"{best}."
     if "delta" in answer:
@@ -231,10 +234,10 @@ FIGURES = {
 
 
 class CurveTable:
-    """Figures of each confidence with their intervals; of two inputs their difference.
+    """Metrics of each confidence with their intervals; for two inputs their differences.
 
     Args:
-        artifact: As ``trivium.runs.artifacts.curve.curve_artifact`` makes it.
+        artifact: Result of ``trivium.runs.artifacts.curve.curve_artifact``.
     """
 
     def __init__(self, artifact: Mapping[str, Any]) -> None:
@@ -307,7 +310,7 @@ class CurveTable:
                 *(f"{reading['value']:.2f}" if reading else "–" for reading in readings),
             )
         table.caption = (
-            "Mean loss where so much of all items is answered, most confident first; –: never so much."
+            "Mean loss if this share of all items is answered, most confident first; –: not reached."
         )
         yield Text("")
         yield table
@@ -346,13 +349,13 @@ class CurveTable:
 
 
 def conclusions(artifact: Mapping[str, Any]) -> list[str]:
-    """Whether each confidence of one input ranks its predictions better than chance, a sentence each.
+    """One sentence per confidence of one input: whether it ranks the predictions better than chance.
 
-    It does where the interval of AURC (over its coverage) ends below the mean loss, which is what a random
-    order comes to. That interval is wider than one of the difference would be.
+    It does if the interval of AURC (divided by its coverage) ends below the mean loss, which is the expected
+    value for a random order. That interval is wider than one of the difference would be.
 
     Args:
-        artifact: As ``curve_artifact`` makes it, of one input.
+        artifact: Result of ``curve_artifact`` for one input.
     """
     lines = []
     for name, entry in artifact["confidence_variants"].items():
@@ -366,7 +369,7 @@ def conclusions(artifact: Mapping[str, Any]) -> list[str]:
             f"{100 * half['achieved']:.0f} %, {risks[-1]:.3f} over all predictions"
         )
         if ends is None:
-            lines.append(f"{sentence}; there is no interval to tell whether that is more than chance.")
+            lines.append(f"{sentence}; without an interval, it is unknown whether that exceeds chance.")
         elif ends[1] < risks[-1]:
             lines.append(f"{sentence}: it ranks them better than chance.")
         else:
@@ -396,11 +399,11 @@ def _percent_of(part: int, whole: int) -> str:
 
 
 def _resampled(artifact: Mapping[str, Any]) -> str:
-    """How the intervals were made."""
+    """How the intervals were computed."""
     entries = list(artifact["confidence_variants"].values())
     entry = entries[0] if not artifact["comparison"]["enabled"] else entries[0]["input_0"]
-    plan = entry["bootstrap"]
+    options = entry["bootstrap"]
     return (
-        f"Intervals: {plan['n_resamples']:,} resamples of {counted(plan['groups'], 'group')}, "
-        f"{plan['method']}, {plan['rng']}, seed {plan['seed']}."
+        f"Intervals: {options['n_resamples']:,} resamples of {counted(options['groups'], 'group')}, "
+        f"{options['method']}, {options['rng']}, seed {options['seed']}."
     )

@@ -1,5 +1,5 @@
 "use strict";
-// Finding, choosing and ordering attempts. Without it the page shows all of them, worst first.
+// Search, filter and order of attempts. Without scripts the page shows all of them, worst first.
 (() => {
   const list = document.getElementById("list");
   const attempts = Array.from(list.querySelectorAll(":scope > details.attempt"));
@@ -19,7 +19,7 @@
     best: (a, b) => b - a,
     case: (a, b) => attempts[a].dataset.case.localeCompare(attempts[b].dataset.case, "en", { numeric: true }),
   };
-  function choose() {
+  function filter() {
     const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     attempts.forEach((one, place) => {
@@ -30,8 +30,8 @@
     });
     count.textContent = shown === attempts.length ? "" : `${shown} of ${attempts.length}`;
   }
-  find.addEventListener("input", choose);
-  verdict.addEventListener("change", choose);
+  find.addEventListener("input", filter);
+  verdict.addEventListener("change", filter);
   order.addEventListener("change", () => {
     list.append(...shownFirst.slice().sort(orders[order.value]).map((place) => attempts[place]));
   });
@@ -40,7 +40,7 @@
     for (const one of attempts) if (!one.hidden) one.open = open;
     unfold.textContent = open ? "Fold all" : "Unfold all";
   });
-  function follow() {
+  function openLinked() {
     const inside = location.hash && document.getElementById(location.hash.slice(1));
     const one = inside && inside.closest("details.attempt");
     if (!one) return;
@@ -48,7 +48,7 @@
     one.open = true;
     one.scrollIntoView();
   }
-  addEventListener("hashchange", follow);
-  follow();
+  addEventListener("hashchange", openLinked);
+  openLinked();
   document.querySelector(".controls").hidden = false;
 })();
