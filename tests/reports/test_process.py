@@ -100,8 +100,8 @@ def test_a_case_describes_its_process_in_sentences():
         "Wall time 12.0 s. The critical path goes through 8 spans.",
         "Most of it is tool search, 5.0 s (42 %).",
         "in 1 parallel section, up to 2 at once.",
-        "1 retry of failed calls, 1 with success.",
-        "3 calls repeated what had succeeded before.",
+        "1 retry of failed calls, 1 succeeded.",
+        "3 calls repeated after a success.",
         "Loop: poll, 4 times, by boss.",
         "Unfinished: tool write.",
     ):
