@@ -1,4 +1,4 @@
-"""What judges cost is bounded, counted, and told."""
+"""The cost of judges is bounded, counted and reported."""
 
 import json
 
@@ -142,7 +142,7 @@ def test_every_report_tells_what_was_spent(store, tmp_path, monkeypatch):
     assert run_command(["show", "--store", store.url, "--html", str(html), "--quiet"]) == 0
     page = html.read_text()
     assert told in page
-    assert "What judges cost" in page
+    assert "Cost of judges" in page
     assert msgspec.to_builtins(summary)["spent"]["models"][MODEL]["requests"] == 4
 
 
