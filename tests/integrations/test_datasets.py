@@ -55,7 +55,7 @@ def test_a_folder_a_file_and_a_split_are_read(tmp_path, squad):
     for source in (tmp_path / "one", arrow, f"{tmp_path / 'two'}?split=train"):
         assert told(tv.Suite.load(f"hf:{source}")) == EXPECTED
     assert len(tv.Suite.load(f"hf:{tmp_path / 'two'}?split=test")) == 1
-    with pytest.raises(SuiteError, match="several splits: say one of train, test"):
+    with pytest.raises(SuiteError, match="several splits: name one of train, test"):
         tv.Suite.load(f"hf:{tmp_path / 'two'}")
     with pytest.raises(SuiteError, match='no split "tset".*Did you mean "test"'):
         tv.Suite.load(f"hf:{tmp_path / 'two'}?split=tset")
