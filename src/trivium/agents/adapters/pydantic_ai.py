@@ -65,7 +65,8 @@ class PydanticAgent:
             kind = getattr(deps_type, "__name__", deps_type)
             raise AgentError(
                 name,
-                f"the agent wants dependencies of type {kind}, which nobody gives; use deps_type=trivium.Case, or name a function that calls it",
+                f"the agent wants dependencies of type {kind}, which nobody gives; "
+                "use deps_type=trivium.Case, or name a function that calls it",
             )
         self._agent = agent
 

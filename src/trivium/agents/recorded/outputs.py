@@ -29,9 +29,9 @@ class OutputsFile:
     """The attempts of a .jsonl file.
 
     The file is read twice. Opening it validates every line, so that all mistakes are reported together and
-    before anything is scored or stored; iterating yields the attempts. The validation does not normalise traces, and
-    stores 16 bytes per line (offset, and a hash of case and repeat), so that large files need little memory.
-    It takes about as long as reading the attempts, a small part of scoring them.
+    before anything is scored or stored; iterating yields the attempts. The validation does not normalise
+    traces, and stores 16 bytes per line (offset, and a hash of case and repeat), so that large files need
+    little memory. It takes about as long as reading the attempts, a small part of scoring them.
 
     Args:
         path: The file; blank lines are skipped.
