@@ -91,7 +91,7 @@ def test_a_column_that_there_is_not_is_named(squad, columns, what):
 
 
 def test_rows_without_anything_asked_say_so():
-    with pytest.raises(SuiteError, match=r"say which: input=COLUMN. There are: a, b"):
+    with pytest.raises(SuiteError, match=r"name it: input=COLUMN. There are: a, b"):
         tv.Suite.from_dataset([{"a": 1, "b": 2}])
     with pytest.raises(SuiteError, match="row 1: expected a mapping, found int"):
         tv.Suite.from_dataset([{"input": 1}, 2])
