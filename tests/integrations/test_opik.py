@@ -173,7 +173,7 @@ def test_a_run_that_is_pushed_twice_is_there_once(server, run):
 
 
 def test_requests_are_bounded_and_traces_come_before_what_is_of_them(server, run, monkeypatch):
-    monkeypatch.setattr(ours, "MOST_RECORDS", 2)
+    monkeypatch.setattr(ours, "MAX_RECORDS", 2)
     push(run)
     known = set()
     for _, path, body in server.requests:
@@ -186,7 +186,7 @@ def test_requests_are_bounded_and_traces_come_before_what_is_of_them(server, run
         elif "feedback" in path:
             assert {record["id"] for record in records} <= known
     requests = len(server.requests)
-    monkeypatch.setattr(ours, "MOST_BYTES", 1)
+    monkeypatch.setattr(ours, "MAX_BYTES", 1)
     push(run)
     assert len(server.requests) > 2 * requests
 

@@ -1,1 +1,3 @@
-"""Trivium inside other tools, and theirs inside Trivium: one file a neighbour, imported when asked for."""
+"""Trivium's metrics in other tools and their metrics in Trivium; one module per tool, imported when used."""
+
+__all__: list[str] = []

@@ -1,7 +1,7 @@
-"""DeepEval metrics as Trivium metrics; shared input mapping.
+"""Wraps DeepEval metrics as Trivium metrics; ``foreign_metric`` does the same for any other tool.
 
-Importing this module before ``deepeval`` turns off what DeepEval reports of its own use; who wants to report
-sets ``DEEPEVAL_TELEMETRY_OPT_OUT`` to 0 before.
+Importing this module before ``deepeval`` turns off DeepEval's telemetry. Set ``DEEPEVAL_TELEMETRY_OPT_OUT=0``
+to keep it on.
 """
 
 import os
@@ -23,16 +23,16 @@ os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
 def deepeval_metric(
     name: str, make: Callable[[], Any], *, lower_is_better: bool = False, references: str = "best"
 ) -> type[Metric]:
-    """A metric of DeepEval as one that suites may name.
+    """Wrap a DeepEval metric so that suites can name it.
 
-    A test case is made of each attempt: input, output, reference (``expected_output``), source (``context``
-    and ``retrieval_context``), the tools that were called and those expected. What the metric needs and the
-    attempt lacks makes the score skipped; a score outside [0, 1] is kept as ``raw`` alone.
+    Each attempt becomes a test case with input, output, reference (``expected_output``), source (``context``
+    and ``retrieval_context``), called tools and expected tools. If the metric needs something that the
+    attempt lacks, the score is skipped. A value outside [0, 1] is only reported as ``raw``.
 
     Args:
-        name: How suites and reports call it, such as ``deepeval.faithfulness``.
-        make: Makes the metric; called for every score, for DeepEval's metrics remember their last one.
-        lower_is_better: Whether 0 is best there, as for toxicity, bias and hallucination.
+        name: Its name in suites and reports, such as ``deepeval.faithfulness``.
+        make: Makes the metric; called for every score, because DeepEval's metrics hold their last score.
+        lower_is_better: Whether 0 is the best value, as for toxicity, bias and hallucination.
         references: With several references, ``best`` or ``mean``.
 
     Raises:
@@ -48,8 +48,8 @@ def deepeval_metric(
         needed = getattr(make(), "_required_params", None)
         return isinstance(needed, list) and SingleTurnParams.EXPECTED_OUTPUT in needed
 
-    def judge(subject: MetricInput, reference: str | None) -> Verdict:
-        case, attempt = subject.case, subject.attempt
+    def measure(metric_input: MetricInput, reference: str | None) -> Measurement:
+        case, attempt = metric_input.case, metric_input.attempt
         source = [case.source] if case.source is not None else None
         expected = case.expect.tools
         test_case = LLMTestCase(
@@ -60,7 +60,7 @@ def deepeval_metric(
             retrieval_context=source,
             tools_called=None
             if attempt.trace is None
-            else [_called(ToolCall, s) for s in attempt.trace.tool_calls],
+            else [_tool_call(ToolCall, span) for span in attempt.trace.tool_calls],
             expected_tools=None
             if expected is None
             else [ToolCall(name=tool.name, input_parameters=tool.arguments) for tool in expected],
@@ -68,7 +68,7 @@ def deepeval_metric(
         )
         metric = make()
         if hasattr(metric, "async_mode"):
-            metric.async_mode = False  # scores are taken on a thread that has no event loop to share
+            metric.async_mode = False  # this thread has no event loop
         quiet = (
             {"_show_indicator": False} if "_show_indicator" in signature(metric.measure).parameters else {}
         )
@@ -86,31 +86,34 @@ def deepeval_metric(
         details = {key: value for key, value in detail.items() if value is not None}
         return share(metric.score, lower_is_better=lower_is_better), metric.score, metric.reason, details
 
-    return foreign_metric(name, judge, compares=compares, references=references)
+    return foreign_metric(name, measure, compares=compares, references=references)
 
 
-def _called(make: Any, span: Any) -> Any:
-    given = span.input if isinstance(span.input, dict) else None
-    return make(name=span.name, input_parameters=given, output=span.output)
+def _tool_call(make: Any, span: Any) -> Any:
+    arguments = span.input if isinstance(span.input, dict) else None
+    return make(name=span.name, input_parameters=arguments, output=span.output)
 
 
-Verdict = tuple[float | None, Any, str | None, dict[str, Any]]
-"""A value in [0, 1] or None, the raw figure, the reason given, and whatever else a report may show."""
+Measurement = tuple[float | None, Any, str | None, dict[str, Any]]
+"""A value in [0, 1] or None, the raw value, the reason, and details for reports."""
 
-Judge = Callable[[MetricInput, str | None], Verdict]
-"""Scores a subject against one reference, or against none."""
+Measure = Callable[[MetricInput, str | None], Measurement]
+"""Scores an attempt against one reference, or against none."""
 
 
 def foreign_metric(
-    name: str, judge: Judge, *, compares: Callable[[], bool], references: str = "best"
+    name: str, measure: Measure, *, compares: Callable[[], bool], references: str = "best"
 ) -> type[Metric]:
-    """A metric of another tool as a class that suites may name.
+    """Make a metric class that calls another tool.
 
     Args:
-        name: How suites and reports call it.
-        judge: Asks the other tool.
-        compares: Whether it looks at a reference; asked when the first attempt is scored.
+        name: Its name in suites and reports.
+        measure: Calls the other tool.
+        compares: Whether the tool's metric uses a reference; called for every score.
         references: With several references, ``best`` takes the highest value, ``mean`` their mean.
+
+    Raises:
+        ValueError: If ``references`` is neither.
     """
     if references not in {"best", "mean"}:
         raise ValueError(f'references: found "{references}", expected best or mean')
@@ -120,26 +123,22 @@ def foreign_metric(
         """A metric of another tool."""
 
         def score(self, subject: MetricInput) -> Score:
-            """What the other tool says, for each reference where it looks at one."""
+            """Call the other tool: once per reference if it uses one, else once."""
             references_used: list[str | None] = list(subject.case.references) if compares() else [None]
             if not references_used:
                 raise Skip("the case has no reference")
-            verdicts = [judge(subject, reference) for reference in references_used]
-            values = [value for value, *_ in verdicts if value is not None]
-            raw = [figure for _, figure, *_ in verdicts] if len(verdicts) > 1 else verdicts[0][1]
-            at = max(range(len(verdicts)), key=lambda index: _or_less(verdicts[index][0]))
+            measured = [measure(subject, reference) for reference in references_used]
+            values = [value for value, *_ in measured if value is not None]
+            raw = [raw for _, raw, *_ in measured] if len(measured) > 1 else measured[0][1]
+            best = max(measured, key=lambda each: -1.0 if each[0] is None else each[0])
             value = None if not values else max(values) if references == "best" else sum(values) / len(values)
-            return self.ok(value, raw=raw, reason=verdicts[at][2], detail=verdicts[at][3])
+            return self.ok(value, raw=raw, reason=best[2], detail=best[3])
 
     return Foreign
 
 
-def _or_less(value: float | None) -> float:
-    return -1.0 if value is None else value
-
-
 def share(value: Any, *, lower_is_better: bool = False) -> float | None:
-    """A figure as a value in [0, 1], higher better; None where it lies outside."""
+    """Convert a number or truth value to a value in [0, 1], higher is better; None if it lies outside."""
     if isinstance(value, bool):
         value = float(value)
     if not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -148,7 +147,7 @@ def share(value: Any, *, lower_is_better: bool = False) -> float | None:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, any other JSON value as its canonical JSON."""
+    """Return a text as it is, None as the empty text, and any other JSON value as canonical JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value, order="deterministic").decode()

@@ -1,4 +1,4 @@
-"""A Trivium metric as a scorer of Inspect AI."""
+"""Wraps Trivium metrics as scorers of Inspect AI."""
 
 from functools import partial
 from typing import Any
@@ -13,19 +13,18 @@ __all__ = ["trivium_scorer"]
 
 
 def trivium_scorer(metric: str, **settings: Any) -> Any:
-    """A scorer that is called like the metric, for ``Task(scorer=…)``.
+    """Make a scorer with the name of the metric, for ``Task(scorer=…)``.
 
-    It sees the completion, the sample's targets as references, and for metrics of the trace tier what the
-    agents did. A metric that does not apply leaves the sample unscored, with the reason; one that fails does
-    too.
+    The metric gets the completion, the sample's targets as references and, if it is of the trace tier, the
+    sample's events as a trace. If it does not apply or fails, the sample is unscored (NaN), with the reason.
 
     Args:
-        metric: Its name, such as ``jaccard`` or ``tool_success``.
+        metric: Name of the metric, such as ``jaccard`` or ``tool_success``.
         settings: Keys of a suite's settings, such as ``encoder``.
 
     Raises:
         MissingExtra: If Inspect AI is not installed.
-        SuiteError: If no metric is called that.
+        SuiteError: If no metric has this name.
     """
     try:
         from anyio import to_thread
@@ -37,12 +36,12 @@ def trivium_scorer(metric: str, **settings: Any) -> Any:
 
     @scorer(metrics=[mean(), stderr()], name=metric)  # type: ignore[untyped-decorator]  # not followed
     def trivium() -> Any:
-        async def judge(state: Any, target: Any) -> Any:
+        async def measure(state: Any, target: Any) -> Any:
             fields: dict[str, Any] = {}
             if tier == "trace":
                 events = [event.model_dump(mode="json", exclude_none=True) for event in transcript().events]
                 fields["trace"] = trace_of_sample({"id": str(state.sample_id), "events": events})
-            found = await to_thread.run_sync(
+            result = await to_thread.run_sync(
                 partial(
                     score,
                     metric,
@@ -53,10 +52,10 @@ def trivium_scorer(metric: str, **settings: Any) -> Any:
                     **settings,
                 )
             )
-            value = float("nan") if found.value is None else found.value
-            metadata = {"status": found.status} | ({} if found.raw is None else {"raw": found.raw})
-            return Score(value=value, explanation=found.reason, metadata=metadata)
+            value = float("nan") if result.value is None else result.value
+            metadata = {"status": result.status} | ({} if result.raw is None else {"raw": result.raw})
+            return Score(value=value, explanation=result.reason, metadata=metadata)
 
-        return judge
+        return measure
 
     return trivium()

@@ -1,11 +1,7 @@
-"""Opik: metrics in both directions, push of runs.
+"""Wraps Trivium metrics for Opik and Opik metrics for Trivium; pushes runs to an Opik server.
 
-Importing this module before ``opik`` turns off what Opik reports of its own use and errors; who wants to
-report sets ``OPIK_ANALYTICS_ENABLE`` and ``OPIK_SENTRY_ENABLE`` to true before.
-
-Importing this module before ``opik`` turns off what Opik reports of its own use and errors; who wants to
-report sets ``OPIK_ANALYTICS_ENABLE`` and ``OPIK_SENTRY_ENABLE`` to true before. A metric made with
-``track=False`` sends no traces of its own either.
+Importing this module before ``opik`` turns off Opik's usage and error reports. Set ``OPIK_ANALYTICS_ENABLE``
+and ``OPIK_SENTRY_ENABLE`` to true to keep them. A metric made with ``track=False`` records no traces either.
 """
 
 import os
@@ -19,7 +15,7 @@ from uuid import UUID
 import msgspec
 
 from trivium.errors import InputError, MissingExtra
-from trivium.integrations.deepeval import Verdict, as_text, foreign_metric, share
+from trivium.integrations.deepeval import Measurement, as_text, foreign_metric, share
 from trivium.metrics.metric import Metric, MetricInput, Skip
 from trivium.metrics.registry import metric_class
 from trivium.metrics.scoring import score
@@ -39,28 +35,34 @@ os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
 os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
 
 Record = tuple[str, dict[str, Any]]
+"""A kind (``traces``, ``spans`` or ``scores``) and the fields of one record."""
 
-MOST_RECORDS = 500
-MOST_BYTES = 4 * 2**20
-"""Of one request, unless a record alone is larger."""
+MAX_RECORDS = 500
+"""Largest number of records in one request."""
+
+MAX_BYTES = 4 * 2**20
+"""Largest size of one request, unless a single record is larger."""
+
+_SPAN_TYPES = {"tool": "tool", "llm": "llm"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_REFERENCES = frozenset({"reference", "expected_output", "ground_truth"})
 
 
 def trivium_metric(metric: str, *, track: bool = False, **settings: Any) -> Any:
-    """A metric or a judge of Trivium as a ``BaseMetric``, for ``opik.evaluate(scoring_metrics=[…])``.
+    """Wrap a Trivium metric or judge as a ``BaseMetric``, for ``opik.evaluate(scoring_metrics=[…])``.
 
-    Its ``score`` takes ``output`` and, where they are there, ``input``, ``reference`` or ``expected_output``
-    (a text or a list of them), ``context`` (the source document) and ``trace`` (Trivium's or any format that
-    Trivium reads). A metric that does not apply, or fails, gives a result that says so
-    (``scoring_failed``), which Opik leaves out of its means.
+    Its ``score`` takes ``output`` and optionally ``input``, ``reference`` or ``expected_output`` (a text or a
+    list of texts), ``context`` (the source document) and ``trace`` (in any format that Trivium reads). If the
+    metric does not apply or fails, the result has ``scoring_failed``, and Opik leaves it out of its means.
 
     Args:
-        metric: Its name, such as ``jaccard``, ``tool_success`` or ``technical_accuracy``.
-        track: Whether Opik records the metric's own call.
-        settings: Keys of a suite's settings, such as ``encoder`` or ``judge``, but for ``references``.
+        metric: Name of the metric, such as ``jaccard``, ``tool_success`` or ``technical_accuracy``.
+        track: Whether Opik records the call of the metric.
+        settings: Keys of a suite's settings, such as ``encoder`` or ``judge``, except ``references``.
 
     Raises:
         MissingExtra: If Opik is not installed.
-        SuiteError: If no metric is called that.
+        SuiteError: If no metric has this name.
     """
     try:
         from opik.evaluation.metrics.base_metric import BaseMetric
@@ -84,8 +86,8 @@ def trivium_metric(metric: str, *, track: bool = False, **settings: Any) -> Any:
             trace: Any = None,
             **_: Any,
         ) -> Any:
-            """What the metric says of an output."""
-            found = score(
+            """Score an output."""
+            result = score(
                 metric,
                 output=output,
                 references=references_of(expected_output if reference is None else reference),
@@ -96,23 +98,23 @@ def trivium_metric(metric: str, *, track: bool = False, **settings: Any) -> Any:
             )
             return ScoreResult(
                 name=self.name,
-                value=0.0 if found.value is None else found.value,
-                reason=found.reason,
-                scoring_failed=found.value is None,
-                metadata={"status": found.status, "raw": found.raw},
+                value=0.0 if result.value is None else result.value,
+                reason=result.reason,
+                scoring_failed=result.value is None,
+                metadata={"status": result.status, "raw": result.raw},
             )
 
     return TriviumMetric(name=metric, track=track)
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True):
-    """What went to Opik.
+    """Counts of the records sent to an Opik server.
 
     Attributes:
-        url: Of the server.
-        traces: How many attempts.
-        spans: How many spans.
-        scores: How many feedback scores.
+        url: Address of the server.
+        traces: Number of attempts.
+        spans: Number of spans.
+        scores: Number of feedback scores.
     """
 
     url: str
@@ -135,20 +137,20 @@ def push(
 ) -> Pushed:
     """Send every scored attempt of a run to an Opik server: traces, spans, and scores with their reasons.
 
-    Ids depend on the run and the attempt alone, so that a run pushed again is there once. Attempts are read
-    and sent a batch at a time.
+    Ids depend only on the run and the attempt, so pushing a run again creates no duplicates. Attempts are
+    read and sent in batches.
 
     Args:
         run: The run.
-        url: The server's API, such as ``http://localhost:5173/api``; else what ``OPIK_URL_OVERRIDE`` or
-            ``opik configure`` say.
-        project: Name of the project; else the suite's.
-        workspace: Name of the workspace, where the server has several.
-        api_key: Its key, where it wants one.
+        url: Address of the server's API, such as ``http://localhost:5173/api``; by default the one of
+            ``OPIK_URL_OVERRIDE`` or ``opik configure``.
+        project: Name of the project; by default the suite's name.
+        workspace: Name of the workspace, if the server has several.
+        api_key: Key of the server, if it needs one.
 
     Raises:
         MissingExtra: If Opik is not installed.
-        InputError: If the server cannot be reached, or refuses what is sent.
+        InputError: If the server cannot be reached or rejects the records.
     """
     try:
         import httpx
@@ -164,8 +166,8 @@ def push(
     try:
         records = (
             each
-            for told in traces_of_run(run.store, record)
-            for each in attempt_records(told, project=project, begun=record.created)
+            for exported in traces_of_run(run.store, record)
+            for each in attempt_records(exported, project=project, default_start=record.created)
         )
         for kind, batch in _batches(records):
             _send(client.rest_client, kind, batch)
@@ -194,19 +196,19 @@ def _send(api: Any, kind: str, batch: list[dict[str, Any]]) -> None:
 
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Records by kind, traces before the spans and scores of theirs, none too large for a request."""
-    waiting: dict[str, list[dict[str, Any]]] = {"traces": [], "spans": [], "scores": []}
-    held = dict.fromkeys(waiting, 0)
+    """Group records by kind into batches of one request; traces come before their spans and scores."""
+    pending: dict[str, list[dict[str, Any]]] = {"traces": [], "spans": [], "scores": []}
+    sizes = dict.fromkeys(pending, 0)
     for kind, record in records:
         size = len(msgspec.json.encode(record))
-        if waiting[kind] and (len(waiting[kind]) == MOST_RECORDS or held[kind] + size > MOST_BYTES):
+        if pending[kind] and (len(pending[kind]) == MAX_RECORDS or sizes[kind] + size > MAX_BYTES):
             for each in dict.fromkeys(("traces", kind)):
-                if waiting[each]:
-                    yield each, waiting[each]
-                waiting[each], held[each] = [], 0
-        waiting[kind].append(record)
-        held[kind] += size
-    for kind, batch in waiting.items():
+                if pending[each]:
+                    yield each, pending[each]
+                pending[each], sizes[each] = [], 0
+        pending[kind].append(record)
+        sizes[kind] += size
+    for kind, batch in pending.items():
         if batch:
             yield kind, batch
 
@@ -215,34 +217,25 @@ def _so_far(traces: int) -> str:
     return f" ({counted(traces, 'trace')} had been sent)" if traces else ""
 
 
-_TYPES = {"tool": "tool", "llm": "llm"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def attempt_records(
-    told: TraceToExport, *, project: str, begun: float
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of an attempt, each with the kind it is of: ``traces``, ``spans`` or ``scores``.
+def attempt_records(exported: TraceToExport, *, project: str, default_start: float) -> Iterator[Record]:
+    """Yield the records of an attempt, each with its kind.
 
     Args:
-        told: The attempt with its scores.
-        project: Name of the project that it goes to.
-        begun: Unix time that stands for what has no time of its own, seconds.
+        exported: The attempt with its scores.
+        project: Name of the Opik project.
+        default_start: Start of a trace without times, Unix time in seconds.
     """
-    clock = clock_of(told.trace, told.started_at)
-    usual = round(begun * NANOSECONDS)
-    first = min((at for span in told.trace.spans if (at := clock.at(span.start)) is not None), default=usual)
-    trace_id = uuid7(first, told.key)
-    yield "traces", _trace(told, trace_id, first, clock) | {"project_name": project}
-    ids = {
-        span.id: uuid7(clock.at(span.start) or first, f"{told.key}\0{span.id}") for span in told.trace.spans
-    }
-    for span in told.trace.spans:
-        its = _span(span, clock, first)
+    clock, spans = clock_of(exported.trace, exported.started_at), exported.trace.spans
+    starts = [at for span in spans if (at := clock.at(span.start)) is not None]
+    first = min(starts, default=round(default_start * NANOSECONDS))
+    trace_id = uuid7(first, exported.key)
+    yield "traces", _trace(exported, trace_id, first, clock) | {"project_name": project}
+    ids = {span.id: uuid7(clock.at(span.start) or first, f"{exported.key}\0{span.id}") for span in spans}
+    for span in spans:
         parent = None if span.parent is None else ids[span.parent]
-        place = {"id": ids[span.id], "trace_id": trace_id, "parent_span_id": parent, "project_name": project}
-        yield "spans", its | place
-    for _, fields in told.events:
+        links = {"id": ids[span.id], "trace_id": trace_id, "parent_span_id": parent, "project_name": project}
+        yield "spans", _span(span, clock, first) | links
+    for _, fields in exported.events:
         value = fields.get("gen_ai.evaluation.score.value")
         if value is not None:
             yield (
@@ -260,11 +253,11 @@ def attempt_records(
 
 
 def uuid7(moment: int, key: str) -> str:
-    """An id of Opik's kind (RFC 9562, version 7) that depends on a time and a key alone.
+    """Make a UUID of version 7 (RFC 9562), as Opik requires, that depends only on a time and a key.
 
     Args:
-        moment: Nanoseconds since 1970.
-        key: What it is of.
+        moment: Unix time in nanoseconds.
+        key: Text that identifies the record.
     """
     milliseconds = max(0, moment // 10**6) % 2**48
     rest = sha256(key.encode()).digest()
@@ -272,20 +265,20 @@ def uuid7(moment: int, key: str) -> str:
     return str(UUID(bytes=milliseconds.to_bytes(6, "big") + marked + rest[3:10]))
 
 
-def _trace(told: TraceToExport, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
-    ends = [at for span in told.trace.spans if (at := clock.at(span.end)) is not None]
-    seconds = told.seconds or 0.0
+def _trace(exported: TraceToExport, trace_id: str, first: int, clock: Clock) -> dict[str, Any]:
+    ends = [at for span in exported.trace.spans if (at := clock.at(span.end)) is not None]
+    seconds = exported.seconds or 0.0
     last = max(ends) if ends else first + round(seconds * NANOSECONDS)
     return {
         "id": trace_id,
-        "name": told.name,
+        "name": exported.name,
         "start_time": _moment(first),
         "end_time": _moment(max(first, last)),
-        "input": {"input": told.input},
-        "output": {"output": told.output},
-        "metadata": {**told.resource, **told.attributes, "trivium.clock": clock.since},
+        "input": {"input": exported.input},
+        "output": {"output": exported.output},
+        "metadata": {**exported.resource, **exported.attributes, "trivium.clock": clock.since},
         "tags": ["trivium"],
-        "error_info": None if told.error is None else _error(told.error),
+        "error_info": None if exported.error is None else _error(exported.error),
         "source": "sdk",
     }
 
@@ -294,7 +287,7 @@ def _span(span: Span, clock: Clock, first: int) -> dict[str, Any]:
     start, end = clock.at(span.start), clock.at(span.end)
     record: dict[str, Any] = {
         "name": span.name,
-        "type": _TYPES.get(span.kind, "general"),
+        "type": _SPAN_TYPES.get(span.kind, "general"),
         "start_time": _moment(first if start is None else start),
         "end_time": None if end is None else _moment(end),
         "input": None if span.input is None else {"input": span.input},
@@ -319,7 +312,7 @@ def _span(span: Span, clock: Clock, first: int) -> dict[str, Any]:
 
 
 def _error(message: Any) -> dict[str, str]:
-    """Opik wants a traceback; what failed elsewhere has none here."""
+    """Return an error as Opik describes it; Opik requires a traceback, which the store does not have."""
     text = message if isinstance(message, str) else "it failed"
     return {"exception_type": "Error", "message": text, "traceback": ""}
 
@@ -328,32 +321,26 @@ def _moment(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 
-os.environ.setdefault("OPIK_ANALYTICS_ENABLE", "false")
-os.environ.setdefault("OPIK_SENTRY_ENABLE", "false")
-
-_REFERENCES = frozenset({"reference", "expected_output", "ground_truth"})
-
-
 def opik_metric(
     name: str, make: Callable[[], Any], *, lower_is_better: bool = False, references: str = "best"
 ) -> type[Metric]:
-    """A metric of Opik as one that suites may name.
+    """Wrap an Opik metric so that suites can name it.
 
-    Its ``score`` is given what its parameters are called for: ``input``, ``output``, ``reference`` or
-    ``expected_output``, ``context`` (the case's source) and ``metadata``. One that it demands and the attempt
-    lacks makes the score skipped. Of several results the mean is taken, and each is kept.
+    The parameters of its ``score`` are filled by name: ``input``, ``output``, ``reference`` or
+    ``expected_output``, ``context`` (the case's source) and ``metadata``. If a required one is missing, the
+    score is skipped. If the metric returns several results, the value is their mean; ``raw`` has each.
 
     Args:
-        name: How suites and reports call it, such as ``opik.contains``.
+        name: Its name in suites and reports, such as ``opik.contains``.
         make: Makes the metric; called once.
-        lower_is_better: Whether 0 is best there, as for hallucination.
+        lower_is_better: Whether 0 is the best value, as for hallucination.
         references: With several references, ``best`` or ``mean``.
 
     Raises:
         MissingExtra: If Opik is not installed.
     """
     try:
-        import opik  # noqa: F401 - said here, not in the midst of a run
+        import opik  # noqa: F401 - fail here, not in the middle of a run
     except ImportError:
         raise MissingExtra("opik", name) from None
     made: list[Any] = []
@@ -366,23 +353,22 @@ def opik_metric(
     def compares() -> bool:
         return bool(_REFERENCES & set(signature(metric().score).parameters))
 
-    def judge(subject: MetricInput, reference: str | None) -> Verdict:
-        given = _given(subject, reference)
-        wanted = signature(metric().score).parameters.values()
-        lacking = [
+    def measure(metric_input: MetricInput, reference: str | None) -> Measurement:
+        arguments = _arguments(metric_input, reference)
+        parameters = signature(metric().score).parameters
+        missing = [
             each.name
-            for each in wanted
+            for each in parameters.values()
             if each.default is Parameter.empty
             and each.kind not in {Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL}
-            and given.get(each.name) is None
+            and arguments.get(each.name) is None
         ]
-        if lacking:
-            raise Skip(f"the metric needs {', '.join(lacking)}, which the case and the attempt do not have")
-        names = {each.name for each in wanted}
-        answer = metric().score(
-            **{key: value for key, value in given.items() if key in names and value is not None}
+        if missing:
+            raise Skip(f"the metric needs {', '.join(missing)}, which the case and the attempt do not have")
+        result = metric().score(
+            **{key: value for key, value in arguments.items() if key in parameters and value is not None}
         )
-        results = answer if isinstance(answer, list) else [answer]
+        results = result if isinstance(result, list) else [result]
         failed = next((each for each in results if getattr(each, "scoring_failed", False)), None)
         if failed is not None or not results:
             raise RuntimeError(failed.reason if failed is not None else "the metric gave no result")
@@ -393,14 +379,14 @@ def opik_metric(
         raw = [each.value for each in results] if len(results) > 1 else results[0].value
         return sum(known) / len(known) if known else None, raw, "; ".join(reasons) or None, detail
 
-    return foreign_metric(name, judge, compares=compares, references=references)
+    return foreign_metric(name, measure, compares=compares, references=references)
 
 
-def _given(subject: MetricInput, reference: str | None) -> dict[str, Any]:
-    case = subject.case
+def _arguments(metric_input: MetricInput, reference: str | None) -> dict[str, Any]:
+    case = metric_input.case
     return {
         "input": as_text(case.input),
-        "output": subject.attempt.text,
+        "output": metric_input.attempt.text,
         **dict.fromkeys(_REFERENCES, reference),
         "context": [case.source] if case.source is not None else None,
         "metadata": dict(case.metadata),

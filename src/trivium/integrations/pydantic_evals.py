@@ -1,4 +1,4 @@
-"""A Trivium metric as an evaluator of pydantic-evals."""
+"""Wraps Trivium metrics as evaluators of pydantic-evals."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ except ImportError:
 
 @dataclass
 class TriviumMetric(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # its package is not followed
-    """Scores an output with a metric of Trivium, against ``expected_output``.
+    """Scores an output with a Trivium metric, against ``expected_output``.
 
-    A metric that does not apply says nothing, so that it is missing from the report, not 0 in it; one that
-    fails raises, which the report lists.
+    A metric that does not apply is absent from the report rather than 0. A metric that fails raises, and the
+    report lists the error.
 
     Attributes:
-        metric: Its name, such as ``jaccard``.
+        metric: Name of the metric, such as ``jaccard``.
         settings: Keys of a suite's settings, such as ``{"encoder": "…"}``.
     """
 
@@ -37,12 +37,12 @@ class TriviumMetric(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # its pack
         metric_class(self.metric, Settings(**self.settings))
 
     def get_default_evaluation_name(self) -> str:
-        """The metric's name, in place of the class's."""
+        """Return the metric's name instead of the class name."""
         return self.metric
 
     async def evaluate(self, ctx: "EvaluatorContext[Any, Any, Any]") -> Any:
-        """The score with its reason, or nothing where the metric does not apply."""
-        found = await asyncio.to_thread(
+        """Return the score with its reason, or an empty mapping if the metric does not apply."""
+        result = await asyncio.to_thread(
             score,
             self.metric,
             output=_plain(ctx.output),
@@ -52,11 +52,11 @@ class TriviumMetric(Evaluator[Any, Any, Any]):  # type: ignore[misc]  # its pack
             input=_plain(ctx.inputs),
             **self.settings,
         )
-        if found.status == "error":
-            raise RuntimeError(found.reason)
-        return {} if found.value is None else EvaluationReason(value=found.value, reason=found.reason)
+        if result.status == "error":
+            raise RuntimeError(result.reason)
+        return {} if result.value is None else EvaluationReason(value=result.value, reason=result.reason)
 
 
 def _plain(value: Any) -> Any:
-    """An object of pydantic as JSON has it; anything else as it is."""
+    """Dump a pydantic model as JSON values; return anything else as it is."""
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

@@ -44,7 +44,7 @@ def test_a_fixture_without_its_mark_says_what_it_needs(folder: pytest.Pytester) 
     session(folder).stdout.fnmatch_lines(["*trivium_run needs @pytest.mark.trivium(suite)*"])
 
     folder.makepyfile(test_bare="def test_one(trivium_attempt): pass")
-    session(folder).stdout.fnmatch_lines(["*takes trivium_attempt, and needs @pytest.mark.trivium(suite)*"])
+    session(folder).stdout.fnmatch_lines(["*the fixture trivium_attempt needs @pytest.mark.trivium(suite)*"])
 
 
 def test_outputs_that_lack_a_case_fail_its_test(folder: pytest.Pytester) -> None:

@@ -128,7 +128,7 @@ def test_an_agent_that_is_named_on_the_command_line_is_asked(folder: pytest.Pyte
     unknown = session(folder, "--trivium-agent", "capital_agents:agnet")
 
     assert sum(asked(folder).values()) == 4
-    nobody.stdout.fnmatch_lines(["*nobody is there to be asked*"])
+    nobody.stdout.fnmatch_lines(["*there is no agent to call*"])
     unknown.stdout.fnmatch_lines(['*capital_agents:agnet: *Did you mean "agent"*'])
 
 

@@ -49,7 +49,7 @@ def test_usual(trivium_attempt):
             "E*reference: Vientiane",
             "E*said by hand",
             "E*composite is 0.000, and not >= 0.5 (la)",
-            'E*LookupError: nothing is called "jacard". Did you mean "jaccard"?',
+            'E*LookupError: the run has no "jacard". Did you mean "jaccard"?',
             "E*assert [[]1, 2[]] == [[]1, 3[]]",
             "E*At index 1 diff: 2 != 3",
         ]
@@ -95,14 +95,14 @@ def test_misspelt(trivium_run):
     result.stdout.fnmatch_lines(
         [
             # 48 of 60: Wilson's interval is [0.682, 0.882]
-            "E*fail: pass_rate 0.800 [[]0.682, 0.882[]]; at least 0.95 was asked",
+            "E*fail: pass_rate 0.800 [[]0.682, 0.882[]]; required: at least 0.95",
             "E*q0: jaccard 0.000 is under 0.9",
             "E*run 20*",
-            "E*fail: composite 0.800 [[]0.682, 0.882[]]; at most 0.5 was asked",
+            "E*fail: composite 0.800 [[]0.682, 0.882[]]; required: at most 0.5",
             "E*q*: 1.000",
             "E*inconclusive: jaccard 0.800 [[]0.682, 0.882[]], more than 10,000 more *0.79 was*",
             "E*q*: 0.000 · jaccard 0.000 is under 0.9",
-            "fail: pass_rate 0.800 [[]0.682, 0.882[]]; at least 0.9 was asked",
+            "fail: pass_rate 0.800 [[]0.682, 0.882[]]; required: at least 0.9",
             'E*Did you mean "pass_rate"?*',
         ]
     )

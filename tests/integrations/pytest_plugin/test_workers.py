@@ -40,7 +40,9 @@ async def agent(country):
     cut = folder.runpytest_inprocess(*PLUGIN, no_reraise_ctrlc=True)
 
     assert cut.ret == pytest.ExitCode.INTERRUPTED
-    cut.stdout.fnmatch_lines(["*capitals: cut short; 2 attempts are kept. Go on with", "  pytest *-resume *"])
+    cut.stdout.fnmatch_lines(
+        ["*capitals: interrupted; 2 attempts are stored. Resume with", "  pytest *-resume *"]
+    )
     line = next(line for line in cut.outlines if "--trivium-resume" in line)
 
     session(folder, "--trivium-resume", line.split()[-1]).assert_outcomes(passed=4)

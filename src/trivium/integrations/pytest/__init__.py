@@ -1,7 +1,7 @@
 """The pytest plugin: evaluates a suite and turns its attempts into tests.
 
 ``EvaluatedRun`` and ``TestedAttempt`` are the types of the fixtures ``trivium_run`` and ``trivium_attempt``,
-for annotations. pytest imports ``plugin`` at every start, so that module is light.
+for annotations. pytest imports ``plugin`` at every start, so that module imports nothing else of Trivium.
 """
 
 from typing import TYPE_CHECKING, Any

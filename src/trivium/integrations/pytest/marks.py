@@ -1,4 +1,4 @@
-"""Reads ``@pytest.mark.trivium``: the suite, its agent or recorded outputs, and one test for each attempt."""
+"""Reads ``@pytest.mark.trivium``: the suite, its agent or recorded outputs; makes one test per attempt."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,10 @@ class MarkedSuite:
         mark: ``@pytest.mark.trivium(suite, agent=…, outputs=…, **settings)``; relative paths start at
             the file of the test.
         path: The file of the test.
-        config: Caches the suites that are loaded.
+        config: pytest's configuration, which caches the loaded suites.
+
+    Raises:
+        InputError: If the mark or the suite is wrong.
     """
 
     def __init__(self, mark: pytest.Mark, path: Path, config: pytest.Config) -> None:
@@ -50,22 +53,22 @@ class MarkedSuite:
         return same and self.agent is other.agent and self.outputs == other.outputs
 
     def attempts(self) -> list[AttemptKey]:
-        """Every attempt of the suite, in its order."""
+        """Return the keys of all attempts, in the order of the suite."""
         return [(case.id, repeat) for case in self.suite for repeat in range(self.suite.settings.repeats)]
 
 
 def marked_suite(item: pytest.Item) -> MarkedSuite | None:
-    """The suite of a test's nearest mark; None without a mark."""
+    """Return the suite of a test's nearest mark; None without a mark."""
     mark = item.get_closest_marker(MARK)
     return None if mark is None else MarkedSuite(mark, item.path, item.config)
 
 
 def parametrise(metafunc: pytest.Metafunc) -> None:
-    """Make one test for every attempt; mistakes in the suite are reported without a traceback."""
+    """Make one test for every attempt; report mistakes in the suite without a traceback."""
     mark = metafunc.definition.get_closest_marker(MARK)
     if mark is None:
         raise pytest.Collector.CollectError(
-            f"{metafunc.definition.nodeid}: takes {ATTEMPT}, and needs @pytest.mark.{MARK}(suite) for it"
+            f"{metafunc.definition.nodeid}: the fixture {ATTEMPT} needs @pytest.mark.{MARK}(suite)"
         )
     try:
         marked = MarkedSuite(mark, metafunc.definition.path, metafunc.config)
@@ -79,20 +82,20 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
 
 def _suite(source: Any, settings: dict[str, Any], path: Path, config: pytest.Config) -> Suite:
     suites = config.stash.setdefault(_loaded, {})
-    made = isinstance(source, Suite)
-    key = (str(id(source)) if made else _located(source, path), repr(sorted(settings.items())))
+    name = str(id(source)) if isinstance(source, Suite) else _located(source, path)
+    key = (name, repr(sorted(settings.items())))
     if key not in suites:
-        suites[key] = _with_settings(source if made else key[0], settings)
+        suites[key] = _with_settings(source if isinstance(source, Suite) else name, settings)
     return suites[key]
 
 
 def _with_settings(source: Suite | str, settings: dict[str, Any]) -> Suite:
-    """The suite with the settings of a mark."""
+    """Load a suite, if it is not loaded, and apply the settings of a mark."""
     if isinstance(source, Suite):
         return source.with_settings(**settings)
-    of_load = {key: settings[key] for key in ("name", "description", "config") if key in settings}
-    changes = {key: value for key, value in settings.items() if key not in of_load}
-    return Suite.load(source, **of_load).with_settings(**changes)
+    load_options = {key: settings[key] for key in ("name", "description", "config") if key in settings}
+    changes = {key: value for key, value in settings.items() if key not in load_options}
+    return Suite.load(source, **load_options).with_settings(**changes)
 
 
 def _located(source: str | Path, path: Path) -> str:

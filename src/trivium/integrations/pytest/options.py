@@ -14,16 +14,19 @@ ATTEMPT = "trivium_attempt"
 """Name of the fixture that runs a test once for every attempt."""
 
 OPTIONS = {
-    "agent": ("PKG.MOD:NAME|URL|cmd:…", "Who is asked, where neither a mark nor a fixture says."),
-    "store": ("URL", "Where runs are kept (default: .trivium/store.db in the folder that pytest starts in)."),
+    "agent": ("PKG.MOD:NAME|URL|cmd:…", "The agent to call, if neither a mark nor a fixture names one."),
+    "store": (
+        "URL",
+        "Where runs are stored (default: .trivium/store.db in the folder that pytest starts in).",
+    ),
     "compare": ("BASE", 'Compare with a stored run (its id, or "previous"); a regression fails the session.'),
-    "inconclusive": ("pass|fail", "What an inconclusive gate or comparison counts as (default: fail)."),
-    "resume": ("RUN", "Finish a run that was cut short: only what it lacks is asked."),
+    "inconclusive": ("pass|fail", "Treat an inconclusive gate or comparison as this (default: fail)."),
+    "resume": ("RUN", "Finish an interrupted run: the agent is called only for missing attempts."),
 }
 """Metavariable and help of each option, ``--trivium-NAME`` on the command line."""
 
 SessionPaths = dict[str, str]
-"""Two folders of a test session: ``folder``, which its processes share; ``started``, where pytest began."""
+"""Two folders of a test session: ``folder``, shared by its processes; ``started``, where pytest started."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -35,6 +38,6 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def option(config: pytest.Config, name: str) -> str | None:
-    """Value of an option: from the command line, else the environment, else an ini file; None if unset."""
+    """Return an option: from the command line, else the environment, else an ini file; None if unset."""
     given: str | None = config.getoption(f"--trivium-{name}")
     return given or os.environ.get(f"TRIVIUM_{name.upper()}") or config.getini(f"trivium_{name}") or None

@@ -19,7 +19,7 @@ _session_paths = pytest.StashKey[SessionPaths]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--trivium-store`` is also ``TRIVIUM_STORE`` in the environment, ``trivium_store`` in an ini file."""
+    """Add the options, such as ``--trivium-store`` (``TRIVIUM_STORE``; ``trivium_store`` in an ini file)."""
     add_options(parser)
 
 
@@ -27,8 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line(
         "markers",
-        f"{MARK}(suite, *, agent=None, outputs=None, **settings): the suite that the fixtures {ATTEMPT} and "
-        "trivium_run are of, and who is asked or which recorded outputs are scored.",
+        f"{MARK}(suite, *, agent=None, outputs=None, **settings): the suite of the fixtures {ATTEMPT} and "
+        "trivium_run, and the agent to call or the recorded outputs to score.",
     )
 
 
@@ -48,13 +48,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Create the folder that workers of pytest-xdist share, and pass it to one of them."""
-    # Created only here: a worker that outlives the session finds it gone and calls no agent any more.
+    # Created only here: a worker that outlives the session finds it deleted and stops calling the agent.
     Path(_paths_of(node.config)["folder"]).mkdir(mode=0o700, exist_ok=True)
     node.workerinput["trivium"] = _paths_of(node.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for every attempt of the suite."""
+    """Make one test for every attempt of the suite."""
     if ATTEMPT in metafunc.fixturenames:
         from trivium.integrations.pytest.marks import parametrise
 
@@ -63,25 +63,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def trivium_agent(pytestconfig: pytest.Config) -> Any:
-    """The agent where the mark names none: ``--trivium-agent``, or what your own fixture returns."""
+    """The agent if the mark names none: ``--trivium-agent``; override this fixture to return your own."""
     return option(pytestconfig, "agent")
 
 
 @pytest.fixture
 def trivium_run(request: pytest.FixtureRequest, trivium_agent: Any) -> "EvaluatedRun":
-    """The finished run of the marked suite, evaluated once however many tests and workers ask for it."""
+    """The finished run of the marked suite; it is evaluated once for all tests and workers."""
     return _runs_of(request.config).run_for(request, trivium_agent)
 
 
 @pytest.fixture
 def trivium_attempt(request: pytest.FixtureRequest, trivium_agent: Any) -> "TestedAttempt":
-    """One attempt of the marked suite, scored: a test that takes it is run once for every case and repeat."""
+    """One scored attempt of the marked suite; a test that takes it runs once for every case and repeat."""
     return _runs_of(request.config).attempt_for(request, trivium_agent)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Fail the test of an attempt in which the agent failed, whatever the test asserts."""
+    """Fail the test of an attempt in which the agent failed, before the test function runs."""
     attempt = pyfuncitem.funcargs.get(ATTEMPT)
     failure = getattr(attempt, "failure", None)
     if failure:
@@ -147,7 +147,7 @@ def _is_used(config: pytest.Config) -> bool:
 
 
 def _runs_of(config: pytest.Config) -> "SessionRuns":
-    """The session's runs as this process knows them, created on first use."""
+    """Return the session's runs as this process knows them; created on first use."""
     if _session_runs not in config.stash:
         from trivium.integrations.pytest.session import SessionRuns
 

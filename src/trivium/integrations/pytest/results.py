@@ -1,4 +1,4 @@
-"""What the fixtures return: a finished run and one attempt, whose figures explain a failing assertion."""
+"""The fixtures' results: a finished run and one attempt, whose numbers explain failing assertions."""
 
 from functools import cached_property
 from heapq import nlargest, nsmallest
@@ -27,6 +27,9 @@ from trivium.suites.settings import Settings
 SHOWN = 160
 """Characters of an output that a failing assertion shows."""
 
+WORST = 4
+"""Attempts that a failing gate names; pytest itself cuts an explanation after eight lines."""
+
 
 class ScoreValue(float):
     """A score of an attempt as a float with its reason; NaN where the score has no value."""
@@ -36,9 +39,9 @@ class ScoreValue(float):
     attempt: "TestedAttempt"
 
     def trivium_explanation(self, op: str, other: object) -> list[str]:
-        """The lines that a failing assertion shows."""
-        found = number(self) if self == self else "without a value"  # noqa: PLR0124 - only nan is not itself
-        lines = [f"{self.name} is {found}, and not {op} {other} ({self.attempt.name})"]
+        """Return the lines that a failing assertion shows."""
+        value = number(self) if self == self else "without a value"  # noqa: PLR0124 - only nan is not itself
+        lines = [f"{self.name} is {value}, and not {op} {other} ({self.attempt.name})"]
         lines += [self.why] if self.why else []
         lines.append(f"output: {one_line(self.attempt.attempt.text, at_most=SHOWN)}")
         lines += [f"reference: {one_line(text, at_most=SHOWN)}" for text in self.attempt.case.references[:2]]
@@ -46,15 +49,15 @@ class ScoreValue(float):
 
 
 class TestedAttempt:
-    """What the agent did for a case once, with its scores.
+    """One attempt of an agent at a case, with its scores.
 
     Attributes:
-        case: What was asked.
-        attempt: What the agent did.
-        evaluation: All its scores, the composite and the verdict.
-        passed: The verdict of the suite's ``pass`` rule; None when its metric has no value.
-        why: Why it did not pass, in a few words; empty when it did.
-        failure: Why there is no output (the agent failed, nothing was recorded), or None.
+        case: The case.
+        attempt: Output, time and trace of the agent.
+        evaluation: Scores, composite and verdict.
+        passed: Verdict of the suite's ``pass`` rule; None if its metric has no value.
+        why: Why the attempt did not pass, in a few words; empty if it passed.
+        failure: Why there is no output (the agent failed, no output was recorded), or None.
     """
 
     __test__ = False
@@ -69,7 +72,7 @@ class TestedAttempt:
 
     @property
     def name(self) -> str:
-        """The case id, and the repeat where it is not the first."""
+        """The case id, with the repeat unless it is the first."""
         return (
             f"{one_line(self.case.id)}#{self.attempt.repeat}"
             if self.attempt.repeat
@@ -82,10 +85,10 @@ class TestedAttempt:
         return self.attempt.output
 
     def __getitem__(self, metric: str) -> ScoreValue:
-        """A score by its metric; ``composite`` is one too.
+        """Return the score of a metric, or the ``composite``.
 
         Raises:
-            LookupError: If nothing of that name was scored.
+            LookupError: If there is no score of that name.
         """
         scores = self.evaluation.scores
         if metric == "composite":
@@ -93,10 +96,10 @@ class TestedAttempt:
         elif metric in scores:
             value, why = scores[metric].value, scores[metric].reason
         else:
-            raise LookupError(f'nothing is called "{metric}".{suggest(metric, [*scores, "composite"])}')
-        made = ScoreValue(nan if value is None else value)
-        made.name, made.why, made.attempt = metric, why or "", self
-        return made
+            raise LookupError(f'there is no score "{metric}".{suggest(metric, [*scores, "composite"])}')
+        score = ScoreValue(nan if value is None else value)
+        score.name, score.why, score.attempt = metric, why or "", self
+        return score
 
     def __repr__(self) -> str:
         verdict = {True: "passed", False: "did not pass", None: "has no verdict"}[self.passed]
@@ -105,27 +108,24 @@ class TestedAttempt:
 
 def record_attempt(item: pytest.Item, attempt: TestedAttempt, *, run: str) -> None:
     """Add properties to the test for JUnit XML and other reports."""
-    composite = attempt.evaluation.composite.value
-    found: dict[str, object] = {
+    properties: dict[str, object] = {
         "run": run,
         "case": one_line(attempt.case.id),
         "repeat": attempt.attempt.repeat,
+        "seconds": attempt.attempt.seconds,
+        **{f"score.{name}": score.value for name, score in attempt.evaluation.scores.items()},
+        "composite": attempt.evaluation.composite.value,
     }
-    found["seconds"] = attempt.attempt.seconds
-    found |= {f"score.{name}": score.value for name, score in attempt.evaluation.scores.items()}
-    found["composite"] = composite
-    item.user_properties += [(f"trivium.{name}", value) for name, value in found.items() if value is not None]
-
-
-WORST = 4
-"""Attempts that a failing gate names; pytest itself cuts an explanation after eight lines."""
+    item.user_properties += [
+        (f"trivium.{name}", value) for name, value in properties.items() if value is not None
+    ]
 
 
 class EvaluatedRun(Run):
-    """A finished run whose figures can be asserted: ``assert run["pass_rate"] >= 0.85``.
+    """A finished run whose metrics can be asserted: ``assert run["pass_rate"] >= 0.85``.
 
     Args:
-        store: Where the run is.
+        store: The store that holds the run.
         record: Its record in the store.
         inconclusive_passes: Whether an inconclusive answer counts as a pass.
     """
@@ -135,13 +135,13 @@ class EvaluatedRun(Run):
         self.inconclusive_passes = inconclusive_passes
 
     def __getitem__(self, name: str) -> "RunFigure":
-        """A figure by its name: a metric, ``composite`` or ``pass_rate``.
+        """Return a metric, ``composite`` or ``pass_rate`` with its interval.
 
         Raises:
-            LookupError: If nothing of that name was scored.
+            LookupError: If the run has no values of that name.
         """
         if name not in self._columns:
-            raise LookupError(f'nothing is called "{name}".{suggest(name, self._columns)}')
+            raise LookupError(f'the run has no "{name}".{suggest(name, self._columns)}')
         return RunFigure(self, name, self._columns[name], self.settings.level)
 
     def require_gates(self) -> None:
@@ -158,24 +158,24 @@ class EvaluatedRun(Run):
             pytest.fail("\n".join(line for gate in failed for line in self.explain(gate)), pytrace=False)
 
     def accepts(self, gate: GateAnswer) -> bool:
-        """Whether an answer is good enough."""
+        """Whether an answer counts as a pass."""
         return gate.answer == "pass" or (gate.answer == "inconclusive" and self.inconclusive_passes)
 
     def explain(self, gate: GateAnswer) -> list[str]:
-        """Lines that explain a gate: value, threshold, what would settle it, and the worst attempts."""
+        """Explain a gate: value, threshold, how many cases would settle it, worst attempts, run id."""
         name, sign, threshold = gate.gate.rsplit(" ", 2)
-        asked = f"{'at least' if sign == '≥' else 'at most'} {threshold} was asked"
-        lines = [f"{gate.answer}: {one_line(name)} {wording.gate_sentence(gate)}; {asked}"]
+        required = f"required: {'at least' if sign == '≥' else 'at most'} {threshold}"
+        lines = [f"{gate.answer}: {one_line(name)} {wording.gate_sentence(gate)}; {required}"]
         lines += [
             f"  {one_line(line, at_most=100)}" for line in self.worst_attempts(name, highest=sign == "≤")
         ]
         return [*lines, f"  run {self.id}"]
 
     def worst_attempts(self, name: str, *, highest: bool = False) -> list[str]:
-        """The attempts that pull a figure down (or up), each with its reason."""
+        """Return the attempts with the lowest (or highest) values, each as a line with its reason."""
         if name == "pass_rate":
-            found = self.summary().failures[:WORST]
-            return [f"{wording.attempt_name(each.case, each.repeat)}: {each.why}" for each in found]
+            failures = self.summary().failures[:WORST]
+            return [f"{wording.attempt_name(each.case, each.repeat)}: {each.why}" for each in failures]
         rows: list[tuple[float, str]] = []
         for _, outline in self.store.outlines(self.record):
             score = outline.composite if name == "composite" else outline.scores.get(name)
@@ -188,7 +188,7 @@ class EvaluatedRun(Run):
         return [words for _, words in (nlargest if highest else nsmallest)(WORST, rows)]
 
     def summary(self) -> Summary:
-        """The summary that was stored when the run finished."""
+        """Return the summary that was stored when the run finished."""
         return self._summary
 
     @cached_property
@@ -197,11 +197,11 @@ class EvaluatedRun(Run):
         return msgspec.convert(self.record.settings, Settings)
 
     def attempt(self, case: str, repeat: int) -> TestedAttempt:
-        """An attempt by its case and repeat."""
-        found = self._attempts.get((case, repeat))
-        if found is None:
+        """Return the attempt of a case and repeat; fail the test if there is none."""
+        attempt = self._attempts.get((case, repeat))
+        if attempt is None:
             pytest.fail(f"run {self.id} has no attempt of {case}, repeat {repeat}", pytrace=False)
-        return found
+        return attempt
 
     @cached_property
     def _summary(self) -> Summary:
@@ -225,15 +225,15 @@ class EvaluatedRun(Run):
 
 
 class RunFigure:
-    """A figure of a run with its confidence interval, to assert a threshold on.
+    """A mean or rate of a run with its confidence interval, to assert a threshold on.
 
-    ``>=`` and ``<=`` hold where the whole interval lies on the right side of the threshold. Otherwise the
-    answer is inconclusive or fail, and the assertion does not hold.
+    ``>=`` and ``<=`` are true if the whole interval lies on that side of the threshold. Otherwise the answer
+    is inconclusive or fail, and they are false.
 
     Attributes:
         name: The metric, ``composite`` or ``pass_rate``.
-        value: The mean or rate; None where there is none.
-        ci95: Its interval, at the suite's level, or None.
+        value: The mean or rate, or None.
+        ci95: Its interval (low, high) at the suite's level, or None.
     """
 
     def __init__(self, run: EvaluatedRun, name: str, column: Column, level: float) -> None:
@@ -246,7 +246,7 @@ class RunFigure:
         self._level = level
 
     def answer(self, *, at_least: float | None = None, at_most: float | None = None) -> GateAnswer:
-        """pass, fail or inconclusive, with what would settle it; give exactly one threshold."""
+        """Return pass, fail or inconclusive, and how many cases would settle it; give one threshold."""
         return gate_result(self.name, self._column, self._level, at_least=at_least, at_most=at_most)
 
     def __ge__(self, threshold: float) -> bool:
@@ -256,7 +256,7 @@ class RunFigure:
         return self._run.accepts(self.answer(at_most=threshold))
 
     def trivium_explanation(self, op: str, threshold: Any) -> list[str] | None:
-        """The lines that a failing assertion shows."""
+        """Return the lines that a failing assertion shows."""
         if op not in {">=", "<="} or not isinstance(threshold, int | float):
             return None
         return self._run.explain(
@@ -270,14 +270,14 @@ class RunFigure:
 def record_run(item: pytest.Item, run: EvaluatedRun) -> None:
     """Add properties to the test for JUnit XML and other reports."""
     summary = run.summary()
-    found: dict[str, object] = {"trivium.run": run.id, "trivium.suite": one_line(summary.suite)}
+    properties: dict[str, object] = {"trivium.run": run.id, "trivium.suite": one_line(summary.suite)}
     figures = {"pass_rate": (summary.pass_rate.value, summary.pass_rate.ci95)}
     if summary.composite is not None:
         figures["composite"] = (summary.composite.mean, summary.composite.ci95)
     figures |= {name: (figure.mean, figure.ci95) for name, figure in summary.metrics.items()}
     for name, (value, ci95) in figures.items():
         if value is not None:
-            found[f"trivium.{name}"] = value
+            properties[f"trivium.{name}"] = value
         if ci95 is not None:
-            found[f"trivium.{name}.ci95"] = wording.interval(ci95)
-    item.user_properties += list(found.items())
+            properties[f"trivium.{name}.ci95"] = wording.interval(ci95)
+    item.user_properties += list(properties.items())

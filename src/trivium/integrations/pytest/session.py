@@ -1,7 +1,7 @@
-"""Evaluate each suite once across workers.
+"""Evaluates each suite once for all workers.
 
-The first worker that needs a suite evaluates all of it that is selected, many attempts at a time; the others
-wait, then read the stored run. If that worker dies, the next one resumes the run.
+The first worker that needs a suite evaluates all of its selected cases concurrently. The others wait for it
+and read the stored run. If that worker dies, another one resumes the run.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ FILE_URL = "sqlite:///"
 
 
 class RunNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the session, in a file that all its processes read."""
+    """A run of the session, as written to a file that all processes of the session read."""
 
     run: str
     suite: str
@@ -33,12 +33,12 @@ class RunNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRuns:
-    """The runs of a test session, as one of its processes sees them.
+    """The runs of a test session, in one of its processes.
 
     Args:
-        config: The configuration of this process.
-        paths: The folder that the session's processes share, which need not exist yet, and the folder in
-            which pytest was started.
+        config: pytest's configuration in this process.
+        paths: The folder that the processes share, which need not exist yet, and the folder in which pytest
+            started.
     """
 
     def __init__(self, config: pytest.Config, paths: SessionPaths) -> None:
@@ -59,20 +59,20 @@ class SessionRuns:
         return self._store
 
     def notes(self) -> list[RunNote]:
-        """The runs of the session so far, in the order of the tests."""
+        """Return the notes of the session's runs so far, in the order of the tests."""
         return [
             msgspec.json.decode(file.read_bytes(), type=RunNote)
             for file in sorted(self._folder.glob("*.json"))
         ]
 
     def run_for(self, request: pytest.FixtureRequest, agent: Any) -> EvaluatedRun:
-        """The run of a test's mark, evaluated if it is not yet."""
+        """Return the run of a test's mark, evaluated on first use."""
         run = self._run(request, agent)
         record_run(request.node, run)
         return run
 
     def attempt_for(self, request: pytest.FixtureRequest, agent: Any) -> TestedAttempt:
-        """The attempt that a parametrised test is for."""
+        """Return the attempt of a parametrised test."""
         run = self._run(request, agent)
         attempt = run.attempt(*request.param)
         record_attempt(request.node, attempt, run=run.id)
@@ -94,11 +94,11 @@ class SessionRuns:
             if marked.agent is None and marked.outputs is None:
                 if agent is None:
                     raise TriviumError(
-                        "nobody is there to be asked: say agent=… in the mark, --trivium-agent, or have a "
-                        "fixture trivium_agent"
+                        "there is no agent to call: name one with agent=… in the mark or --trivium-agent, or "
+                        "define a fixture trivium_agent"
                     )
                 if not isinstance(agent, str) or agent != option(self.config, "agent"):
-                    own_file = item.path  # a fixture's agent is one file's: another file may have another
+                    own_file = item.path  # each file can define its own fixture trivium_agent
                     name = f"{name}-{self._index_of_file(own_file, item.session):04d}"
             if name not in self._runs:
                 selected = self._selected(marked, own_file, item.session)
@@ -139,11 +139,11 @@ class SessionRuns:
             return EvaluatedRun(
                 self.store, self.store.run(note.run), inconclusive_passes=self.inconclusive == "pass"
             )
-        except TriviumError as error:  # remembered, so that no further test tries again
+        except TriviumError as error:  # cached, so that no other test tries again
             return error
 
     def _resume_id(self, suite: Suite) -> str | None:
-        """Id of the run that ``--trivium-resume`` names, if it is of this suite."""
+        """Return the id of the run that ``--trivium-resume`` names, if it is a run of this suite."""
         named = option(self.config, "resume")
         if named is None:
             return None
@@ -151,7 +151,7 @@ class SessionRuns:
         return record.id if record.suite_name == suite.name else None
 
     def _index_of(self, marked: MarkedSuite, session: pytest.Session) -> int:
-        """Index of a marked suite in the session; equal on every worker, since all collect the same tests."""
+        """Return the index of a marked suite, equal on all workers because they collect the same tests."""
         if self._groups is None:
             self._groups = []
             for item in session.items:
@@ -166,7 +166,7 @@ class SessionRuns:
     def _selected(
         self, marked: MarkedSuite, own_file: Path | None, session: pytest.Session
     ) -> set[AttemptKey] | None:
-        """The attempts that the session's tests take, or None where one test takes the whole run."""
+        """Return the attempts that the session's tests need, or None if a test needs the whole run."""
         selected: set[AttemptKey] = set()
         for item in session.items:
             found = marked_suite(item) if own_file is None or item.path == own_file else None
@@ -191,7 +191,7 @@ class _NoteWriter:
         _write(self._file, RunNote(run=run, suite=self._suite))
 
     def advance(self, *, done: int, failed: int) -> None:
-        """Do nothing: the store counts."""
+        """Do nothing: the store counts the attempts."""
 
     def end(self) -> None:
         """Do nothing."""
@@ -204,7 +204,7 @@ def _write(file: Path, note: RunNote) -> None:
 
 
 def _store_url(url: str, started: Path) -> str:
-    """Resolve a file's relative path against the folder that pytest started in, wherever tests change to."""
+    """Resolve a relative path of a file against the folder that pytest started in; tests may change it."""
     if "://" in url and not url.startswith(FILE_URL):
         return url
     return f"{FILE_URL}{started / url.removeprefix(FILE_URL)}"

@@ -1,4 +1,4 @@
-"""Ends a session: summaries of its runs, comparisons with their base, and the command that resumes a run."""
+"""Output at the end of a session: run summaries, comparisons, and the command that resumes a run."""
 
 import shlex
 
@@ -24,10 +24,10 @@ _compared = pytest.StashKey[list[Comparison | str]]()
 
 
 def check_options(config: pytest.Config, runs: SessionRuns) -> None:
-    """Refuse runs that the store does not have.
+    """Check that the store has the runs that the options name.
 
     Raises:
-        pytest.UsageError: Which run, and why it cannot be read.
+        pytest.UsageError: If a run cannot be read, with its name and the reason.
     """
     for name in ("compare", "resume"):
         run = option(config, name)
@@ -40,7 +40,7 @@ def check_options(config: pytest.Config, runs: SessionRuns) -> None:
 
 
 def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
-    """Compare every finished run with its base; the session fails with any of them."""
+    """Compare every finished run with its base; the session fails if any comparison fails."""
     base = option(session.config, "compare")
     notes = [note for note in runs.notes() if note.done]
     if base is None or not notes:
@@ -52,11 +52,11 @@ def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
     for note in notes:
         try:
             head = runs.store.run(note.run)
-            found = _base_of(head, base, runs.store, this_session)
-            if found is None:
+            base_record = _base_of(head, base, runs.store, this_session)
+            if base_record is None:
                 compared.append(f"{note.suite}: there is no earlier run to compare it with")
                 continue
-            comparison = compare(Run(runs.store, found), Run(runs.store, head))
+            comparison = compare(Run(runs.store, base_record), Run(runs.store, head))
         except TriviumError as error:
             compared.append(f"{note.suite}: {error}")
             code = pytest.ExitCode.USAGE_ERROR
@@ -74,7 +74,7 @@ def compare_all(session: pytest.Session, runs: SessionRuns) -> None:
 
 
 def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
-    """Write the summary of each run of the session, and its comparison."""
+    """Write the summary and the comparison of each run of the session."""
     notes = runs.notes()
     if not notes:
         return
@@ -99,10 +99,10 @@ def write_summary(reporter: pytest.TerminalReporter, runs: SessionRuns) -> None:
 
 
 def _base_of(head: RunRecord, base: str, store: Store, this_session: set[str]) -> RunRecord | None:
-    """The run that a run of the session is compared with."""
+    """Return the run that a run of the session is compared with; None if there is none of its suite."""
     if base != PREVIOUS:
-        found = store.run(base)
-        return found if found.suite_name == head.suite_name else None
+        named = store.run(base)
+        return named if named.suite_name == head.suite_name else None
     for record in store.runs():
         same = record.suite_name == head.suite_name and record.kind == head.kind
         if same and record.state == "done" and record.number < head.number and record.id not in this_session:
@@ -113,7 +113,7 @@ def _base_of(head: RunRecord, base: str, store: Store, this_session: set[str]) -
 def _write_unfinished(reporter: pytest.TerminalReporter, runs: SessionRuns, note: RunNote) -> None:
     stored = sum(1 for _ in runs.store.attempt_keys(runs.store.run(note.run)))
     reporter.write_line(
-        f"{one_line(note.suite)}: cut short; {stored:,} attempts are kept. Go on with", yellow=True
+        f"{one_line(note.suite)}: interrupted; {stored:,} attempts are stored. Resume with", yellow=True
     )
     words = [str(word) for word in reporter.config.invocation_params.args]
     if option(reporter.config, "resume") is None:
