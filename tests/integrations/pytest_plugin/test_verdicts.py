@@ -49,7 +49,7 @@ def test_usual(trivium_attempt):
             "E*reference: Vientiane",
             "E*said by hand",
             "E*composite is 0.000, and not >= 0.5 (la)",
-            'E*LookupError: the run has no "jacard". Did you mean "jaccard"?',
+            'E*LookupError: there is no score "jacard". Did you mean "jaccard"?',
             "E*assert [[]1, 2[]] == [[]1, 3[]]",
             "E*At index 1 diff: 2 != 3",
         ]
