@@ -100,7 +100,7 @@ def test_misspelt(trivium_run):
             "E*run 20*",
             "E*fail: composite 0.800 [[]0.682, 0.882[]]; required: at most 0.5",
             "E*q*: 1.000",
-            "E*inconclusive: jaccard 0.800 [[]0.682, 0.882[]], more than 10,000 more *required: at least 0.79",
+            "E*inconclusive: jaccard 0.800 [[]0.682, 0.882[]], more than 10,000 more *at least 0.79",
             "E*q*: 0.000 · jaccard 0.000 is under 0.9",
             "fail: pass_rate 0.800 [[]0.682, 0.882[]]; required: at least 0.9",
             'E*Did you mean "pass_rate"?*',
