@@ -147,7 +147,8 @@ def test_a_suite_file_may_name_a_folder(folder):
 
 
 @pytest.mark.parametrize(
-    ("below", "said"), [("no", "there is no such folder"), ("f", "is no folder"), (".", "holds no reviews")]
+    ("below", "said"),
+    [("no", "there is no such folder"), ("f", "is not a folder"), (".", "holds no reviews")],
 )
 def test_a_folder_of_something_else_says_what_was_expected(tmp_path, below, said):
     (tmp_path / "f").write_text("")

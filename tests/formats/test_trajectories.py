@@ -167,7 +167,7 @@ def test_broken_metadata_is_named(runs):
 
 
 @pytest.mark.parametrize(
-    ("below", "said"), [("no", "there is no such folder"), ("c/trace.json", "is no folder"),
+    ("below", "said"), [("no", "there is no such folder"), ("c/trace.json", "is not a folder"),
                         ("without_trace", "holds no run: expected folders with a trace.json")]
 )  # fmt: skip
 def test_a_folder_without_runs_is_an_error(runs, below, said):

@@ -60,9 +60,9 @@ def test_numbers_as_ids_become_text():
             ["spans[0].usage.input_tokens"],
         ),
         ({"messages": [{"sender": "a"}]}, ["messages[0]", '"receiver"']),
-        (b"{", ["no JSON"]),
+        (b"{", ["not valid JSON"]),
         (b'{"trace_id": "\xff"}', ["UTF-8"]),
-        (b'{"spans": ' + b"[" * 100_000, ["no JSON"]),
+        (b'{"spans": ' + b"[" * 100_000, ["not valid JSON"]),
     ],
 )
 def test_a_mistake_says_what_and_where(value, parts):

@@ -60,7 +60,7 @@ def run_folders(folder: str | Path) -> dict[str, Path]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise SuiteError(str(root), "is no folder" if root.exists() else "there is no such folder")
+        raise SuiteError(str(root), "is not a folder" if root.exists() else "there is no such folder")
     names = (TRACE_FILE, STREAM_FILE)
     if any(_is_trace(root / name) for name in names):
         return {root.resolve().name: root}

@@ -4,7 +4,7 @@ A folder in PeerRead's layout, ``{train,dev,test}/reviews/*.json`` with ``parsed
 becomes a suite with one case for each paper. One split, or a folder of several venues, works too.
 ``FOLDER?skip_broken`` leaves out papers whose files cannot be read, and names them.
 
-A file's ``reviews`` also hold entries that are no reviewer's report, and each entry may occur twice (ICLR
+A file's ``reviews`` also hold entries that are not a reviewer's report, and each entry may occur twice (ICLR
 2017: questions, authors' answers and the committee's decision, none of them marked). Where any entry has a
 field of the venue's review form (:data:`REVIEWER_FIELDS`), entries without one are left out; equal texts
 count once. The case's metadata and the notes of the suite count what is left out.
@@ -238,7 +238,7 @@ def _notes(name: str, left_out: Counter[str], broken: list[Problem]) -> Iterator
 def _papers(folder: Path) -> tuple[list[_Paper], list[Problem]]:
     """Every file of reviews, by path, with numbers sorted by value; and a problem for each broken one."""
     if not folder.is_dir():
-        raise SuiteError(str(folder), "is no folder" if folder.exists() else "there is no such folder")
+        raise SuiteError(str(folder), "is not a folder" if folder.exists() else "there is no such folder")
     paths = [path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}reviews/*.json")]
     paths.sort(key=lambda path: [_numbers_by_size(part) for part in path.relative_to(folder).parts])
     if not paths:

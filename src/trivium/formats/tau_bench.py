@@ -229,7 +229,7 @@ def _trace(chat: list[Any], trace_id: str) -> Trace:
         if isinstance(turn, dict):
             builder.add(position, turn)
         else:
-            what = f"message {position} is no object; it was left out"
+            what = f"message {position} is not an object; it was left out"
             builder.problems.append(TraceProblem(kind="bad_message", what=what))
     return normalise(
         [Span(id="run", kind="agent", name=AGENT), *builder.spans()],

@@ -1,1 +1,3 @@
 """Traces of agent runs: their data model, normalisation, recording, readers and writers."""
+
+__all__: list[str] = []

@@ -56,9 +56,9 @@ def _plain(value: Any, source: str, where: str) -> Any:
     try:
         return msgspec.json.decode(value)
     except UnicodeDecodeError as error:
-        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from error
+        raise TraceError(source, Problem(where, f"not valid UTF-8: {error}")) from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise TraceError(source, Problem(where, f"no JSON that can be read: {error}")) from error
+        raise TraceError(source, Problem(where, f"not valid JSON: {error}")) from error
 
 
 class _Problems:

@@ -17,12 +17,12 @@ from trivium.formats.inspect_log.archive import Log
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"PK\x03\x04", "no zip file"),
-        (b"PK\x03\x04" + b"\0" * 500, "no zip file"),
-        (b"", "no JSON"),
-        (b"[]", "no log"),
-        (b'{"eval": 1}', "no log"),
-        (b"\xff", "no JSON"),
+        (b"PK\x03\x04", "not a readable zip file"),
+        (b"PK\x03\x04" + b"\0" * 500, "not a readable zip file"),
+        (b"", "not valid JSON"),
+        (b"[]", "not a log"),
+        (b'{"eval": 1}', "not a log"),
+        (b"\xff", "not valid JSON"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path, content, what):

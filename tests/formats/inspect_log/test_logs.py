@@ -231,7 +231,7 @@ def test_a_log_in_progress_is_read_as_far_as_it_is(tmp_path):
         ([sample(epoch=0)], "epoch"),
         ([sample(epoch="1")], "epoch"),
         ([[1]], "expected a sample"),
-        ([b'{"id": '], "no JSON"),
+        ([b'{"id": '], "not valid JSON"),
         ([b"[" * 200_000], "too deep"),
         ([sample(), sample()], "duplicate epoch"),
     ],

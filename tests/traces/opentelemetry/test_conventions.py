@@ -348,7 +348,7 @@ def test_the_instrumentation_that_records_the_agents_is_named():
             {"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": 2},
             "its input tokens are 'many'",
         ),
-        ({"gen_ai.usage.input_tokens": -3}, "its input tokens are -3, which is no count"),
+        ({"gen_ai.usage.input_tokens": -3}, "its input tokens are -3, which is not a valid count"),
         (
             {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 20},
             "give different token counts; used are 20 input",

@@ -269,7 +269,7 @@ def test_logs_come_one_a_line_or_in_a_list(tmp_path):
     documents = [[log(), {"foo": 1}, 3], log()]
     _, traces = read_documents(documents, source="log", format="agentneo")
     assert [len(trace.problems) for trace in traces] == [1, 0]
-    assert "2 records are no log of AgentNeo" in traces[0].problems[0].what
+    assert "2 records are left out: not a log of AgentNeo" in traces[0].problems[0].what
     with pytest.raises(TraceError, match="agent_calls"):
         read_documents([{"foo": 1}], source="log", format="agentneo")
 

@@ -310,7 +310,7 @@ def test_a_chain_of_33_000_runs_is_read():
 
 def test_other_values_are_left_out_and_reported():
     (problem,) = one(run("a"), {"foo": 1}).problems
-    assert "one record is no run of LangSmith (first: number 2)" in problem.what
+    assert "one record is left out: not a run of LangSmith (first: number 2)" in problem.what
     with pytest.raises(TraceError, match="run_type"):
         read_all({"foo": 1})
 

@@ -193,7 +193,7 @@ def test_the_agents_sdk_s_handoffs_and_guardrails_are_neither_calls_nor_agents()
 
 def test_other_values_are_left_out_and_reported():
     _, (trace,) = read_documents([SPANS[0], {"foo": 1}, 3], source="rows", format="opik")
-    assert "2 records are no trace or span of Opik (first: number 2)" in trace.problems[0].what
+    assert "2 records are left out: not a trace or span of Opik (first: number 2)" in trace.problems[0].what
     with pytest.raises(TraceError, match="no span of Opik"):
         read_documents([{"foo": 1}], source="rows", format="opik")
 

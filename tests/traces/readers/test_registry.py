@@ -65,13 +65,13 @@ def test_an_unknown_format_names_those_that_are_known(tmp_path):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "no JSON"),
+        (b"", "not valid JSON"),
         (b"\xff\xfe{", "UTF-8"),
         (b'{"a": 1}\n{"a": "\xff"}', "UTF-8"),
-        (b'{"spans": []}\n\n{"spans": [', "line 3: no JSON"),
+        (b'{"spans": []}\n\n{"spans": [', "line 3: not valid JSON"),
         (b'{"spans": []}\n' + b"[" * 100_000, "line 2: nested too deep"),
         (b"[" * 100_000, "nested too deep"),
-        (b"not json\nat all", "no JSON"),
+        (b"not json\nat all", "not valid JSON"),
     ],
 )
 def test_broken_content_is_named_with_its_line(tmp_path, content, what):

@@ -91,7 +91,7 @@ def test_an_incomplete_last_line_is_left_out_and_reported(provider, folder):
         f"line {number} of {file} was cut short and is left out"
     ]
     file.write_bytes(whole[:30])
-    with pytest.raises(TraceError, match="no JSON"):
+    with pytest.raises(TraceError, match="not valid JSON"):
         read_path(file)
 
 

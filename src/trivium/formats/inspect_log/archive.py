@@ -71,7 +71,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self._file)
         except _UNREADABLE as error:
             self._file.close()
-            raise TraceError(self._path, f"no zip file that can be read: {error}") from error
+            raise TraceError(self._path, f"not a readable zip file: {error}") from error
         infos = self._zip.infolist()
         if len(infos) > MAX_MEMBERS:
             self.close()
@@ -199,7 +199,7 @@ class Log:
         header = self._archive_header() if self._archived else self._read_document()
         spec = header.get("eval")
         if not isinstance(spec, dict):
-            raise TraceError(str(path), 'is no log of Inspect AI: expected an object "eval"')
+            raise TraceError(str(path), 'is not a log of Inspect AI: expected an object "eval"')
         self.task = _text(spec.get("task")) or self.path.stem
         self.model = _text(spec.get("model"))
         self.status = _text(header.get("status")) or "unknown"
@@ -242,7 +242,9 @@ class Log:
                 if name in names:
                     header = decode_json(archive.read(name), source=str(self.path), where=name)
                     return header if isinstance(header, dict) else {}
-        raise TraceError(str(self.path), f"is no log of Inspect AI: it holds none of {', '.join(_HEADERS)}")
+        raise TraceError(
+            str(self.path), f"is not a log of Inspect AI: it holds none of {', '.join(_HEADERS)}"
+        )
 
     def _read_document(self) -> dict[str, Any]:
         try:
@@ -254,7 +256,7 @@ class Log:
             raise TraceError(str(self.path), f"holds more than {MAX_JSON_BYTES:,} bytes")
         document = decode_json(content, source=str(self.path), where="")
         if not isinstance(document, dict):
-            raise TraceError(str(self.path), 'is no log of Inspect AI: expected an object with "eval"')
+            raise TraceError(str(self.path), 'is not a log of Inspect AI: expected an object with "eval"')
         self._document = document
         return document
 
@@ -290,7 +292,7 @@ def decode_json(content: bytes, *, source: str, where: str) -> Any:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict
+            raise TraceError(source, Problem(where, f"not valid JSON: {strict}")) from strict
 
 
 def _headline(header: dict[str, Any]) -> str | None:

@@ -186,7 +186,7 @@ def wrong_counts(attributes: Mapping[str, Any]) -> str | None:
         if attributes.get(key) is not None and _tokens(attributes[key]) is None
     ]
     if wrong:
-        return f"its {' and its '.join(wrong)}, which is no count; they are left out of all sums"
+        return f"its {' and its '.join(wrong)}, which is not a valid count; they are left out of all sums"
     if semconv.CONTRADICTS in attributes:
         usage = usage_of(attributes)
         used = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)

@@ -19,6 +19,18 @@ from trivium.errors import Problem, TraceError, suggest
 from trivium.traces.readers.json_input import documents_of, head_of
 from trivium.traces.trace import RECORDERS, Trace
 
+__all__ = [
+    "FORMATS",
+    "RECORDED",
+    "format_of",
+    "read_documents",
+    "read_path",
+    "read_paths",
+    "read_trace",
+    "read_trace_file",
+    "sniff_format",
+]
+
 FORMATS = {
     "openai-agents": "trivium.traces.readers.openai_agents",
     "langsmith": "trivium.traces.readers.langsmith",

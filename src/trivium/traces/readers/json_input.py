@@ -55,14 +55,9 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     Raises:
         TraceError: If it is missing, not a file, too large, or broken gzip.
     """
-    try:
-        with _opened(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            content = None if size > max_bytes else _bounded(file, max_bytes)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
-    except OSError as error:
-        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = None if size > max_bytes else _bounded(file, max_bytes)
     if content is None:
         what = f"holds {max(size, max_bytes + 1):,} bytes or more; at most {max_bytes:,} are read"
         raise TraceError(str(path), what)
@@ -87,28 +82,32 @@ def head_of(path: Path) -> bytes:
     Raises:
         TraceError: As ``content_of``.
     """
-    try:
-        with _opened(path) as file:
-            return file.read(HEAD_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TraceError(str(path), f"no gzip that can be read: {error}") from error
-    except OSError as error:
-        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
+    with _opened(path) as file:
+        return file.read(HEAD_BYTES)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open the file; unpack it if it starts with the gzip magic number."""
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
-        raise TraceError(str(path), "is no file: a device or a pipe may never end")
-    with path.open("rb") as file:
-        start = file.read(len(_GZIP))
-        file.seek(0)
-        if start != _GZIP:
-            yield file
-            return
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            yield cast("IO[bytes]", unpacked)
+    """Open a file, unpacked if it starts with the gzip magic number.
+
+    Raises:
+        TraceError: If it cannot be opened, or if the block fails to read it.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
+            raise TraceError(str(path), "is no file: a device or a pipe may never end")
+        with path.open("rb") as file:
+            start = file.read(len(_GZIP))
+            file.seek(0)
+            if start != _GZIP:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast("IO[bytes]", unpacked)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(str(path), f"not readable gzip: {error}") from error
+    except OSError as error:
+        raise TraceError(str(path), f"cannot be read: {error.strerror or error}") from error
 
 
 def parse_documents(content: bytes, *, source: str) -> list[Any]:
@@ -122,7 +121,7 @@ def parse_documents(content: bytes, *, source: str) -> list[Any]:
     try:
         return [msgspec.json.decode(content)]
     except UnicodeDecodeError as error:
-        raise TraceError(source, f"no valid UTF-8: {error}") from error
+        raise TraceError(source, f"not valid UTF-8: {error}") from error
     except RecursionError as error:
         raise TraceError(source, "nested too deep to be read") from error
     except msgspec.DecodeError as strict:
@@ -155,7 +154,7 @@ def _value(line: bytes, where: str, source: str) -> Any:
     try:
         return msgspec.json.decode(line)
     except UnicodeDecodeError as error:
-        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from error
+        raise TraceError(source, Problem(where, f"not valid UTF-8: {error}")) from error
     except RecursionError as error:
         raise TraceError(source, Problem(where, "nested too deep to be read")) from error
     except msgspec.DecodeError as error:
@@ -183,9 +182,9 @@ def _lenient(content: bytes, where: str, source: str, strict: Exception) -> Any:
     try:
         return json.loads(_ESCAPES.sub(_replace_lone_surrogate, content.decode()))
     except UnicodeDecodeError as error:
-        raise TraceError(source, Problem(where, f"no valid UTF-8: {error}")) from strict
+        raise TraceError(source, Problem(where, f"not valid UTF-8: {error}")) from strict
     except (ValueError, RecursionError):
-        raise TraceError(source, Problem(where, f"no JSON that can be read: {strict}")) from strict
+        raise TraceError(source, Problem(where, f"not valid JSON: {strict}")) from strict
 
 
 _UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))

@@ -45,19 +45,19 @@ class SkippedRecords:
 
     def __init__(self, expected: str) -> None:
         self._expected = expected
-        self._places: list[int] = []
+        self._positions: list[int] = []
 
     def add(self, position: int) -> None:
         """Count the record at a position in the file, from 1."""
-        self._places.append(position)
+        self._positions.append(position)
 
     def problems(self) -> list[TraceProblem]:
         """At most one problem, which names the first position."""
-        if not self._places:
+        if not self._positions:
             return []
-        number = len(self._places)
+        number = len(self._positions)
         records = "one record is" if number == 1 else f"{number:,} records are"
-        what = f"{records} no {self._expected} (first: number {self._places[0]:,}) and left out"
+        what = f"{records} left out: not a {self._expected} (first: number {self._positions[0]:,})"
         return [TraceProblem(kind="foreign_record", what=what)]
 
 

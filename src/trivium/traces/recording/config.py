@@ -88,5 +88,5 @@ def _compiled(mask: Sequence[str]) -> tuple[re.Pattern[str], ...]:
         try:
             patterns.append(re.compile(pattern))
         except re.error as error:
-            raise InputError(f"mask[{index}]", f"{pattern!r} is no regular expression: {error}") from None
+            raise InputError(f"mask[{index}]", f"{pattern!r} is not a regular expression: {error}") from None
     return tuple(patterns)

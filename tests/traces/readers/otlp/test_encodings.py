@@ -310,9 +310,9 @@ def test_other_files_are_not_taken_for_it(head, tmp_path):
             b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}, 3]}]}]}',
             "none of its 1 spans has a spanId",
         ),
-        (b'{"resourceSpans": [], "x": }', "no JSON"),
+        (b'{"resourceSpans": [], "x": }', "not valid JSON"),
         (b'{"resourceSpans": []}\n{"x": 1}', "document 2: expected an export request"),
-        (b'{"resourceSpans": []}\n{"resourceSp', "line 2: no JSON"),
+        (b'{"resourceSpans": []}\n{"resourceSp', "line 2: not valid JSON"),
         (b'[{"resourceSpans": []}, 1]', "document 2: expected an export request"),
     ],
 )
@@ -328,7 +328,7 @@ def test_protobuf_without_spans_or_cut_off_is_refused(tmp_path):
     whole = protobuf(*SPANS).SerializeToString()
     path = tmp_path / "x.binpb"
     for stored, what in (
-        (whole[:-3], "no OTLP protobuf that can be read"),
+        (whole[:-3], "not readable OTLP protobuf"),
         (one_a_request(varint)[:-3], "message 6: is cut off: 3 bytes are missing"),
         (b"\x0a\x04\x12\x02\x0a\x00", "it holds no span"),
         (one_a_request(varint) + b"\xff" * 12, "message 7: is cut off"),

@@ -69,7 +69,7 @@ def parse_lines(content: bytes, *, source: str) -> tuple[list[Any], list[TracePr
             raise
     documents = parse_documents(complete, source=source)
     if not is_event(documents[-1]):
-        raise TraceError(source, "its last line is no JSON that can be read")
+        raise TraceError(source, "its last line is not valid JSON")
     what = f"line {content.rstrip().count(bytes([10])) + 1} was cut short and is left out"
     return documents, [TraceProblem(kind="truncated", what=what)]
 

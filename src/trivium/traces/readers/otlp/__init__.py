@@ -15,6 +15,8 @@ from trivium.traces.readers.otlp.json import is_request, parse_lenient, spans_of
 from trivium.traces.readers.otlp.protobuf import is_protobuf, spans_of_protobuf
 from trivium.traces.trace import Trace, TraceProblem
 
+__all__ = ["opens", "read_file", "read_files", "read_traces", "sniff"]
+
 _KEYS = (b'"resourceSpans"', b'"resource_spans"')
 
 

@@ -54,7 +54,7 @@ def spans_of_protobuf(content: bytes, *, source: str) -> list[RecordedSpan]:
         except DecodeError as error:
             if "alloc failed" in str(error):
                 raise MemoryError from error
-            what = f"no OTLP protobuf that can be read: {error}"
+            what = f"not readable OTLP protobuf: {error}"
             raise TraceError(source, Problem(where, what)) from error
         number += sum(len(scope.spans) for resource in data.resource_spans for scope in resource.scope_spans)
         if number > MAX_MESSAGES:
