@@ -214,13 +214,12 @@ class JudgeSettings(
         max_tokens: Maximum number of output tokens of a response; None derives it from the dimensions. A
             request in flight reserves this many from the budget.
         cache: Whether responses cached by other runs of the store are reused.
-        cache_mb: Most megabytes of answers that the store keeps when a run ends; those that were not used
-            for longest leave first.
+        cache_mb: Size limit of the response cache in megabytes; at the end of a run the least recently used
+            responses are evicted.
         on_failure: What happens if no judge answers: fall back to ``similarity`` (``tier1``), skip the score
-            (``skip``), or fail the run (``fail``).
-        certificate: Files that ``trivium trust certify --output`` wrote, one a dimension: they say which
-            judgements are accepted and which go to people. A file is read when the suite is loaded, and what
-            it holds takes its place.
+            (``skip``), or make the score an error (``fail``).
+        certificate: Certificate files of ``trivium trust certify --output``, one per dimension; they decide
+            which judgements are accepted and which people must check. Read when the suite is loaded.
     """
 
     models: Texts = ()

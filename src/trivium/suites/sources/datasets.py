@@ -254,16 +254,16 @@ def _cases(raw: Iterable[Mapping[str, Any]], *, source: str) -> Cases:
     rows = []
     for number, case in enumerate(raw):
         metadata = case.get("metadata")
-        kept = (
+        fields = (
             dict(metadata)
             if isinstance(metadata, Mapping)
             else {}
             if metadata is None
             else {"value": metadata}
         )
-        kept.pop("expected_output", None)
+        fields.pop("expected_output", None)
         own = {"id": case.get("name") or str(number), "inputs": case["inputs"]}
-        rows.append(kept | own | {"expected_output": case.get("expected_output")})
+        rows.append(fields | own | {"expected_output": case.get("expected_output")})
     return cases_from_rows(rows, _COLUMNS, source=source)
 
 
