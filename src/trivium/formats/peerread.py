@@ -67,7 +67,7 @@ class HumanOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HumanOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """All reviews of papers with several reviews, and the number of other reviews.
+    """The reviews of papers with several reviews, and the number of those left out.
 
     Attributes:
         outputs: In the order of the suite; the reviews of a paper in the order of its file.
@@ -89,7 +89,7 @@ class _Entries(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         reviews: Index and content of every human review, each once.
-        meta: Texts of the meta reviews that repeat no review, each once.
+        meta: Texts of the meta reviews, each once, without those that repeat a review.
         left_out: Number of other entries by the reason why they are left out.
     """
 

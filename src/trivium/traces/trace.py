@@ -1,4 +1,4 @@
-"""The trace: spans and messages of one attempt, their tree order, and equality of arguments."""
+"""Data model of traces: the spans and messages of one attempt, and their order in tree and time."""
 
 import json
 import re
@@ -14,7 +14,7 @@ RECORDERS = "recorders"
 """Key in a trace's metadata: the instrumentations that recorded its agents."""
 
 INCOMPLETE = "incomplete"
-"""Kind of a problem: the trace lacks something that is known to have happened."""
+"""Kind of a problem: part of the trace is missing."""
 
 
 class SpanUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -42,10 +42,10 @@ class Span(
         start: Seconds on the trace's clock, or None.
         end: Seconds, or None when unfinished or the format has no times.
         ok: True, False when it failed, None when it never finished.
-        input: What went in, any JSON value.
-        output: What came out, any JSON value.
+        input: The input, any JSON value.
+        output: The output, any JSON value.
         usage: Tokens and cost (llm spans only).
-        attributes: Anything else. Two keys are read: ``context`` by tool_selection (spec: metrics,
+        attributes: Further data. Two keys are read: ``context`` by tool_selection (spec: metrics,
             T3.3), and ``handoff``, which is true for a hand-off recorded as a tool call.
     """
 
@@ -128,7 +128,7 @@ class Trace(
 
     @cached_property
     def missing_part(self) -> str | None:
-        """A sentence on what the trace is known to lack; None where nothing is missing."""
+        """What is missing in the trace, in one sentence; None if it is complete."""
         return next((problem.what for problem in self.problems if problem.kind == INCOMPLETE), None)
 
     @cached_property

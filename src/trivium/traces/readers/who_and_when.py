@@ -42,7 +42,7 @@ class Turn(NamedTuple):
 
 
 def sniff(document: Any) -> bool:
-    """Whether a JSON value is such a conversation, or a list of them."""
+    """Whether a JSON value is a labelled conversation, or a list of them."""
     if isinstance(document, list):
         return bool(document) and isinstance(document[0], dict) and sniff(document[0])
     return (
@@ -105,7 +105,7 @@ def _turns(history: list[Any], problems: list[TraceProblem]) -> list[Turn]:
 
 
 def _mistake(item: dict[str, Any], turns: list[Turn], problems: list[TraceProblem]) -> dict[str, Any]:
-    """The label: agent, step (from 0) and reason, as far as the file has them."""
+    """The label: agent, step (from 0) and reason, where stated."""
     agent, reason, step_text = (
         text(item, "mistake_agent"),
         text(item, "mistake_reason"),

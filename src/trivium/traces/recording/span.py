@@ -25,7 +25,7 @@ class Content:
     """Masks and bounds the values that are recorded.
 
     Args:
-        patterns: Patterns to mask besides secrets.
+        patterns: Patterns to mask, in addition to secrets.
     """
 
     def __init__(self, patterns: Sequence[re.Pattern[str]]) -> None:

@@ -24,8 +24,7 @@ MAX_MESSAGE_BYTES = 64 * 2**20
 """Largest message; the Collector accepts 20 MiB. Decoded, it may take 15 times as much memory."""
 _SHORT = bytes(range(4))
 _MOST_SHORT = 4 * 2**20
-"""Most bytes below 4 in one message: each may be the length of a nested message, which takes 100 bytes of
-memory."""
+"""Most bytes below 4 in one message: each may be the length of a nested message of 100 bytes in memory."""
 
 
 def is_protobuf(head: bytes) -> bool:
