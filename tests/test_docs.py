@@ -1,9 +1,9 @@
-"""The documentation does what it says: files are written, commands and Python run, their output compared.
+"""Runs the documentation: writes its files, runs its commands and Python code, and compares their output.
 
-A page is one scenario in an empty folder. A block whose language is followed by a file's name is written to
-that file. In a ``console`` block each line after ``$`` is run, and the lines below it must come out of it in
-that order; ``…`` stands for anything. A ``python`` block is run, and a ``text`` block right after it is
-compared with what it printed in the same way.
+A page is one scenario in an empty folder. A block with a file name after its language is written to a file.
+In a ``console`` block each line after ``$`` is run, and its output must contain the lines below it in that
+order; ``…`` matches anything. A ``python`` block is run, and a ``text`` block right after it is compared with
+its output in the same way.
 """
 
 import contextlib
@@ -19,7 +19,11 @@ from trivium.cli.main import run_command
 from trivium.traces.recording import config as configuring
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/design").glob("*.md")),
+]
 
 _FENCE = re.compile(r"^```(\S+)[ ]?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
@@ -35,18 +39,18 @@ def blocks(page: Path) -> list[Block]:
     return [Block(*found.groups()) for found in _FENCE.finditer(page.read_text(encoding="utf-8"))]
 
 
-def assert_comes_out(shown: str, said: str) -> None:
-    """Every line shown is among those said, in order."""
-    lines = iter([line.rstrip() for line in _same_everywhere(said).splitlines()])
-    for line in _same_everywhere(shown).splitlines():
+def assert_contains(output: str, shown: str) -> None:
+    """Check that the output contains every shown line, in order."""
+    lines = iter([line.rstrip() for line in _normalised(output).splitlines()])
+    for line in _normalised(shown).splitlines():
         if line.strip() in {"", "…"}:
             continue
         pattern = ".*".join(re.escape(piece) for piece in line.rstrip().split("…"))
-        assert any(re.fullmatch(pattern, each) for each in lines), f"not said: {line!r}\nsaid:\n{said}"
+        assert any(re.fullmatch(pattern, each) for each in lines), f"missing: {line!r}\noutput:\n{output}"
 
 
-def _same_everywhere(text: str) -> str:
-    """A text without what differs from run to run (their names) and with plain spaces only."""
+def _normalised(text: str) -> str:
+    """Replace run ids and special spaces, which differ between runs and platforms."""
     return re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN", re.sub(r"[\u00a0\u202f]", " ", text))
 
 
@@ -58,7 +62,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "no cache"))
     monkeypatch.setenv("COLUMNS", "80")
-    # What is recorded goes to logs/traces, whatever another test, or another page, has set.
+    # Traces go to logs/traces, even if another test or page has configured another folder.
     monkeypatch.setattr(configuring._Current, "recording", configuring.Recording())
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PAPER_REVIEW_MODEL", "TRIVIUM_STORE"):
         monkeypatch.delenv(key, raising=False)
@@ -66,7 +70,9 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.mark.usefixtures("_alone")
-def test_what_a_page_says_is_so(page: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_commands_and_code_of_a_page_give_the_output_it_shows(
+    page: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     printed = ""
     for language, label, text in blocks(page):
@@ -77,7 +83,7 @@ def test_what_a_page_says_is_so(page: Path, capfd: pytest.CaptureFixture[str]) -
         elif language == "python":
             printed = _run_python(text, names)
         elif language == "text":
-            assert_comes_out(text, printed)
+            assert_contains(printed, text)
         elif language == "console":
             _run_commands(text, capfd)
 
@@ -94,14 +100,14 @@ def _run_commands(session: str, capfd: pytest.CaptureFixture[str]) -> None:
         command, _, shown = step.replace("\\\n", " ").partition("\n")
         words = shlex.split(command, comments=True)
         if words[0] != "trivium":
-            continue  # a pip or make line: the tests of the frame are elsewhere
+            continue  # a pip or make line, which other tests cover
         capfd.readouterr()
         code = run_command(words[1:])
-        said = capfd.readouterr()
-        assert code != 1, said.err
-        assert_comes_out(shown, said.out if code != 2 else said.err)
+        output = capfd.readouterr()
+        assert code != 1, output.err
+        assert_contains(output.out if code != 2 else output.err, shown)
         if code == 2:
-            assert shown.strip(), f"{command}: {said.err}"
+            assert shown.strip(), f"{command}: {output.err}"
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""Computes critical values of the normal and Student's t distribution.
+"""Critical values of the normal and Student's t distribution, and the interval record.
 
 SciPy provides them too, but importing ``scipy.special`` takes longer than all other work of a summary.
 """

@@ -1,3 +1,1 @@
-"""Adapters: one module for each kind of agent that Trivium can call."""
-
-__all__: list[str] = []
+"""One module for each kind of agent that Trivium can call."""

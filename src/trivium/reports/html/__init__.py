@@ -1,3 +1,1 @@
-"""The report of a run as one self-contained HTML file."""
-
-__all__: list[str] = []
+"""One HTML file that holds a whole report and asks the network for nothing."""

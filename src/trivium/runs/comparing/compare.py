@@ -1,4 +1,4 @@
-"""Compares two runs: computes differences, decides on them and collects warnings."""
+"""Compares two runs (``trivium.compare``): caveats, deltas and the answer; detects identical runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,8 @@ from trivium.suites.settings import Settings
 from trivium.traces.trace import Trace
 
 DECIDING = ("composite", "pass_rate")
-"""Metrics that decide the answer. With many more, some would fail by chance alone."""
-
-MAX_MOVES = 10
-"""Most cases that the comparison lists as moved."""
+"""Figures that decide the answer. With many more, some would fail by chance alone."""
+MOVES_KEPT = 10
 
 
 def compare(
@@ -45,25 +43,24 @@ def compare(
     force: bool = False,
     graphs: bool = False,
 ) -> Comparison:
-    """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each metric.
+    """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each figure.
 
-    Attempts are paired by case and repeat, reduced to one value per case, and clustered by the suite's
-    groups. Attempts that only one run has are counted but not compared.
+    Attempts are paired by case and repeat, reduced to one value a case, and clustered as the suite's groups
+    say. What only one run has is counted and takes no part.
 
     Args:
         base: The run to compare with.
         head: The run in question.
         margin: The loss that does not matter, in [0, 1]. This and the next three default to head's settings.
-        level: Confidence level of the intervals, in (0, 1).
-        resamples: Number of bootstrap resamples, at least 1.
-        seed: Seed of the bootstrap.
-        force: Compare runs even if their numbers do not mean the same; the differences become warnings.
-        graphs: Also compare the edges of their process graphs and the times of their steps.
+        level: Of the intervals, in (0, 1).
+        resamples: Of the bootstrap, at least 1.
+        seed: Of the bootstrap.
+        force: Compare runs although their numbers do not mean the same; what differs becomes warnings.
+        graphs: Compare what they did too: the edges of their graphs, and how long their steps took.
 
     Raises:
-        ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or
-            contents of cases) and ``force`` is False, if they have no attempt in common, or if an option is
-            out of range.
+        ComparisonError: If the runs are unlike (other metric versions, encoders, judges, rules or contents of
+            cases) and not forced, if they share no attempt, or an option is out of range.
     """
     settings = msgspec.convert(head.record.settings, Settings)
     options = Options(
@@ -73,9 +70,9 @@ def compare(
         seed=settings.seed if seed is None else seed,
     )
     options.check()
-    differences = list(incomparabilities(base, head))
-    if differences and not force:
-        raise _refusal(base, head, differences)
+    unlike = list(incomparabilities(base, head))
+    if unlike and not force:
+        raise _refusal(base, head, unlike)
     methods = Methods()
     left, right = ScoredRun(base, methods), ScoredRun(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
@@ -83,24 +80,24 @@ def compare(
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
-    figures = {name: pairing.reduced(name, same_method=not force) for name in pairing.names}
-    other_methods = list(_different_methods(figures, methods))
-    if other_methods and not force:
-        raise _refusal(base, head, other_methods)
+    figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
+    apart = list(_different_methods(figures, methods))
+    if apart and not force:
+        raise _refusal(base, head, apart)
     paired = {name: figure for name, figure in figures.items() if figure.pairs or figure.missing}
     if not paired:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no figure in common")
     deltas = deltas_of(paired, pairing, right.tiers, options)
-    same = not (differences or other_methods) and unchanged(base, head)
+    same = not (unlike or apart) and unchanged(base, head)
     if same:
         deltas = {name: passing(one) for name, one in deltas.items()}
     decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
     unjudged = list(about_judges(left, right))
     answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
-    moves = figures[decided_by[0]].moved(MAX_MOVES)
+    moves = figures[decided_by[0]].moved(MOVES_KEPT)
     only_base = tuple(case for case in left.cases if case not in right.cases)
     only_head = tuple(case for case in right.cases if case not in left.cases)
-    warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
+    warnings = [f"compared although unlike: {what}" for what in [*unlike, *apart]]
     warnings += unjudged
     warnings += about_runs(base, head, left, right)
     warnings += (
@@ -136,17 +133,17 @@ def compare(
         seed=options.seed,
         warnings=tuple(warnings),
         graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
-        missing={word: counts for word, counts in missing.items() if counts},
+        missing={word: found for word, found in missing.items() if found},
     )
 
 
-def _refusal(base: Run, head: Run, differences: Sequence[str]) -> ComparisonError:
+def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
     advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
-    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*differences, advice]])
+    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*unlike, advice]])
 
 
 def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
-    """Yield the cluster of every case with an attempt; of every case if ``lacking``."""
+    """Cluster of every case with an attempt; of every case if ``lacking``."""
     names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
         if position in names:
@@ -154,7 +151,7 @@ def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[s
 
 
 def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
-    """Return the attempts that the other run has and this one should have but lacks."""
+    """Attempts that the other run has and this one lacks although they were due."""
     if run.record.kind == "human":
         return []
     alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
@@ -165,7 +162,7 @@ def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
 
 
 def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
-    """Describe metrics without a pair of values of the same method; the composite only gets a warning."""
+    """Figures of which no pair has values of the same method; the composite only gets a warning."""
     for name, figure in figures.items():
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
@@ -173,7 +170,7 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
 
 
 def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Iterator[str]:
-    """Yield warnings about values that are missing in either run."""
+    """Caveats about values that are missing in either run."""
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
@@ -188,7 +185,7 @@ def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Itera
 
 
 def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
-    """Yield warnings about missing judgements, with the reason."""
+    """Caveats about judgements that are missing, with the reason."""
     for word, side in (("base", base), ("head", head)):
         judged = {
             name: reasons
@@ -203,12 +200,12 @@ def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
 
 
 def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
-    """Yield warnings about values that are left out of the comparison."""
+    """Caveats about values that are left out of the comparison."""
     for name, figure in figures.items():
-        other_method = figure.left_out - figure.one_sided
-        if other_method:
+        apart = figure.left_out - figure.one_sided
+        if apart:
             how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
-            yield f"{name}: {other_method:,} pairs {how} and are left out"
+            yield f"{name}: {apart:,} pairs {how} and are left out"
         if figure.missing:
             yield f"{name}: {figure.missing:,} pairs lack a side: taken at its worst and at its best"
         if figure.one_sided:
@@ -216,7 +213,7 @@ def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
 
 
 def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Yield warnings about the number of groups."""
+    """Caveats about the number of groups."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     if fewest == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
@@ -227,23 +224,22 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
 
 
 def unchanged(base: Run, head: Run) -> bool:
-    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
+    """Whether both runs hold the same attempts, in the same order, and each did what its counterpart did.
 
-    Times, ids of spans and usage are ignored. Reading stops at the first difference.
+    Times, ids of spans and usage do not count. Reading ends at the first difference.
     """
     return all(
-        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
-        for ours, theirs in zip_longest(base.attempts(), head.attempts())
+        one is not None and other is not None and _did(one) == _did(other)
+        for one, other in zip_longest(base.attempts(), head.attempts())
     )
 
 
-def _digest(attempt: Attempt) -> bytes:
+def _did(attempt: Attempt) -> bytes:
     trace = None if attempt.trace is None else _steps(attempt.trace)
-    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
-    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
+    what = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(what, order="deterministic"), digest_size=16).digest()
 
 
 def _steps(trace: Trace) -> tuple[object, object]:
-    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
-    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
-    return spans, messages
+    spans = [(one.kind, one.name, one.agent, one.ok, one.input, one.output) for one in trace.spans]
+    return spans, [(one.sender, one.receiver, one.type, one.content) for one in trace.messages]

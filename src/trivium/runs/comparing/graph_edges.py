@@ -1,4 +1,4 @@
-"""Counts the edges of process graphs and measures the times of steps by case, for two runs."""
+"""Counts edges and step times case by case, for two runs."""
 
 from array import array
 from collections import Counter
@@ -19,26 +19,26 @@ Pace = Literal["slower", "faster", "same"]
 
 
 class EdgeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of an edge, over the attempts with a trace in both runs.
+    """An edge in both runs, over the attempts that both have with a trace.
 
     Attributes:
         kind: ``message`` from agent to agent, ``call`` of a tool by an agent, ``order`` of one tool after
-            another (including START and END).
-        source: Node that the edge starts at; None for a call by no known agent.
-        target: Node that the edge ends at.
-        became: appeared, vanished, more, fewer or same, in the attempts compared.
-        sure: Whether the change is significant: ``p_holm`` is at most 1 − level.
-        base: Mean count per attempt in base, over cases.
-        head: The same in head.
+            another (START and END included).
+        source: Where the edge leads from; None for a call that is no agent's.
+        target: Where it leads to.
+        became: appeared, vanished, more, fewer or same, in the attempts that were met.
+        sure: Whether that is beyond chance among so many edges: ``p_holm`` is at most 1 − level.
+        base: Mean number of times an attempt, over cases.
+        head: Alike.
         delta: Head minus base.
-        ci95: Interval of ``delta`` at the comparison's level, not always 95 %.
-        share_base: Share of base's attempts that have the edge, in [0, 1].
-        share_head: The same in head.
-        groups_more: Clusters in which head has the edge more often.
-        groups_fewer: Clusters in which head has the edge less often.
-        p: Two-sided p-value of the exact sign test over clusters; None if no cluster differs.
-        p_holm: ``p`` adjusted for the number of edges (Holm); None if too few clusters differ for any
-            significant p-value.
+        ci95: Interval of ``delta``, at the comparison's level whatever its name says.
+        share_base: Share of base's attempts that have the edge at all, in [0, 1].
+        share_head: Alike.
+        groups_more: Clusters in which head has it more often.
+        groups_fewer: Clusters in which it has it less often.
+        p: Two-sided exact sign test over clusters; None where no cluster differs.
+        p_holm: The same, adjusted for the number of edges; None where too few clusters differ for any
+            p-value to be small enough.
     """
 
     kind: EdgeKind
@@ -59,23 +59,23 @@ class EdgeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaceChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of the time that calls of a tool, or turns of an agent, take.
+    """How long the calls of a tool, or the turns of an agent, take in both runs.
 
     Attributes:
         kind: tool or agent.
-        name: Name of the tool or agent.
+        name: Which.
         became: slower, faster or same.
-        sure: Whether the change is significant (see :class:`EdgeChange`).
+        sure: Whether that is beyond chance among so many (see :class:`EdgeChange`).
         base: Median over cases of the median time in base, in seconds.
-        head: The same in head.
+        head: Alike.
         factor: Geometric mean over cases of head's median time / base's; above 1 is slower.
         ci95: Interval of ``factor``.
-        cases: Number of cases in which both runs have a time above 0.
-        groups: Number of their clusters.
+        cases: Cases in which both runs have a time above 0.
+        groups: Their clusters.
         groups_slower: Clusters in which head is slower.
-        groups_faster: Clusters in which head is faster.
-        p: Two-sided p-value of the exact sign test over clusters.
-        p_holm: ``p`` adjusted for the number of tools and agents (Holm).
+        groups_faster: Clusters in which it is faster.
+        p: Two-sided exact sign test over clusters.
+        p_holm: The same, adjusted for the number of tools and agents.
     """
 
     kind: Literal["tool", "agent"]
@@ -95,18 +95,18 @@ class PaceChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of the process between two runs.
+    """What changed in what two runs did.
 
     Attributes:
-        attempts: Pairs of attempts with a trace on both sides.
-        cases: Number of their cases.
-        groups: Number of their clusters.
-        without_trace: Pairs of attempts in which a side has no trace.
-        edges: Changes of edges: significant ones first, then the largest.
-        edges_left_out: Number of edges beyond the first thousand.
-        paces: Changes of the times of tools and agents, in the same order.
-        paces_left_out: Number of tools and agents beyond the first thousand.
-        level: Confidence level of the intervals; significance is at 1 − level.
+        attempts: Pairs of attempts that have a trace on both sides.
+        cases: Their cases.
+        groups: Their clusters.
+        without_trace: Pairs of attempts of which one side has no trace.
+        edges: The sure changes first, then the largest.
+        edges_left_out: Edges beyond the first thousand.
+        paces: Likewise, of tools and agents.
+        paces_left_out: Tools and agents beyond the first thousand.
+        level: Of the intervals, and of what is sure.
     """
 
     attempts: int
@@ -145,7 +145,7 @@ def edges_of(trace: Trace) -> Counter[Edge]:
 
 
 def paces_of(trace: Trace) -> dict[Step, float]:
-    """Return the median time in seconds of the finished calls of each tool and turns of each agent."""
+    """Median time in seconds of the calls of each tool and of the turns of each agent that ended."""
     times: dict[Step, list[float]] = {}
     for span in trace.spans:
         if span.start is None or span.end is None:
@@ -163,7 +163,7 @@ Key = tuple[str, int]
 
 
 class _Side:
-    """Edges and times of one run, stored sparsely; a row is an attempt with a trace."""
+    """Edges and times of one run by row (an attempt with a trace), stored sparsely."""
 
     def __init__(self, run: Run) -> None:
         self.rows: dict[Key, int] = {}
@@ -190,7 +190,7 @@ class _Side:
 
 
 class EdgeColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Mean count of an edge per attempt by case, shape (cases,), and the number of attempts that have it."""
+    """An edge by case: mean number of times an attempt, shape (cases,), and attempts that have it."""
 
     base: Floats
     head: Floats
@@ -202,13 +202,13 @@ class PairedGraphs:
     """Edges and times of two runs by case, over the attempts that both have.
 
     Attributes:
-        attempts: Number of pairs with a trace on both sides.
-        without_trace: Number of pairs in which a side has no trace.
+        attempts: Pairs with a trace on both sides.
+        without_trace: Pairs of which one side has none.
         groups: Code 0 … G - 1 of the cluster of each case, shape (cases,).
 
     Args:
-        base: The run to compare with.
-        head: The run in question.
+        base: One run.
+        head: The other.
         clusters: Cluster of every case of head.
     """
 
@@ -233,7 +233,7 @@ class PairedGraphs:
 
     @property
     def edges(self) -> dict[Edge, None]:
-        """Every edge that either run has."""
+        """Every edge of either run."""
         return dict.fromkeys([*self._head.edges, *self._base.edges])
 
     @property
@@ -242,7 +242,7 @@ class PairedGraphs:
         return {step: None for step in self._head.paces if step in self._base.paces}
 
     def edge(self, edge: Edge) -> EdgeColumns:
-        """Return the counts of an edge by case."""
+        """An edge by case."""
         base, with_base = self._counts(self._base, edge)
         head, with_head = self._counts(self._head, edge)
         return EdgeColumns(base=base, head=head, with_base=with_base, with_head=with_head)
@@ -256,17 +256,17 @@ class PairedGraphs:
         return sums / self._sizes, int(np.count_nonzero(paired))
 
     def pace(self, step: Step) -> tuple[Floats, Floats]:
-        """Return the median times by case in base and in head, NaN without a time, shape (cases,)."""
+        """Median time by case in base and in head, NaN where a case has none, shape (cases,)."""
         return self._times(self._base, step), self._times(self._head, step)
 
     def _times(self, side: _Side, step: Step) -> Floats:
         rows, seconds = side.paces[step]
         cases = self._case_of[side][np.frombuffer(rows, np.int64)]
-        medians = np.full(len(self._sizes), np.nan)
+        found = np.full(len(self._sizes), np.nan)
         order = np.lexsort((np.array(seconds), cases))
         order = order[cases[order] >= 0]
-        present, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
-        ascending = np.array(seconds)[order]
-        # Sorted within each case, so that its median lies in the middle.
-        medians[present] = (ascending[starts + (sizes - 1) // 2] + ascending[starts + sizes // 2]) / 2
-        return medians
+        met, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
+        risen = np.array(seconds)[order]
+        # Sorted within each case: its median lies in the middle.
+        found[met] = (risen[starts + (sizes - 1) // 2] + risen[starts + sizes // 2]) / 2
+        return found

@@ -1,8 +1,8 @@
 """Reads cases from the rows of CSV and Parquet files.
 
-The columns ``expect`` and ``metadata`` contain JSON (in Parquet also structs), ``references`` a JSON list or
-one text, ``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` contain
-one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is a missing value.
+``expect`` and ``metadata`` hold JSON (in Parquet also structs), ``references`` a JSON list or one text,
+``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` hold one text of the
+mapping, and ``FIELD.json`` holds any field as JSON. An empty cell is a missing value.
 """
 
 import csv
@@ -29,17 +29,17 @@ from trivium.suites.validation import unknown_key
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
-"""Largest Parquet file in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
+"""Bytes of the rows of a Parquet file; 7 kB can stand for 3 GB."""
 
 Row = list[tuple[str, Any]]
-"""Column names and cells, without empty cells."""
+"""Columns with their cells, empty ones left out."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield place and raw case of every row of a .csv or .parquet file.
+    """Place and raw case of every row of a .csv or .parquet file.
 
     Raises:
-        SuiteError: If the file is not such a table, or a column or cell is invalid.
+        SuiteError: If the file is no such table, or a column or cell means nothing.
     """
     rows = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
     for where, row in rows(path):
@@ -50,7 +50,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
+    csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too short for the source of a case
     lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     start = 1
     try:
@@ -78,33 +78,32 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
         try:
-            cells = [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
-            yield where, cells
+            yield where, [(name, _said(cell)) for name, cell in row.items() if not _is_absent(cell)]
         except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
 def _is_absent(value: Any) -> bool:
-    """Whether a value is missing: null in Parquet, NaN in data frames of pandas."""
+    """Whether a value is null, by which Parquet says "absent", or NaN, by which frames of pandas do."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _without_absent(value: Any) -> Any:
-    """Remove the missing parts of a cell."""
+def _said(value: Any) -> Any:
+    """A cell without its absent parts."""
     if isinstance(value, dict):
-        return {key: _without_absent(item) for key, item in value.items() if not _is_absent(item)}
+        return {key: _said(item) for key, item in value.items() if not _is_absent(item)}
     if isinstance(value, float) and math.isinf(value):
         raise MalformedDocument("", "holds infinity, expected a finite number")
-    return [_without_absent(item) for item in value] if isinstance(value, list) else value
+    return [_said(item) for item in value] if isinstance(value, list) else value
 
 
 def header_of(lines: Iterator[list[str]]) -> list[str]:
-    """Return the column names from the first line that is not blank."""
+    """The columns, which the first line that is not blank names."""
     return [name.strip() for name in next(filter(None, lines), [])]
 
 
 def other_separator(names: Sequence[str]) -> str:
-    """The message for a first line whose separator is not the comma; empty if it is."""
+    """The message for a first line in which another separator than the comma is used; empty for any other."""
     found = [word for sign, word in ((";", "';'"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]]
     return f"uses {found[0]} as separator, expected ','" if found else ""
 
@@ -116,7 +115,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
     for index, name in enumerate(names):
         field, dot, _ = name.partition(".")
         if name in names[:index]:
-            problems.append(Problem("", f'duplicate column "{name}"'))
+            problems.append(Problem("", f'the column "{name}" stands twice'))
         elif field not in Case.__struct_fields__ or (
             dot and not name.endswith(".json") and field not in {"metadata", "expect"}
         ):
@@ -172,21 +171,21 @@ def parquet_rows(
     largest: int | None = None,
     rows_at_once: int = 256,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a Parquet file, each a mapping of columns to JSON values.
+    """The rows of a file, each a mapping of columns to plain values.
 
-    Dates, times and decimals become texts, maps mappings. Bytes are decoded as UTF-8, because many writers
-    leave out the type annotation of texts. NaN and infinity are not changed.
+    Dates and times become their ISO texts, decimals texts, maps mappings, and bytes the UTF-8 text that they
+    are: many writers leave out the mark that says so. NaN and infinity stay.
 
     Args:
         path: The file.
-        error: Class of the errors raised.
-        check: Called with the column names before any row is read.
-        largest: Largest total size of the decompressed rows in bytes; None for no limit.
-        rows_at_once: Batch size in rows.
+        error: What is raised.
+        check: Told the columns before anything is read.
+        largest: Most bytes that all rows may have when unpacked; None where they are not held.
+        rows_at_once: How many are read at a time.
 
     Raises:
-        InputError: As ``error``, if the file is not Parquet, is larger than ``largest``, or has a value
-            without a JSON form.
+        InputError: As ``error``, if it is no Parquet file, holds more than ``largest``, or a value that
+            has no plain form.
         MissingExtra: If PyArrow is not installed.
     """
     try:
@@ -213,8 +212,8 @@ def parquet_rows(
                 number += len(rows)
                 yield from rows
     except (pa.ArrowException, OSError) as wrong:
-        message = str(wrong).partition("\n")[0]
-        raise error(str(path), f"is no Parquet file that can be read: {message}") from wrong
+        said = str(wrong).partition("\n")[0]
+        raise error(str(path), f"is no Parquet file that can be read: {said}") from wrong
 
 
 def _check_size(size: int, largest: int | None, path: Path, error: InputErrorType) -> None:
@@ -224,7 +223,7 @@ def _check_size(size: int, largest: int | None, path: Path, error: InputErrorTyp
 
 
 def _is_plain(kind: Any) -> bool:
-    """Whether PyArrow itself converts an Arrow type to JSON values, which is fast."""
+    """Whether PyArrow converts an Arrow type to JSON values itself, which is fast."""
     import pyarrow as pa
 
     if pa.types.is_map(kind):
@@ -242,11 +241,7 @@ def _plain_rows(
 ) -> list[dict[str, Any]]:
     try:
         raw: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts=None if already else "strict")
-    except (
-        ValueError,
-        KeyError,
-        OverflowError,
-    ) as wrong:  # a duplicate key, or an unsupported time
+    except (ValueError, KeyError, OverflowError) as wrong:  # a key twice, a time that Python does not have
         where = f"rows {before + 1:,} to {before + len(batch):,}"
         raise error(
             str(path), Problem(where, f"hold a value that cannot be read: {wrong.args[0]}")
@@ -274,7 +269,5 @@ def _plain(value: Any) -> Any:
         case None | str() | bool() | int() | float():
             return value
         case _:
-            iso = getattr(
-                value, "isoformat", None
-            )  # also the times of pandas, which PyArrow returns if pandas is installed
+            iso = getattr(value, "isoformat", None)  # pandas' times too, which PyArrow makes where they are
             return iso() if iso else msgspec.to_builtins(value)

@@ -1,3 +1,1 @@
-"""Maps confidences to probabilities and measures their quality (spec: metrics, S.10, S.11)."""
-
-__all__: list[str] = []
+"""Calibration: maps confidences to probabilities and measures their quality (spec: metrics, S.10, S.11)."""

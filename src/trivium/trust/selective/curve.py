@@ -1,4 +1,4 @@
-"""Computes the risk-coverage curve of a predictor that may abstain, its areas, and the optimal ones."""
+"""Risk-coverage curve of a predictor that may abstain, its areas, and the best possible ones."""
 
 import msgspec
 import numpy as np
