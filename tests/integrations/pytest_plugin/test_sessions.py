@@ -15,7 +15,7 @@ from tests.integrations.pytest_plugin.sessions import (
     session,
     write_tests,
 )
-from tests.test_docs import assert_comes_out, blocks
+from tests.test_docs import assert_contains, blocks
 
 pytest_plugins = ["pytester"]
 
@@ -47,7 +47,7 @@ def test_the_page_shows_what_comes_out(folder: pytest.Pytester) -> None:
     for name in ("capitals.yaml", "test_capitals.py"):
         folder.path.joinpath(name).write_text(shown[name])
 
-    assert_comes_out(shown["pytest"], session(folder).stdout.str())
+    assert_contains(session(folder).stdout.str(), shown["pytest"])
 
 
 def test_only_what_is_selected_is_asked(folder: pytest.Pytester) -> None:
