@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trivium.metrics.judge.judgement import combined_samples, value_of
+from trivium.metrics.judge.judgement import combine_samples, value_of
 from trivium.metrics.judge.prompts.answer import Answer
 from trivium.metrics.judge.signals import modal
 from trivium.suites.rubrics.built_in import REVIEW
@@ -48,7 +48,7 @@ def means(
     by_mode: list[float] = []
     for _ in range(judgements):
         drawn = answers(rng, dimension, count, chance, alike)
-        value = combined_samples(drawn, dimension, scale="ratio").value
+        value = combine_samples(drawn, dimension, scale="ratio").value
         mode = modal([value_of(each, dimension, scale="ratio") for each in drawn])
         if value is None or mode is None:
             raise AssertionError("nobody abstains here")

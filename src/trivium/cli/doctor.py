@@ -100,13 +100,13 @@ def _extra(name: str) -> Finding:
 
 
 def _judge(provider: str) -> Finding:
-    from trivium.metrics.judge.client.model_factory import where, why_unavailable
+    from trivium.metrics.judge.client.model_factory import model_address, why_unavailable
 
     model = JUDGES[provider]
     off = why_unavailable(model)
     what = f"judge {provider}"
     if off is None:
-        return Finding(what=what, ok=True, found=f"can be asked at {where(model)}, as {model}")
+        return Finding(what=what, ok=True, found=f"can be asked at {model_address(model)}, as {model}")
     return Finding(what=what, ok=False, found="cannot be asked", to_do=off)
 
 

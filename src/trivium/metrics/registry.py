@@ -138,7 +138,7 @@ def _remedy(name: str) -> str:
 def _judged(settings: Settings | None) -> Any:
     """The metrics of the built-in rubrics and of the suite's rubrics."""
     taken = {*BUILT_IN, *CASE_FIGURES, *AGGREGATES, *_from_packages(), *REGISTERED}
-    return import_module(_JUDGED).judged(settings, taken)
+    return import_module(_JUDGED).judged_metrics(settings, taken)
 
 
 def known_metrics(settings: Settings | None = None) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from trivium.metrics.judge.budget.prices import price_problems
 from trivium.metrics.judge.client.executor import JudgeExecutor
 from trivium.metrics.judge.judge import Judge, Judgements
 from trivium.metrics.judge.judgement import Judgement
-from trivium.metrics.judge.pairwise import Pair, comparing
-from trivium.metrics.judge.prompts.context import shown
+from trivium.metrics.judge.pairwise import Pair, pairwise_rubric
+from trivium.metrics.judge.prompts.context import build_context
 from trivium.runs.judge_costs import sum_costs
 from trivium.runs.pairwise_result import (
     DimensionVerdict,
@@ -85,7 +85,7 @@ def judge_pairs(
     )
     if judge_settings is None or not models:
         raise ComparisonError("judge.models", "there is no judge: the suite of head names no model")
-    rubric = comparing([_rubric(each) for each in judge_settings.rubric])
+    rubric = pairwise_rubric([_rubric(each) for each in judge_settings.rubric])
     if rubric is None:
         raise ComparisonError("judge.rubric", "judges only the process: no dimension looks at the output")
     if problems := price_problems(judge_settings):
@@ -218,7 +218,7 @@ def _without_judge(attempts: AttemptPair, how: Any, dimensions: Sequence[Dimensi
         verdict = "win" if base.failed else "loss"
     same = DimensionVerdict(verdict=verdict, consistent=True)
     # A dimension that requires something the case lacks is never judged.
-    inputs = shown(Pair(case, base, second=head), excerpt_chars=1).texts
+    inputs = build_context(Pair(case, base, second=head), excerpt_chars=1).texts
     verdicts = {
         dimension.name: same if dimension.applies_to(inputs) else _NOT_JUDGED for dimension in dimensions
     }

@@ -128,9 +128,9 @@ def judge_provenance(metrics: Sequence[Metric], settings: Settings) -> dict[str,
 
 def _address(name: str, server: ServerSettings | None) -> str | None:
     """The address of a model, or None if the model is unavailable."""
-    from trivium.metrics.judge.client.model_factory import ModelUnavailable, where
+    from trivium.metrics.judge.client.model_factory import ModelUnavailable, model_address
 
     try:
-        return where(name, server)
+        return model_address(name, server)
     except ModelUnavailable:
         return None

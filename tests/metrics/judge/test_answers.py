@@ -12,17 +12,17 @@ from tests.judge_server import fill
 from trivium.metrics.judge.evidence import (
     PASSAGE_CHARS,
     EvidenceSimilarity,
+    find_quotes,
     passages,
-    quotes_found,
     retrieval,
 )
-from trivium.metrics.judge.judgement import likert_values, nearest_level, value_of
+from trivium.metrics.judge.judgement import likert_scale, nearest_level, value_of
 from trivium.metrics.judge.prompts.answer import MalformedAnswer, parse, schema
 from trivium.metrics.judge.signals import score_spans
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 from trivium.suites.rubrics.rubric import Dimension
 
-WHOLE = likert_values(1)
+WHOLE = likert_scale(1)
 COSINE = EvidenceSimilarity("cosine")
 
 
@@ -49,7 +49,7 @@ def test_any_other_text_is_malformed(text):
 
 @pytest.mark.parametrize("step", [1, 0.5, 0.25])
 def test_likert_values_run_from_one_to_five(step):
-    values = likert_values(step)
+    values = likert_scale(step)
     assert (values[0], values[-1], len(values)) == (1, 5, 4 / step + 1)
 
 
@@ -81,7 +81,7 @@ def _scored(score, confidence=3):
     raw = fill(schema([dimension], WHOLE))
     raw["clarity"]["criteria"]["structure"]["score"] = score
     raw["clarity"]["confidence"] = confidence
-    return parse(json.dumps(raw), [dimension], likert_values(0.5))["clarity"]
+    return parse(json.dumps(raw), [dimension], likert_scale(0.5))["clarity"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_nearest_level_is_shown_and_ties_go_down(value, level):
 
 
 def test_a_quote_counts_when_it_is_there_but_for_case_and_spaces():
-    found = quotes_found(["A  b c", "x y z", " "], ["a\nB c d"])
+    found = find_quotes(["A  b c", "x y z", " "], ["a\nB c d"])
     assert [(each.text, each.found, each.counts) for each in found] == [
         ("A  b c", True, True),
         ("x y z", False, False),

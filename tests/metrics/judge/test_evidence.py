@@ -2,7 +2,7 @@
 
 import pytest
 
-from trivium.metrics.judge.evidence import EvidenceSimilarity, quotes_found, retrieval
+from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, retrieval
 
 SOURCE = "Birds fly south in winter.\n\nFish swim in warm water."
 
@@ -50,7 +50,7 @@ TEXT = "We show that “Birds fly” in winter, don't they? It improves accuracy
     ],
 )
 def test_a_quote_is_found_however_models_write_quotes(quote):
-    assert [(each.found, each.counts) for each in quotes_found([quote], [TEXT])] == [(True, True)]
+    assert [(each.found, each.counts) for each in find_quotes([quote], [TEXT])] == [(True, True)]
 
 
 @pytest.mark.parametrize(
@@ -58,23 +58,23 @@ def test_a_quote_is_found_however_models_write_quotes(quote):
     ["improves accuracy … We show that", "Birds swim in winter", "by -3 points on", "We show … never said"],
 )
 def test_a_quote_that_is_not_there_is_not_found(quote):
-    assert [(each.found, each.counts) for each in quotes_found([quote], [TEXT])] == [(False, False)]
+    assert [(each.found, each.counts) for each in find_quotes([quote], [TEXT])] == [(False, False)]
 
 
 def test_each_distinct_quote_is_evidence_once_and_none_that_is_too_short():
     quotes = ["It improves accuracy", "“It improves accuracy.”", "a", "the test", "", "…", "by 3 points"]
-    found = quotes_found(quotes, [TEXT])
+    found = find_quotes(quotes, [TEXT])
     assert [each.text for each in found] == ["It improves accuracy", "a", "the test", "by 3 points"]
     assert [each.counts for each in found] == [True, False, False, True]
     assert [each.recorded().get("too_short") for each in found] == [None, True, True, None]
 
 
 def test_of_a_text_of_two_words_a_quote_may_be_as_short():
-    assert quotes_found(["So fine"], ["So fine."])[0].counts
-    assert not quotes_found(["So fine"], ["So fine it is."])[0].counts
+    assert find_quotes(["So fine"], ["So fine."])[0].counts
+    assert not find_quotes(["So fine"], ["So fine it is."])[0].counts
 
 
 def test_a_script_without_spaces_counts_its_characters():
     text = "本文提出了一种新的方法。"
-    assert quotes_found(["新的方法"], [text])[0].counts
-    assert not quotes_found(["新的"], [text])[0].counts
+    assert find_quotes(["新的方法"], [text])[0].counts
+    assert not find_quotes(["新的"], [text])[0].counts

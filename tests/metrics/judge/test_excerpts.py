@@ -7,9 +7,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.evidence import passages
-from trivium.metrics.judge.prompts.context import Cut, shown
+from trivium.metrics.judge.prompts.context import Truncation, build_context
 from trivium.metrics.judge.prompts.context import head as head_and_cut
-from trivium.metrics.judge.prompts.context import retrieved as retrieved_and_cut
+from trivium.metrics.judge.prompts.context import relevant_excerpt as relevant_and_cut
 from trivium.metrics.metric import MetricInput
 from trivium.suites.case import Case
 
@@ -25,12 +25,12 @@ def head(document, most):
     return head_and_cut(document, most).text
 
 
-def retrieved(document, output, most):
-    return retrieved_and_cut(document, output, most).text
+def relevant_excerpt(document, output, most):
+    return relevant_and_cut(document, output, most).text
 
 
 def shown_of(document, output, most):
-    return retrieved(document, output, most).rsplit("\n[excerpts: ", 1)[0]
+    return relevant_excerpt(document, output, most).rsplit("\n[excerpts: ", 1)[0]
 
 
 def test_the_passage_that_the_output_speaks_of_is_shown():
@@ -52,7 +52,7 @@ def test_the_nearest_passage_is_that_of_scikit_learn():
     tables = [vectors.fit_transform([output, part]) for part in parts]
     values = [float(cosine_similarity(table)[0, 1]) for table in tables]
     nearest = parts[values.index(max(values))]
-    assert nearest in retrieved(DOCUMENT, output, len(nearest) + 10)
+    assert nearest in relevant_excerpt(DOCUMENT, output, len(nearest) + 10)
 
 
 def test_room_that_is_left_goes_to_the_beginning():
@@ -61,7 +61,7 @@ def test_room_that_is_left_goes_to_the_beginning():
 
 @given(TEXTS, TEXTS, st.integers(1, 300))
 def test_excerpts_are_bounded_and_cut_from_the_document(document, output, most):
-    excerpt = retrieved(document, output, most)
+    excerpt = relevant_excerpt(document, output, most)
     if len(document) <= most:
         assert excerpt == document
         return
@@ -80,18 +80,18 @@ def test_the_head_is_the_first_characters(document, most):
 
 
 def test_an_output_that_shares_no_word_is_shown_the_head():
-    assert retrieved(DOCUMENT, "¿?", 100) == head(DOCUMENT, 100)
+    assert relevant_excerpt(DOCUMENT, "¿?", 100) == head(DOCUMENT, 100)
 
 
 def test_the_source_and_each_reference_are_excerpted():
     case = Case(id="c", input="q", source=DOCUMENT, references=(DOCUMENT, "short"))
     subject = MetricInput(case, Attempt(case="c", output="News from Berlin."))
-    texts, cut = shown(subject, excerpt_chars=400, excerpts="retrieval")
+    texts, cut = build_context(subject, excerpt_chars=400, excerpts="retrieval")
     body = texts["source"].rsplit("\n[excerpts: ", 1)[0]
     assert cut == {
-        "source": Cut(len(body), len(DOCUMENT)),
-        "references": Cut(len(body) + len("short"), len(DOCUMENT) + len("short")),
+        "source": Truncation(len(body), len(DOCUMENT)),
+        "references": Truncation(len(body) + len("short"), len(DOCUMENT) + len("short")),
     }
     assert "news from Berlin" in texts["source"]
     assert texts["references"] == f"{texts['source']}\n---\nshort"
-    assert "Turkish" in shown(subject, excerpt_chars=400).texts["source"]
+    assert "Turkish" in build_context(subject, excerpt_chars=400).texts["source"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.judge_server import HANG, REFUSAL, TRUNCATED, JudgeServer, at, failure
 from tests.metrics.judge.asked import CLAUDE, GPT, MINI, clarity, judged, served
 from trivium.metrics.judge.judgement import Judgement
-from trivium.metrics.judge.panel import Missing, Vote, combined, majority
+from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes, majority
 from trivium.suites.rubrics.built_in import AGENT, REVIEW
 
 PANEL = (GPT, MINI, CLAUDE)
@@ -168,7 +168,9 @@ def vote(model, value, raw=None):
 @given(st.lists(st.sampled_from([None, 0.2, 0.4, 0.8, 1.0]), min_size=1, max_size=7), st.randoms())
 def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
     def told(given):
-        return combined(CLARITY, [vote(f"m{value}", value) for value in given], (), backed=lambda _: {})
+        return combine_votes(
+            CLARITY, [vote(f"m{value}", value) for value in given], (), retrieval_signals=lambda _: {}
+        )
 
     mixed = list(values)
     shuffled.shuffle(mixed)
@@ -201,7 +203,7 @@ def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
 )
 def test_why_a_panel_abstains_is_told(levels, why):
     votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
-    assert combined(LEVELLED, votes, (), backed=lambda _: {}).reason.startswith(why)
+    assert combine_votes(LEVELLED, votes, (), retrieval_signals=lambda _: {}).reason.startswith(why)
 
 
 @pytest.mark.parametrize(("costs", "total"), [((0.1, 0.2), 0.3), ((0.1, None), None), ((None, None), None)])
@@ -216,7 +218,7 @@ def test_what_a_panel_took_is_what_its_judges_took(costs, total):
         }
         detail = one.judgement.detail | took | {"cost_usd": cost}
         votes.append(Vote(model="m", judgement=msgspec.structs.replace(one.judgement, detail=detail)))
-    detail = combined(CLARITY, votes, (), backed=lambda _: {}).detail
+    detail = combine_votes(CLARITY, votes, (), retrieval_signals=lambda _: {}).detail
     assert detail["cost_usd"] == (None if total is None else pytest.approx(total))
     assert (detail["tokens"], detail["requests"]) == ({"input": 30, "output": 3}, 3)
     assert detail["latency_seconds"] == pytest.approx(0.2)  # they were asked at once
@@ -225,7 +227,9 @@ def test_what_a_panel_took_is_what_its_judges_took(costs, total):
 @given(st.lists(st.sampled_from([None, *LEVELLED.level_values]), min_size=1, max_size=7))
 def test_a_panels_level_is_one_that_more_than_half_are_for(levels):
     votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
-    found = combined(LEVELLED, votes, (Missing(model="x", reason="y"),), backed=lambda _: {})
+    found = combine_votes(
+        LEVELLED, votes, (MissingVote(model="x", reason="y"),), retrieval_signals=lambda _: {}
+    )
     most = max(levels, key=lambda name: (name is not None) * levels.count(name))
     if most is not None and 2 * levels.count(most) > len(levels):
         assert (found.status, found.raw) == ("ok", most)

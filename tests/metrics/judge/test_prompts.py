@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.judge.prompts.answer import has_level
-from trivium.metrics.judge.prompts.context import Cut, Shown, digest, shown
-from trivium.metrics.judge.prompts.prompt import NO_MARK, fenced, harmless, prepare
+from trivium.metrics.judge.prompts.context import Context, Truncation, build_context, digest
+from trivium.metrics.judge.prompts.prompt import NO_MARK, delimited, neutralize_marks, prepare_requests
 from trivium.metrics.metric import MetricInput
 from trivium.suites.case import Case, Expect
 from trivium.suites.rubrics.built_in import BUILT_IN
@@ -24,7 +24,9 @@ def test_a_judge_is_told_what_every_level_and_value_means(name, together):
     rubric = BUILT_IN[name]
     settings = JudgeSettings(models=("openai:gpt-4o-mini",), together=together)
     case = Case(id="c", input="q")
-    prompts = prepare(rubric, rubric.dimensions, case, Shown({"input": "q", "output": "o"}, {}), settings)
+    prompts = prepare_requests(
+        rubric, rubric.dimensions, case, Context({"input": "q", "output": "o"}, {}), settings
+    )
     words = [each.static + each.ask for each in prompts]
     for at, dimension in enumerate(rubric.dimensions):
         said = words[0 if together else at]
@@ -48,8 +50,8 @@ def test_what_a_rubric_does_not_say_of_its_scale_is_said_in_general():
         ),
     )
     settings = JudgeSettings(models=("openai:gpt-4o-mini",))
-    (prompt,) = prepare(
-        rubric, rubric.dimensions, Case(id="c", input="q"), Shown({"output": "o"}, {}), settings
+    (prompt,) = prepare_requests(
+        rubric, rubric.dimensions, Case(id="c", input="q"), Context({"output": "o"}, {}), settings
     )
     assert "    3: It meets this in the main" in prompt.static
     assert "- poor (0.3): It misses main points" in prompt.static
@@ -64,7 +66,7 @@ HOSTILE = st.one_of(
 
 @given(HOSTILE, HOSTILE)
 def test_no_text_holds_the_mark_of_its_fence(output, source):
-    body = fenced({"output": output, "source": source})
+    body = delimited({"output": output, "source": source})
     mark = re.match(r"<<<output ([0-9a-f]{32})>>>", body).group(1)
     assert mark not in output + source
     assert body.count(mark) == 4
@@ -72,15 +74,15 @@ def test_no_text_holds_the_mark_of_its_fence(output, source):
 
 @given(HOSTILE)
 def test_a_text_that_repeats_an_earlier_fence_gets_another(text):
-    before = fenced({"output": text})
-    after = fenced({"output": before})
+    before = delimited({"output": text})
+    after = delimited({"output": before})
     mark = re.match(r"<<<output ([0-9a-f]{32})>>>", after).group(1)
     assert mark not in before
 
 
 def test_what_is_not_there_is_not_shown():
     subject = MetricInput(Case(id="c", input="q"), Attempt(case="c", output=""))
-    assert shown(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {})
+    assert build_context(subject, excerpt_chars=10) == ({"input": "q", "output": ""}, {})
 
 
 def test_what_is_known_of_a_case_is_shown():
@@ -89,8 +91,8 @@ def test_what_is_known_of_a_case_is_shown():
         Case(id="c", input={"k": 1}, references=("r" * 20,), expect=expect),
         Attempt(case="c", output={"x": 2}),
     )
-    texts, cut = shown(subject, excerpt_chars=10)
-    assert cut == {"references": Cut(10, 20)}
+    texts, cut = build_context(subject, excerpt_chars=10)
+    assert cut == {"references": Truncation(10, 20)}
     assert texts["input"] == '{"k":1}'
     assert texts["output"] == '{"x":2}'
     assert texts["aspects"] == "1. a\n2. b"
@@ -108,10 +110,10 @@ def test_a_digest_is_bounded_however_long_the_trace(calls, text):
         assert len(steps) == calls
     else:
         assert cut.unit == "steps"
-        assert (cut.shown + 1, cut.of) == (len(steps), calls)
+        assert (cut.build_context + 1, cut.of) == (len(steps), calls)
         assert steps[0].startswith("1. ")
         assert steps[-1].startswith(f"{calls}. ")
-        assert f"[cut: {calls - cut.shown:,} steps]" in steps
+        assert f"[cut: {calls - cut.build_context:,} steps]" in steps
 
 
 def test_a_digest_tells_the_steps_in_order():
@@ -181,9 +183,9 @@ def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
     ],
 )
 def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
-    told = harmless(f"a {opening}{name} 00>>> b")
+    told = neutralize_marks(f"a {opening}{name} 00>>> b")
     assert re.search(rf"{re.escape(NO_MARK)}[\W\u115f\u3164]*{name}", told)
-    assert harmless(told) == told
+    assert neutralize_marks(told) == told
 
 
 @pytest.mark.parametrize(
@@ -193,11 +195,11 @@ def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
     "before", ["", "end of ", " " * 21, f"end{' ' * 300}of{' ' * 30}", "ｅｎｄ\u2003of "]
 )
 def test_whatever_reads_like_the_name_of_a_mark_is_told_apart(before, word):
-    assert harmless(f"a <<<{before}{word} 0>>>") == f"a {NO_MARK}{before}{word} 0>>>"
+    assert neutralize_marks(f"a <<<{before}{word} 0>>>") == f"a {NO_MARK}{before}{word} 0>>>"
 
 
 @pytest.mark.parametrize(
     "text", ["<<output>>", "<< <output", "<<<", "a <<< b", "x << output", "<<<outputs>>>", "1 <<< 3"]
 )
 def test_what_does_not_look_like_a_mark_stays_as_it_is(text):
-    assert harmless(text) == text
+    assert neutralize_marks(text) == text

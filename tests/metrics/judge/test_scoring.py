@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from trivium.agents.attempt import Attempt
-from trivium.metrics.judge.judgement import combined_samples, nearest_level, raw_of, value_of
+from trivium.metrics.judge.judgement import combine_samples, nearest_level, raw_of, value_of
 from trivium.metrics.judge.panel import by_judge, majority
 from trivium.metrics.judge.prompts.answer import Answer, Aspect, Claim
 from trivium.metrics.metric import MetricInput, Score
@@ -70,7 +70,7 @@ def test_of_the_levels_of_samples_the_lower_middle_counts():
     levelled = Dimension(name="d", asks="?", levels={"fine": 0.9, "fair": 0.5, "bad": 0.2})
 
     def together(*levels):
-        return combined_samples([answer(level=level) for level in levels], levelled, scale="ratio")
+        return combine_samples([answer(level=level) for level in levels], levelled, scale="ratio")
 
     assert together("fine", "bad", "fair") == (0.5, "fair", 2)
     assert together("fine", "fair") == (0.5, "fair", 1)
@@ -90,11 +90,11 @@ def test_of_claims_the_middle_score_counts_and_the_sample_nearest_to_it_speaks()
         )
         for verdicts in (["contradicted"], ["supported", "partly"], ["supported"], [])
     ]
-    value, raw, nearest = combined_samples(samples[:3], scored, scale="ratio")
+    value, raw, nearest = combine_samples(samples[:3], scored, scale="ratio")
     assert (value, nearest) == (0.75, 1)
     assert raw["partly"] == 1
-    assert combined_samples(samples, scored, scale="ratio").value == 0.75
-    assert combined_samples(samples[2:], scored, scale="ratio") == (None, raw_of(samples[3], scored), 1)
+    assert combine_samples(samples, scored, scale="ratio").value == 0.75
+    assert combine_samples(samples[2:], scored, scale="ratio") == (None, raw_of(samples[3], scored), 1)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import entropy
 
-from trivium.metrics.judge.client.pydantic_ai_client import thinned
+from trivium.metrics.judge.client.pydantic_ai_client import compact_logprobs
 from trivium.metrics.judge.signals import NO_TOKEN_SIGNALS, score_spans
 from trivium.metrics.judge.signals import token_signals as signals_of_tokens
 
@@ -17,7 +17,7 @@ HALF = math.log(0.5)
 
 
 def token_signals(given, *about, tokens):
-    return signals_of_tokens(thinned(given), *about, tokens=tokens)
+    return signals_of_tokens(compact_logprobs(given), *about, tokens=tokens)
 
 
 def told(piece, logprob=0.0, tops=None, *, raw=False):

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.reports import samples
-from trivium.metrics.judge.evidence import fold_text, quote_parts, quotes_found
+from trivium.metrics.judge.evidence import find_quotes, fold_text, quote_parts
 from trivium.reports.html.fragments import HEAD_CHARS, TEXT_CHARS
 from trivium.reports.html.judgement import AROUND_CHARS, excerpts, marked, quotes_in
 
@@ -17,7 +17,7 @@ TEXT = st.text(st.sampled_from("abAB ßẞİıſ\n\t\u00a0ﬁΣς“'.…"), max
 def test_a_quote_is_marked_exactly_where_the_evidence_check_finds_it(text, quotes):
     spans = quotes_in(text, quotes)
     numbers = {number for _, _, number in spans}
-    found = {quote_parts(each.text) for each in quotes_found(quotes, [text]) if each.found}
+    found = {quote_parts(each.text) for each in find_quotes(quotes, [text]) if each.found}
     assert numbers == {at for at, quote in enumerate(quotes, 1) if quote_parts(quote) in found}
     for start, stop, number in spans:
         assert any(part in fold_text(text[start:stop]) for part in quote_parts(quotes[number - 1]))

@@ -1,1 +1,3 @@
-"""The judge tier: what a language model makes of an attempt."""
+"""Metrics that a language model scores."""
+
+__all__: list[str] = []

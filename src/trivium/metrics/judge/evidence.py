@@ -1,7 +1,7 @@
-"""Finds a judge's quotes in the texts it was shown, and measures how similar they are to the source.
+"""Finds a judge's quotes in the texts that it was shown, and measures how similar they are to the source.
 
-The similarity (by words or by encoder) is a setting of the run and recorded with each judgement. Without the
-encoder the similarities are null: the other measure in its place would mean something else.
+The similarity measure (words or encoder) is a setting of the run and recorded with each judgement. Without
+the encoder the similarities are null, because the other measure means something else.
 """
 
 import logging
@@ -20,17 +20,27 @@ from trivium.suites.settings import Settings
 log = logging.getLogger(__name__)
 
 Similar = Callable[[Sequence[tuple[str, str]]], list[float] | None]
-"""Similarities of (quote, passage) pairs, in order; None where they cannot be had."""
+"""Similarities in [0, 1] of (quote, passage) pairs, in order; None if they are not available."""
 
 METRICS = {"cosine": "cosine", "encoder": "semantic"}
+"""Text metric by kind of similarity."""
+
+PASSAGE_CHARS = 500
+"""Length of a passage of a document, characters."""
+
+MIN_QUOTE_WORDS = 3
+"""Words that a quote needs to count as evidence: shorter ones occur by chance."""
+
+QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟«»‹›「」『』＂＇")
+"""Marks, apostrophes included, in which a quote may differ from its text."""
 
 
 class EvidenceSimilarity:
     """Compares quotes with passages: by words (T1.1), or by the encoder of the text tier (T1.3).
 
     Args:
-        kind: Which; also how a judgement records it.
-        encoder: The suite's, or None for the default one.
+        kind: The measure, as recorded with a judgement.
+        encoder: The suite's encoder, or None for the default one.
     """
 
     def __init__(self, kind: Literal["cosine", "encoder"], *, encoder: str | None = None) -> None:
@@ -43,7 +53,7 @@ class EvidenceSimilarity:
         self._off = False
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
-        """Similarities in [0, 1]; None without the encoder, which is said once."""
+        """Return similarities in [0, 1]; None without the encoder, which is logged once."""
         if self.kind == "cosine":
             return [self._metric.compare(quote, passage) for quote, passage in pairs]
         subjects = [
@@ -52,7 +62,7 @@ class EvidenceSimilarity:
             )
             for quote, passage in pairs
         ]
-        with self._lock:  # an encoder is one for all threads
+        with self._lock:  # all threads share one encoder
             scores = [] if self._off else self._metric.score_many(subjects)
             values = [score.value for score in scores if score.value is not None]
             if len(values) == len(pairs):
@@ -63,13 +73,6 @@ class EvidenceSimilarity:
         return None
 
 
-PASSAGE_CHARS = 500
-LEAST_WORDS = 3
-"""Of a quote that counts as evidence: shorter ones occur by chance."""
-
-QUOTATION_MARKS = frozenset("\"'`´‘’‚‛“”„‟«»‹›「」『』＂＇")
-"""Which texts and quotes may have unlike; apostrophes are written with the same characters."""
-
 _MARKS = re.compile(f"[{''.join(QUOTATION_MARKS)}]")
 _ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}|…)[\])]?")
 _STOPS = " .,;:!?…"
@@ -77,16 +80,16 @@ _WORDS = re.compile(r"\w+")
 _COUNTED = re.compile(
     r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
 )
-"""A word; of a script that has no spaces between words, a character."""
+"""A word, or a character of a script without spaces between words."""
 
 
 class Quote(NamedTuple):
-    """A quote of a judge.
+    """A quote in a judge's answer.
 
     Attributes:
-        text: In its words.
-        found: Whether it occurs in what the judge was shown.
-        counts: Whether it is evidence, too: it is not too short.
+        text: The quote as the judge wrote it.
+        found: Whether it occurs in a text that the judge was shown.
+        counts: Whether it is found and long enough to count as evidence.
     """
 
     text: str
@@ -94,20 +97,20 @@ class Quote(NamedTuple):
     counts: bool
 
     def recorded(self) -> dict[str, Any]:
-        """As it stands in a judgement's detail."""
+        """The quote as recorded in a judgement's detail."""
         short = {"too_short": True} if self.found and not self.counts else {}
         return {"quote": self.text, "found": self.found, **short}
 
 
-def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
-    """Each distinct quote, and whether it occurs in a text that the judge was shown.
+def find_quotes(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
+    """Return the distinct quotes, and whether each occurs in a text that the judge was shown.
 
-    Case, whitespace, quotation marks and a final stop make no difference; of a quote with an ellipsis the
-    parts occur one after the other. A quote of fewer than three words counts only where the text that it
-    stands in has no more (spec: metrics, T2.5).
+    Case, whitespace, quotation marks and a final stop are ignored; the parts of a quote around an ellipsis
+    must occur in order. A quote of fewer than three words counts only if the whole text is as short (spec:
+    metrics, T2.5).
 
     Args:
-        quotes: What the judge cites.
+        quotes: The judge's quotes.
         shown: The texts.
     """
     texts = [_folded_once(text) for text in shown]
@@ -118,25 +121,28 @@ def quotes_found(quotes: Sequence[str], shown: Iterable[str]) -> list[Quote]:
     found = []
     for parts, quote in distinct.items():
         within = [text for text in texts if places(parts, text)]
-        long = len(_COUNTED.findall(" ".join(parts))) >= LEAST_WORDS
-        counts = any(long or len(_COUNTED.findall(text)) < LEAST_WORDS for text in within)
+        long = len(_COUNTED.findall(" ".join(parts))) >= MIN_QUOTE_WORDS
+        counts = any(long or len(_COUNTED.findall(text)) < MIN_QUOTE_WORDS for text in within)
         found.append(Quote(quote, bool(within), counts))
     return found
 
 
 def quote_parts(quote: str) -> tuple[str, ...]:
-    """What has to occur of a quote, folded: all of it, or what stands between ellipses."""
+    """Fold a quote and split it at ellipses."""
     parts = (fold_text(part).strip(_STOPS) for part in _ELLIPSIS.split(quote))
     return tuple(part for part in parts if part)
 
 
 def places(parts: Sequence[str], text: str, start: int = 0) -> list[tuple[int, int]]:
-    """Where the parts of a quote stand in a folded text one after the other; nowhere unless all do.
+    """Find the parts of a quote in a folded text, one after the other.
 
     Args:
-        parts: As :func:`quote_parts` gives them.
-        text: Folded.
-        start: Where to begin.
+        parts: Parts as returned by :func:`quote_parts`.
+        text: The folded text.
+        start: Index at which to begin.
+
+    Returns:
+        Start and end index of each part; empty unless all parts are found.
     """
     found: list[tuple[int, int]] = []
     for part in parts:
@@ -156,19 +162,19 @@ NO_SOURCE: dict[str, Any] = {
 
 
 def retrieval(quotes: Sequence[str], source: str | None, *, similar: Similar) -> dict[str, Any]:
-    """How the quotes are backed by passages of the source.
+    """Measure how well passages of the source support the quotes.
 
-    For each quote the passage that shares most words with it is retrieved.
+    For each quote, the passage that shares most words with it is retrieved.
 
     Args:
-        quotes: What the judge cites.
-        source: The document, as the judge was shown it.
-        similar: How quotes are compared with their passages.
+        quotes: The judge's quotes.
+        source: The document as the judge was shown it, or None.
+        similar: Compares quotes with passages.
 
     Returns:
-        ``retrieval_reference_count``, the distinct passages retrieved, and the mean and the largest
-        similarity between quote and passage; null without a source, similarities also without a passage, or
-        where they cannot be had.
+        ``retrieval_reference_count``, the number of distinct passages retrieved, and the mean and maximum
+        similarity of quote and passage. All are null without a source; similarities are null, too, without a
+        passage or an encoder.
     """
     if source is None:
         return dict(NO_SOURCE)
@@ -197,7 +203,7 @@ def _passages_and_words(source: str) -> list[tuple[str, set[str]]]:
 
 
 def passages(source: str) -> list[str]:
-    """A document in passages: its paragraphs, long ones cut between words."""
+    """Split a document into passages: its paragraphs, long ones split between words."""
     found: list[str] = []
     for paragraph in re.split(r"\n\s*\n", source):
         passage = ""
@@ -212,11 +218,11 @@ def passages(source: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """A text with its case folded, no quotation marks, and every run of whitespace a single space."""
+    """Fold case, remove quotation marks and collapse whitespace."""
     return " ".join(_MARKS.sub("", text.casefold()).split())
 
 
 @lru_cache(maxsize=64)
 def _folded_once(text: str) -> str:
-    """The same, once for all dimensions that show a text."""
+    """Cached :func:`fold_text`, as several dimensions show the same text."""
     return fold_text(text)

@@ -8,17 +8,17 @@ from functools import partial
 
 import msgspec
 
-from trivium.metrics.judge.budget.budget import Spent, answer_tokens
+from trivium.metrics.judge.budget.budget import BudgetExhausted, answer_tokens
 from trivium.metrics.judge.budget.prices import context_chars
 from trivium.metrics.judge.client.executor import JudgeExecutor, Model
 from trivium.metrics.judge.client.model_factory import ModelUnavailable
 from trivium.metrics.judge.client.request import GivenUp
-from trivium.metrics.judge.client.structured_output import Answered, Question, ask
+from trivium.metrics.judge.client.structured_output import Question, StructuredAnswer, ask
 from trivium.metrics.judge.evidence import EvidenceSimilarity, retrieval
-from trivium.metrics.judge.judgement import Judgement, judgement_of, taken
-from trivium.metrics.judge.panel import Missing, Vote, combined
-from trivium.metrics.judge.prompts.context import Shown, shown
-from trivium.metrics.judge.prompts.prompt import Prepared, prepare
+from trivium.metrics.judge.judgement import Judgement, judgement_of, usage_of
+from trivium.metrics.judge.panel import MissingVote, Vote, combine_votes
+from trivium.metrics.judge.prompts.context import Context, build_context
+from trivium.metrics.judge.prompts.prompt import PreparedRequest, prepare_requests
 from trivium.metrics.metric import MetricInput, Stopped
 from trivium.suites.rubrics.rubric import Dimension, Rubric
 from trivium.suites.settings import JudgeSettings
@@ -32,17 +32,17 @@ Judgements = dict[str, Judgement]
 
 
 class Judge:
-    """Judges some dimensions of a rubric, in one request an attempt and sample or in one a dimension.
+    """Judges some dimensions of a rubric, in one request per attempt and sample or one per dimension.
 
-    What it found stays with the attempt, so that the metrics of its dimensions share it.
+    Judgements stay with the attempt, so that the metrics of the dimensions share them.
 
     Args:
-        rubric: Whose dimensions they are.
-        dimensions: Those that are wanted.
-        settings: The suite's.
-        encoder: The suite's, where quotes are compared by it.
-        executor: Where models are asked, together with the suite's other judges.
-        told: What the suite's judges have logged something about, so that not each of them says it.
+        rubric: The rubric.
+        dimensions: The dimensions to judge.
+        settings: The suite's settings.
+        encoder: The suite's encoder, if it compares quotes.
+        executor: Runs the requests of all judges of the suite.
+        warned: Subjects of warnings already logged. The suite's judges share it, so that each is logged once.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Judge:
         *,
         encoder: str | None = None,
         executor: JudgeExecutor,
-        told: set[str] | None = None,
+        warned: set[str] | None = None,
     ) -> None:
         self.rubric = rubric
         self.dimensions = tuple(dimensions)
         self.settings = settings
         self.executor = executor
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
-        self._told = set() if told is None else told
+        self._warned = set() if warned is None else warned
 
     def prefetch(self, subjects: Sequence[MetricInput]) -> None:
         """Start judging attempts without waiting; :meth:`judge` returns the judgements."""
@@ -75,188 +75,203 @@ class Judge:
             Stopped: If the executor was closed before.
         """
         self.prefetch(subjects)
-        judged = [subject.prefetched[self] for subject in subjects]
-        wait(judged)  # awake once for all of them, not for each
+        futures = [subject.prefetched[self] for subject in subjects]
+        wait(futures)  # wakes up once, not for each future
         try:
-            return [each.result() for each in judged]
+            return [each.result() for each in futures]
         except CancelledError:
             raise Stopped from None
 
     def close(self) -> None:
-        """Cancel what is being judged and close the connections."""
+        """Cancel judgements under way and close the connections."""
         self.executor.close()
 
     async def _judge_one(self, subject: MetricInput) -> Judgements:
         settings = self.settings
         most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(subject))]))
-        texts = shown(subject, excerpt_chars=most, excerpts=settings.excerpts)
+        context = build_context(subject, excerpt_chars=most, excerpts=settings.excerpts)
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
-            if not dimension.applies_to(texts.texts):
+            if not dimension.applies_to(context.texts):
                 why = f"there is no {' or '.join(dimension.needs)} to judge it by"
                 found[dimension.name] = Judgement(status="skipped", reason=why)
             else:
                 due.append(dimension)
         if due:
-            requests = prepare(self.rubric, due, subject.case, texts, self.settings)
-            judged = [self._judge_due(subject, texts, asked) for asked in requests]
-            for judgements in await asyncio.gather(*judged):
+            requests = prepare_requests(self.rubric, due, subject.case, context, self.settings)
+            pending = [self._judge_due(subject, context, prepared) for prepared in requests]
+            for judgements in await asyncio.gather(*pending):
                 found |= judgements
         return found
 
-    async def _judge_due(self, subject: MetricInput, texts: Shown, asked: Prepared) -> Judgements:
-        """Judge with every model of a panel, or with the first that answers."""
+    async def _judge_due(
+        self, subject: MetricInput, context: Context, prepared: PreparedRequest
+    ) -> Judgements:
+        """Judge with every model of a panel, or with the first model that answers."""
         models = self._models_for(subject)
         if self.settings.panel:
-            return await self._by_panel(models, subject, asked)
-        return await self._by_first(models, subject, texts, asked)
+            return await self._ask_panel(models, subject, prepared)
+        return await self._ask_in_order(models, subject, context, prepared)
 
-    async def _by_panel(self, models: Sequence[str], subject: MetricInput, asked: Prepared) -> Judgements:
-        missing: list[Missing] = []
+    async def _ask_panel(
+        self, models: Sequence[str], subject: MetricInput, prepared: PreparedRequest
+    ) -> Judgements:
+        missing: list[MissingVote] = []
         votes: list[tuple[str, Judgements]] = []
-        asking = [self._vote(name, subject, asked) for name in models]
+        asking = [self._vote(name, subject, prepared) for name in models]
         for name, found in zip(models, await asyncio.gather(*asking), strict=True):
-            if isinstance(found, Spent | Missing):
-                missing.append(Missing(model=name, reason=str(found)))
+            if isinstance(found, BudgetExhausted | MissingVote):
+                missing.append(MissingVote(model=name, reason=str(found)))
             else:
                 votes.append((name, found))
         if not votes:
-            return {each.name: _nobody(missing) for each in asked.dimensions}
-        return await self._worked_out(partial(self._combined_all, votes, missing, asked))
+            return {each.name: _no_judgement(missing) for each in prepared.dimensions}
+        return await self._compute(partial(self._combine_dimensions, votes, missing, prepared))
 
-    async def _by_first(
-        self, models: Sequence[str], subject: MetricInput, texts: Shown, asked: Prepared
+    async def _ask_in_order(
+        self, models: Sequence[str], subject: MetricInput, context: Context, prepared: PreparedRequest
     ) -> Judgements:
         """Take each dimension from the first model that answers it (spec: metrics, T2.6).
 
-        One that a model answers wrongly twice goes to the next model by itself; the others stay as they are.
+        Only the dimensions that a model answers wrongly twice go to the next model.
         """
-        judged: Judgements = {}
-        missing: dict[str, list[Missing]] = {each.name: [] for each in asked.dimensions}
-        left = asked.dimensions
+        judgements: Judgements = {}
+        missing: dict[str, list[MissingVote]] = {each.name: [] for each in prepared.dimensions}
+        left = prepared.dimensions
         for name in models:
-            if len(left) < len(asked.dimensions):
-                (asked,) = prepare(self.rubric, left, subject.case, texts, self.settings)
-            found = await self._vote(name, subject, asked)
+            if len(left) < len(prepared.dimensions):
+                (prepared,) = prepare_requests(self.rubric, left, subject.case, context, self.settings)
+            found = await self._vote(name, subject, prepared)
             for each in left:
-                if isinstance(found, Spent | Missing):
-                    missing[each.name].append(Missing(model=name, reason=str(found)))
+                if isinstance(found, BudgetExhausted | MissingVote):
+                    missing[each.name].append(MissingVote(model=name, reason=str(found)))
                 elif found[each.name].status == "failed":
-                    missing[each.name].append(Missing(model=name, reason=found[each.name].reason))
+                    missing[each.name].append(MissingVote(model=name, reason=found[each.name].reason))
                 else:
-                    judged[each.name] = _passed_over(missing[each.name], found[each.name])
-            left = tuple(each for each in left if each.name not in judged)
-            if not left or isinstance(found, Spent):
-                break  # of those that are left another model would cost money too
-        return judged | {each.name: _nobody(missing[each.name]) for each in left}
+                    judgements[each.name] = _with_earlier_failures(missing[each.name], found[each.name])
+            left = tuple(each for each in left if each.name not in judgements)
+            if not left or isinstance(found, BudgetExhausted):
+                break  # the budget allows no other model either
+        return judgements | {each.name: _no_judgement(missing[each.name]) for each in left}
 
-    async def _vote(self, name: str, subject: MetricInput, asked: Prepared) -> Judgements | Missing | Spent:
+    async def _vote(
+        self, name: str, subject: MetricInput, prepared: PreparedRequest
+    ) -> Judgements | MissingVote | BudgetExhausted:
         """Return one model's judgement of every dimension, or why there is none."""
         try:
             model = await self.executor.model(name)
-            samples = await self._samples(model, asked)
+            samples = await self._samples(model, prepared)
         except ModelUnavailable as unavailable:
-            self._tell_once(name, f"the judge {name} is off: {unavailable}")
-            return Missing(model=name, reason=str(unavailable))
+            self._warn_once(name, f"the judge {name} is off: {unavailable}")
+            return MissingVote(model=name, reason=str(unavailable))
         except GivenUp as why:
             log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
-            return Missing(model=name, reason=str(why))
-        except Spent as spent:
-            self._tell_once("the budget", str(spent))
+            return MissingVote(model=name, reason=str(why))
+        except BudgetExhausted as spent:
+            self._warn_once("the budget", str(spent))
             return spent
-        facts: dict[str, object] = {"model": name, "prompt": asked.prompt}
+        facts: dict[str, object] = {"model": name, "prompt": prepared.prompt}
         if model.parameters.refused:
             facts["left_out"] = list(model.parameters.refused)
-        facts |= taken(samples, len(asked.dimensions))
-        return await self._worked_out(partial(self._read, samples, asked, facts))
+        facts |= usage_of(samples, len(prepared.dimensions))
+        return await self._compute(partial(self._read, samples, prepared, facts))
 
-    async def _worked_out(self, work: Callable[[], Judgements]) -> Judgements:
-        """Do some work; with an encoder on another thread, as it would block the loop."""
+    async def _compute(self, work: Callable[[], Judgements]) -> Judgements:
+        """Run a function; with an encoder on another thread, because it would block the loop."""
         return work() if self._similar.kind == "cosine" else await asyncio.to_thread(work)
 
-    def _read(self, samples: Sequence[Answered], asked: Prepared, facts: Mapping[str, object]) -> Judgements:
+    def _read(
+        self, samples: Sequence[StructuredAnswer], prepared: PreparedRequest, facts: Mapping[str, object]
+    ) -> Judgements:
         return {
             each.name: judgement_of(
                 each,
                 samples,
-                asked.texts,
-                asked.cut,
+                prepared.texts,
+                prepared.cut,
                 facts,
-                key=asked.key(each),
+                key=prepared.key(each),
                 scale=self.rubric.scale or self.settings.scale,
                 settings=self.settings,
                 similar=self._similar,
             )
-            for each in asked.dimensions
+            for each in prepared.dimensions
         }
 
-    def _combined_all(
-        self, votes: Sequence[tuple[str, Judgements]], missing: Sequence[Missing], asked: Prepared
+    def _combine_dimensions(
+        self,
+        votes: Sequence[tuple[str, Judgements]],
+        missing: Sequence[MissingVote],
+        prepared: PreparedRequest,
     ) -> Judgements:
-        return {each.name: self._combined(each, votes, missing, asked) for each in asked.dimensions}
+        return {each.name: self._combine(each, votes, missing, prepared) for each in prepared.dimensions}
 
-    def _combined(
+    def _combine(
         self,
         dimension: Dimension,
         votes: Sequence[tuple[str, Judgements]],
-        missing: Sequence[Missing],
-        asked: Prepared,
+        missing: Sequence[MissingVote],
+        prepared: PreparedRequest,
     ) -> Judgement:
         name = dimension.name
-        there = [(model, found[name]) for model, found in votes]
-        voted = [Vote(model=model, judgement=each) for model, each in there if each.status != "failed"]
+        judgements = [(model, found[name]) for model, found in votes]
+        voted = [Vote(model=model, judgement=each) for model, each in judgements if each.status != "failed"]
         unusable = [
-            Missing(model=model, reason=each.reason) for model, each in there if each.status == "failed"
+            MissingVote(model=model, reason=each.reason)
+            for model, each in judgements
+            if each.status == "failed"
         ]
         if not voted:
-            return _nobody([*missing, *unusable])
-        return combined(
+            return _no_judgement([*missing, *unusable])
+        return combine_votes(
             dimension,
             voted,
             [*missing, *unusable],
-            backed=lambda quotes: retrieval(quotes, asked.texts.get("source"), similar=self._similar),
+            retrieval_signals=lambda quotes: retrieval(
+                quotes, prepared.texts.get("source"), similar=self._similar
+            ),
         )
 
     def _models_for(self, subject: MetricInput) -> tuple[str, ...]:
         by_complexity = self.settings.models_by_complexity
         return by_complexity.get(subject.case.complexity, self.settings.models)
 
-    async def _samples(self, model: Model, asked: Prepared) -> list[Answered]:
-        """Return the samples; failed ones are left out unless all failed."""
+    async def _samples(self, model: Model, prepared: PreparedRequest) -> list[StructuredAnswer]:
+        """Return the answered samples; raise the first error if there are none."""
         settings = self.settings
         usual = 0.0 if settings.samples == 1 else SAMPLED_TEMPERATURE
 
-        async def one(index: int) -> Answered:
+        async def one(index: int) -> StructuredAnswer:
             question = Question(
-                static=asked.static,
-                case=asked.case,
-                ask=asked.ask,
-                schema=asked.schema,
+                static=prepared.static,
+                case=prepared.case,
+                ask=prepared.ask,
+                schema=prepared.schema,
                 temperature=usual if settings.temperature is None else settings.temperature,
                 seed=(settings.seed or 0) + index,
-                max_tokens=settings.max_tokens or answer_tokens(asked.dimensions, thinks=model.thinks),
+                max_tokens=settings.max_tokens or answer_tokens(prepared.dimensions, thinks=model.thinks),
                 sample=index,
-                about=tuple(each.name for each in asked.dimensions),
+                about=tuple(each.name for each in prepared.dimensions),
             )
-            return await ask(self.executor, model, question, asked.parse)
+            return await ask(self.executor, model, question, prepared.parse)
 
         results = await asyncio.gather(*map(one, range(settings.samples)), return_exceptions=True)
-        answered = [result for result in results if isinstance(result, Answered)]
+        answered = [result for result in results if isinstance(result, StructuredAnswer)]
         failed = [result for result in results if isinstance(result, BaseException)]
-        unforeseen = [each for each in failed if not isinstance(each, GivenUp | Spent)]
-        if unforeseen or not answered:
-            raise (unforeseen or failed)[0]
+        unexpected = [each for each in failed if not isinstance(each, GivenUp | BudgetExhausted)]
+        if unexpected or not answered:
+            raise (unexpected or failed)[0]
         return answered
 
-    def _tell_once(self, about: str, line: str) -> None:
-        if about not in self._told:
-            self._told.add(about)
+    def _warn_once(self, about: str, line: str) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
             log.warning(line)
 
 
-def _passed_over(missing: Sequence[Missing], judgement: Judgement) -> Judgement:
-    """Add to a judgement why earlier models did not give it."""
+def _with_earlier_failures(missing: Sequence[MissingVote], judgement: Judgement) -> Judgement:
+    """Add to a judgement why earlier models did not judge."""
     if not missing:
         return judgement
     why_not = {"passed_over": [each.reason for each in missing]}
@@ -267,6 +282,6 @@ def _passed_over(missing: Sequence[Missing], judgement: Judgement) -> Judgement:
     )
 
 
-def _nobody(missing: Sequence[Missing]) -> Judgement:
+def _no_judgement(missing: Sequence[MissingVote]) -> Judgement:
     why_not = "; ".join(each.reason for each in missing) or "judge.models names none"
     return Judgement(status="failed", reason=f"no judge: {why_not}")

@@ -1,4 +1,4 @@
-"""The judgement of one dimension, and how answers become scores in [0, 1]."""
+"""Turns the answers of a judge into the judgement of one dimension, with a score in [0, 1]."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median, median_low
@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from trivium.metrics.judge.client.structured_output import Answered
-from trivium.metrics.judge.evidence import EvidenceSimilarity, quotes_found, retrieval
+from trivium.metrics.judge.client.structured_output import StructuredAnswer
+from trivium.metrics.judge.evidence import EvidenceSimilarity, find_quotes, retrieval
 from trivium.metrics.judge.prompts.answer import VERDICTS, Answer, Aspect, Claim
-from trivium.metrics.judge.prompts.context import Cut
+from trivium.metrics.judge.prompts.context import Truncation
 from trivium.metrics.judge.signals import consistency, token_signals
 from trivium.suites.rubrics.rubric import LIKERT_MOST, Dimension, Scale
 from trivium.suites.settings import JudgeSettings
@@ -20,11 +20,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: ok, abstained, skipped (does not apply), or failed (no judge answered).
-        value: In [0, 1], when it is ok.
-        raw: In the unit of its scale.
-        reason: The judge's, or why there is no judgement.
-        method: Who judged, where it is not all or the first of those that were named.
-        detail: Everything that is recorded of it (T2.5).
+        value: Score in [0, 1] if ``status`` is ok.
+        raw: The answer in the unit of its scale.
+        reason: The judge's reason, or why there is no judgement.
+        method: The models that judged, if not all of a panel or the first of a list.
+        detail: The recorded details (T2.5).
     """
 
     status: Literal["ok", "abstained", "skipped", "failed"]
@@ -37,9 +37,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def judgement_of(
     dimension: Dimension,
-    samples: Sequence[Answered],
+    samples: Sequence[StructuredAnswer],
     texts: Mapping[str, str],
-    cut: Mapping[str, Cut],
+    cut: Mapping[str, Truncation],
     facts: Mapping[str, Any],
     *,
     key: str,
@@ -50,37 +50,37 @@ def judgement_of(
     """Combine the samples of one judge into the judgement of one dimension.
 
     Args:
-        dimension: What was judged.
-        samples: The answers that came; those without the dimension are left out. Their median counts, and
-            the words of the sample that is nearest to it (T2.5).
-        texts: What the judge was shown, by name.
-        cut: What of them was shown in part, and how much.
-        facts: Who judged, and what it took.
-        key: What the answers call the dimension.
+        dimension: The dimension.
+        samples: The samples; those without the dimension are left out. The score is their median, the reason
+            that of the sample nearest to it (T2.5).
+        texts: The texts that the judge was shown, by name.
+        cut: How much was shown of each truncated text, by name.
+        facts: Model and usage, to record.
+        key: Key of the dimension in the answers.
         scale: How a Likert value becomes a score.
-        settings: The suite's.
-        similar: How quotes are compared with the source.
+        settings: The suite's settings.
+        similar: Compares quotes with passages of the source.
     """
-    told = [sample.wrong[dimension.name] for sample in samples if dimension.name in sample.wrong]
+    errors = [sample.errors[dimension.name] for sample in samples if dimension.name in sample.errors]
     samples = [sample for sample in samples if dimension.name in sample.answer]
     if not samples:
-        return Judgement(status="failed", reason=f"{facts['model']} {told[0]}")
+        return Judgement(status="failed", reason=f"{facts['model']} {errors[0]}")
     answers = [sample.answer[dimension.name] for sample in samples]
     values = [value_of(each, dimension, scale=scale) for each in answers]
-    value, raw, nearest = combined_samples(answers, dimension, scale=scale)
-    answer, said = answers[nearest], samples[nearest].said[dimension.name]
-    there = quotes_found(answer.evidence, texts.values())
+    value, raw, nearest = combine_samples(answers, dimension, scale=scale)
+    answer, response = answers[nearest], samples[nearest].response_of[dimension.name]
+    quotes = find_quotes(answer.evidence, texts.values())
     signals: dict[str, Any] = {
-        "llm_evidence_count": sum(quote.counts for quote in there),
+        "llm_evidence_count": sum(quote.counts for quote in quotes),
         "verbalized_confidence": answer.confidence,
-        **retrieval([quote.text for quote in there], texts.get("source"), similar=similar),
-        **token_signals(said.logprobs, said.text, key, tokens=settings.tokens),
+        **retrieval([quote.text for quote in quotes], texts.get("source"), similar=similar),
+        **token_signals(response.logprobs, response.text, key, tokens=settings.tokens),
         **consistency(values),
     }
     detail: dict[str, Any] = {
         **facts,
         "reason": answer.reason,
-        "evidence": [quote.recorded() for quote in there],
+        "evidence": [quote.recorded() for quote in quotes],
         "evidence_similarity": similar.kind,
         "signals": signals,
     }
@@ -114,12 +114,12 @@ def judgement_of(
 
 
 def nearest_level(value: float, levels: dict[str, float]) -> str:
-    """The level whose value is nearest; ties go down (spec: metrics, T2.4)."""
+    """Return the level whose value is nearest; a tie goes to the lower one (spec: metrics, T2.4)."""
     return min(levels, key=lambda name: (round(abs(levels[name] - value), DIGITS), levels[name]))
 
 
-def taken(samples: Sequence[Answered], dimensions: int) -> dict[str, Any]:
-    """Usage of the request, which its dimensions share."""
+def usage_of(samples: Sequence[StructuredAnswer], dimensions: int) -> dict[str, Any]:
+    """Sum up the usage of the samples, which the judged dimensions share."""
     costs = [sample.cost_usd for sample in samples]
     known = [cost for cost in costs if cost is not None]
     return {
@@ -135,40 +135,40 @@ def taken(samples: Sequence[Answered], dimensions: int) -> dict[str, Any]:
 
 
 VERDICT_VALUES = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "unverifiable": 0.0}
-"""Of a claim about what was not shown nothing is known: it has no part in the score."""
+"""Scores of verdicts. A claim about a part that was not shown is left out."""
 
 COVERED_VALUES = {"yes": 1.0, "partly": 0.5, "no": 0.0}
-DIGITS = 12
-"""Decimals of a score: without the rest, which is rounding, equal scores are equal numbers."""
-
 IMPORTANCE_WEIGHTS = {"major": 2.0, "minor": 1.0}
 
+DIGITS = 12
+"""Decimals to which scores are rounded, so that equal scores are equal numbers."""
 
-def likert_values(step: float) -> tuple[float, ...]:
-    """The values of a criterion, 1 to 5; whole numbers stay whole, as a schema wants them."""
+
+def likert_scale(step: float) -> tuple[float, ...]:
+    """Return the values of a criterion from 1 to 5; integers for a step of 1, as the schema needs them."""
     count = round((LIKERT_MOST - 1) / step)
-    values = [round(1 + index * step, 9) for index in range(count + 1)]  # 1.6, not a hair more
+    values = [round(1 + index * step, 9) for index in range(count + 1)]  # without rounding errors
     return tuple(int(value) for value in values) if step == 1 else tuple(float(value) for value in values)
 
 
 def value_of(answer: Answer, dimension: Dimension, *, scale: Scale) -> float | None:
-    """The score of an answer in [0, 1]; None when the judge abstains, or found no claim or aspect."""
+    """Score of an answer in [0, 1]; None if the judge abstains, or finds no claim or aspect."""
     if dimension.claims:
-        return _of_claims(answer.claims)
+        return _claims_score(answer.claims)
     if dimension.aspects:
-        return _of_aspects(answer.aspects)
+        return _aspects_score(answer.aspects)
     if dimension.criteria:
-        return _of_criteria(answer, dimension, scale)
+        return _criteria_score(answer, dimension, scale)
     return None if answer.level is None else dimension.level_values[answer.level]
 
 
-class Combined(NamedTuple):
+class CombinedSamples(NamedTuple):
     """Several answers to one question, combined.
 
     Attributes:
-        value: The score, None where they abstain.
-        raw: In its natural unit, see :func:`raw_of`.
-        nearest: Which of the answers is nearest to it, the first of them: its words explain the score.
+        value: The score, or None for an abstention.
+        raw: The score in its natural unit, see :func:`raw_of`.
+        nearest: Index of the answer nearest to the score, whose reason is shown.
     """
 
     value: float | None
@@ -176,61 +176,61 @@ class Combined(NamedTuple):
     nearest: int
 
 
-def combined_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: Scale) -> Combined:
-    """The median of several samples of one judge (spec: metrics, T2.5).
+def combine_samples(answers: Sequence[Answer], dimension: Dimension, *, scale: Scale) -> CombinedSamples:
+    """Take the median of several samples of one judge (spec: metrics, T2.5).
 
-    Of each criterion the median over the samples that scored it, then the weighted mean; of levels the lower
-    middle one; of claims and aspects, which every sample finds for itself, the median of the scores. What not
-    more than half of the samples scored is abstained from, as by a panel. One sample stays as it is.
+    For criteria: the median of each over the samples that scored it, then their weighted mean. For levels:
+    the lower median. For claims and aspects, which every sample lists for itself: the median of the scores.
+    If half of the samples or fewer have a value, the result is an abstention. A single sample is unchanged.
 
     Args:
-        answers: One at least.
-        dimension: What was judged.
+        answers: At least one answer.
+        dimension: The dimension.
         scale: How a Likert value becomes a score.
     """
     values = [value_of(answer, dimension, scale=scale) for answer in answers]
     if dimension.claims or dimension.aspects:
-        value = _middle(values, len(values))
+        value = _majority_median(values, len(values))
         nearest = _nearest(values, value)
-        return Combined(value, raw_of(answers[nearest], dimension), nearest)
+        return CombinedSamples(value, raw_of(answers[nearest], dimension), nearest)
     if dimension.criteria:
         criteria = {
-            each.name: _middle([answer.criteria[each.name] for answer in answers], len(answers))
+            each.name: _majority_median([answer.criteria[each.name] for answer in answers], len(answers))
             for each in dimension.criteria
         }
-        together = msgspec.structs.replace(answers[0], criteria=criteria)
+        combined = msgspec.structs.replace(answers[0], criteria=criteria)
     else:
         chosen = [answer.level for answer in answers if answer.level is not None]
         level = None
         if 2 * len(chosen) > len(answers):
-            level = _level_of(
+            level = _level_with(
                 median_low([dimension.level_values[each] for each in chosen]), chosen, dimension
             )
-        together = msgspec.structs.replace(answers[0], level=level)
-    value = value_of(together, dimension, scale=scale)
-    return Combined(value, raw_of(together, dimension), _nearest(values, value))
+        combined = msgspec.structs.replace(answers[0], level=level)
+    value = value_of(combined, dimension, scale=scale)
+    return CombinedSamples(value, raw_of(combined, dimension), _nearest(values, value))
 
 
-def _middle(values: Sequence[float | None], asked: int) -> float | None:
-    """The median of the values that are there, None where these are not more than half of those asked for."""
-    there = [value for value in values if value is not None]
-    return round(float(median(there)), DIGITS) if 2 * len(there) > asked else None
+def _majority_median(values: Sequence[float | None], asked: int) -> float | None:
+    """Median of the values that are not None; None if they are half of those asked for or fewer."""
+    known = [value for value in values if value is not None]
+    return round(float(median(known)), DIGITS) if 2 * len(known) > asked else None
 
 
-def _level_of(value: float, chosen: Sequence[str], dimension: Dimension) -> str:
+def _level_with(value: float, chosen: Sequence[str], dimension: Dimension) -> str:
     return next(level for level in chosen if dimension.level_values[level] == value)
 
 
 def _nearest(values: Sequence[float | None], value: float | None) -> int:
-    """Where the first value stands that is nearest to another; None is nearest to None."""
+    """Index of the first value that is nearest to ``value``; None is nearest to None."""
     if value is None:
         return values.index(None)
-    there = [(abs(each - value), place) for place, each in enumerate(values) if each is not None]
-    return min(there)[1] if there else 0
+    distances = [(abs(each - value), index) for index, each in enumerate(values) if each is not None]
+    return min(distances)[1] if distances else 0
 
 
 def raw_of(answer: Answer, dimension: Dimension) -> object:
-    """The answer in its natural unit: values 1 to 5, a level, or verdicts counted."""
+    """The answer in its natural unit: values from 1 to 5, a level, or counts of verdicts."""
     if dimension.aspects:
         return {
             covered: sum(each.covered == covered for each in answer.aspects) for covered in COVERED_VALUES
@@ -240,7 +240,7 @@ def raw_of(answer: Answer, dimension: Dimension) -> object:
     return answer.criteria or answer.level
 
 
-def _of_criteria(answer: Answer, dimension: Dimension, scale: Scale) -> float | None:
+def _criteria_score(answer: Answer, dimension: Dimension, scale: Scale) -> float | None:
     total = sum(criterion.weight for criterion in dimension.criteria)
     mean = 0.0
     for criterion in dimension.criteria:
@@ -252,7 +252,7 @@ def _of_criteria(answer: Answer, dimension: Dimension, scale: Scale) -> float | 
     return round(score, DIGITS)
 
 
-def _of_claims(claims: Sequence[Claim]) -> float | None:
+def _claims_score(claims: Sequence[Claim]) -> float | None:
     claims = [claim for claim in claims if claim.verdict in VERDICT_VALUES]
     total = sum(IMPORTANCE_WEIGHTS[claim.importance] for claim in claims)
     if not claims:
@@ -261,8 +261,8 @@ def _of_claims(claims: Sequence[Claim]) -> float | None:
     return round(found / total, DIGITS)
 
 
-def _of_aspects(aspects: Sequence[Aspect]) -> float | None:
-    """The share that is covered; an aspect that is partly covered counts half."""
+def _aspects_score(aspects: Sequence[Aspect]) -> float | None:
+    """Share of the aspects that are covered; a partly covered one counts half."""
     if not aspects:
         return None
     return round(sum(COVERED_VALUES[each.covered] for each in aspects) / len(aspects), DIGITS)

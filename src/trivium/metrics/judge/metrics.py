@@ -11,7 +11,7 @@ import msgspec
 from trivium.errors import MissingExtra, Problem, SuiteError
 from trivium.metrics.judge.budget.prices import models_of, price_problems
 from trivium.metrics.judge.client.executor import JudgeExecutor
-from trivium.metrics.judge.client.model_factory import no_such_provider
+from trivium.metrics.judge.client.model_factory import unknown_provider
 from trivium.metrics.judge.judge import Judge
 from trivium.metrics.judge.judgement import DIGITS, Judgement
 from trivium.metrics.judge.panel import by_judge, majority
@@ -28,13 +28,14 @@ NO_JUDGE = "the suite names no judge (judge.models)"
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedDimension(Metric):
-    """One dimension of a rubric.
+    """One dimension of a rubric as a metric.
 
     Attributes:
-        rubric: Whose dimension it is.
-        dimension: What is judged.
-        judge: Who judges it, together with the other dimensions of its rubric; None without models.
-        on_failure: What stands in when no judge answers: ``tier1``, ``skip`` or ``fail``.
+        rubric: The rubric.
+        dimension: The dimension.
+        judge: The judge, which all dimensions of the rubric share; None if the suite names no model.
+        on_failure: What to do when no judge answers: ``tier1`` (fall back on similarity), ``skip`` or
+            ``fail``.
     """
 
     tier: ClassVar[Tier] = "judge"
@@ -46,16 +47,20 @@ class JudgedDimension(Metric):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The metric with the suite's way of failing; ``attach_judges`` gives it its judge."""
+        """Create the metric with the suite's ``on_failure``; :func:`attach_judges` adds the judge."""
         return cls(on_failure=None if settings.judge is None else settings.judge.on_failure)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The metric that stands in for a judgement."""
+        """The metric that a judgement falls back on."""
         return (JUDGE_FALLBACK,) if self.on_failure == "tier1" else ()
 
     def check(self) -> None:
-        """Refuse to be judged where a model is named and what asks models is not installed."""
+        """Check that PydanticAI is installed if the suite names a model.
+
+        Raises:
+            MissingExtra: If it is not.
+        """
         if self.judge is not None and models_of(self.judge.settings) and not find_spec("pydantic_ai"):
             raise MissingExtra("judge", self.name)
 
@@ -65,32 +70,32 @@ class JudgedDimension(Metric):
             self.judge.prefetch(subjects)
 
     def close(self) -> None:
-        """Gives up what is being judged."""
+        """Cancel judgements under way."""
         if self.judge is not None:
             self.judge.close()
 
     def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
-        """Judges the whole batch, or takes what another dimension of the rubric had judged."""
+        """Judge a batch, unless another dimension of the rubric has done so already."""
         if self.judge is None:
             return [self.skipped(NO_JUDGE) for _ in subjects]
         judged = self.judge.judge(subjects)
         return [
-            self._score(subject, found[self.dimension.name])
-            for subject, found in zip(subjects, judged, strict=True)
+            self._score(subject, judgements[self.dimension.name])
+            for subject, judgements in zip(subjects, judged, strict=True)
         ]
 
-    def _score(self, subject: MetricInput, found: Judgement) -> Score:
-        if found.status == "failed":
-            return self._without_judge(subject, found.reason)
+    def _score(self, subject: MetricInput, judgement: Judgement) -> Score:
+        if judgement.status == "failed":
+            return self._without_judge(subject, judgement.reason)
         return Score(
             name=self.name,
             tier=self.tier,
-            value=found.value,
-            status=found.status,
-            raw=found.raw,
-            reason=found.reason,
-            method=found.method,
-            detail=found.detail,
+            value=judgement.value,
+            status=judgement.status,
+            raw=judgement.raw,
+            reason=judgement.reason,
+            method=judgement.method,
+            detail=judgement.detail,
         )
 
     def _without_judge(self, subject: MetricInput, why: str) -> Score:
@@ -98,13 +103,13 @@ class JudgedDimension(Metric):
             return self.error(why)
         if self.on_failure == "skip":
             return self.skipped(why, missing=True)
-        stand_in = subject.scores[JUDGE_FALLBACK]
-        if stand_in.value is None:
-            return self.skipped(f"{why}; nor is there a {JUDGE_FALLBACK}: {stand_in.reason}", missing=True)
+        fallback = subject.scores[JUDGE_FALLBACK]
+        if fallback.value is None:
+            return self.skipped(f"{why}; nor is there a {JUDGE_FALLBACK}: {fallback.reason}", missing=True)
         return Score(
             name=self.name,
             tier=self.tier,
-            value=stand_in.value,
+            value=fallback.value,
             status="fallback",
             reason=why,
             method=JUDGE_FALLBACK,
@@ -125,31 +130,31 @@ class Overall(Metric):
         return tuple(self.weights)
 
     def score(self, subject: MetricInput) -> Score:
-        """Folds the dimensions; ``detail.passed`` says whether the mark is reached.
+        """Combine the dimensions; ``detail.passed`` states whether the mean reaches the pass mark.
 
-        Of a panel it says whether a strict majority of the judges, each by its own scores, has it reached,
-        and is null where they tie. It is null too where dimensions that no judge could be had for would
-        decide. What stands in for a judgement takes no part.
+        For a panel it states whether a strict majority of the judges reaches it, each by its own scores, or
+        null for a tie. It is null, too, if the result depends on dimensions without a judgement. Fallbacks
+        are left out.
         """
         scores = {name: subject.scores[name] for name in self.weights}
-        there = {
+        scored = {
             name: score.value
             for name, score in scores.items()
             if score.value is not None and not is_judge_fallback(score)
         }
         lacking = [name for name, score in scores.items() if is_unavailable(score)]
-        if not there:
+        if not scored:
             return self._without_judge(scores, lacking)
-        methods = dict.fromkeys(scores[name].method for name in there)
-        total = sum(self.weights[name] for name in there)
-        value = round(sum(self.weights[name] * score for name, score in there.items()) / total, DIGITS)
+        methods = dict.fromkeys(scores[name].method for name in scored)
+        total = sum(self.weights[name] for name in scored)
+        value = round(sum(self.weights[name] * score for name, score in scored.items()) / total, DIGITS)
         each = by_judge(scores, self.weights)
         passed = (
             majority([mean >= self.pass_mark for mean in each.values()]) if each else value >= self.pass_mark
         )
         if lacking:
             passed = self._passed_without(value, total, sum(self.weights[name] for name in lacking))
-        detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": there}
+        detail = {"passed": passed, "pass_mark": self.pass_mark, "dimensions": scored}
         return Score(
             name=self.name,
             tier=self.tier,
@@ -160,7 +165,7 @@ class Overall(Metric):
         )
 
     def _passed_without(self, value: float, weight: float, lacking: float) -> bool | None:
-        """Whether the mark is reached whatever the missing dimensions come to; None where they decide."""
+        """Whether the pass mark is reached for any value of the missing dimensions; None if it depends."""
         low = value * weight / (weight + lacking)
         high = low + lacking / (weight + lacking)
         if low >= self.pass_mark:
@@ -168,7 +173,7 @@ class Overall(Metric):
         return False if high < self.pass_mark else None
 
     def _without_judge(self, scores: Mapping[str, Score], lacking: Sequence[str]) -> Score:
-        """The score where no dimension was judged: what stands in for all of them, or none."""
+        """Return the score if no dimension was judged: the fallback of all of them, or none."""
         if not lacking:
             raise Skip("no dimension of the rubric has a score")
         why = scores[lacking[0]].reason or ""
@@ -185,13 +190,13 @@ class Overall(Metric):
         )
 
 
-class Judged(NamedTuple):
-    """What judges may score.
+class JudgedMetrics(NamedTuple):
+    """The metrics of all rubrics.
 
     Attributes:
-        metrics: By the names of their scores.
-        long: Names of scores by ``rubric.dimension``; either will do in a suite.
-        whole: The metrics that stand for a whole rubric, by its name.
+        metrics: Metric classes by the name of their score.
+        long: Name of the score by ``rubric.dimension``; a suite may use either.
+        whole: Names of all metrics of a rubric, by the rubric's name.
     """
 
     metrics: dict[str, type[Metric]]
@@ -199,16 +204,16 @@ class Judged(NamedTuple):
     whole: dict[str, tuple[str, ...]]
 
 
-def judged(settings: Settings | None, taken: Collection[str]) -> Judged:
-    """The metrics of the built-in rubrics, and of those that a suite brings.
+def judged_metrics(settings: Settings | None, taken: Collection[str]) -> JudgedMetrics:
+    """Build the metrics of the built-in rubrics and of a suite's own.
 
     Args:
-        settings: The suite's.
-        taken: Names of other metrics; a dimension that is called like one of them, or like one of another
-            rubric, goes by its long name alone.
+        settings: The suite's settings.
+        taken: Names of other metrics. A dimension with such a name, or with the name of another rubric's
+            dimension, has its long name only.
 
     Raises:
-        SuiteError: If a rubric is unknown, or called like a metric.
+        SuiteError: If a rubric is unknown, or has the name of a metric.
     """
     named = settings.judge.rubric if settings is not None and settings.judge is not None else ()
     own = tuple(each for each in named if not isinstance(each, str))
@@ -225,18 +230,18 @@ def judged(settings: Settings | None, taken: Collection[str]) -> Judged:
     if problems:
         raise SuiteError("", problems)
     names = {dimension.name for rubric in (*BUILT_IN.values(), *own) for dimension in rubric.dimensions}
-    return _judged(msgspec.json.encode(own), frozenset(names & set(taken)))
+    return _judged_metrics(msgspec.json.encode(own), frozenset(names & set(taken)))
 
 
 @lru_cache(maxsize=16)
-def _judged(raw: bytes, taken: frozenset[str]) -> Judged:
+def _judged_metrics(raw: bytes, taken: frozenset[str]) -> JudgedMetrics:
     own = msgspec.json.decode(raw, type=tuple[Rubric, ...])
     known = {*taken, *(rubric.name for rubric in (*BUILT_IN.values(), *own))}
-    found = Judged({}, {}, {})
+    found = JudgedMetrics({}, {}, {})
     for rubric in (*BUILT_IN.values(), *own):
         others = [each for each in own if each is not rubric]
         if rubric.name in BUILT_IN:
-            others = []  # what a suite brings takes no name from what is built in
+            others = []  # a suite's rubric takes no name away from a built-in one
         elsewhere = {dimension.name for other in others for dimension in other.dimensions}
         names = {
             each.name: f"{rubric.name}.{each.name}" if each.name in known | elsewhere else each.name
@@ -252,7 +257,7 @@ def _judged(raw: bytes, taken: frozenset[str]) -> Judged:
 
 
 def _metrics_of(rubric: Rubric, names: Mapping[str, str]) -> Iterator[type[Metric]]:
-    """Classes of metrics, a dimension each and one for the whole; ``names`` are those of their scores."""
+    """Create a metric class for each dimension and one for the rubric; ``names`` maps to score names."""
     version = f"{rubric.digest}-{WORDING}"
     for dimension in rubric.dimensions:
         fields = {
@@ -274,27 +279,28 @@ def _metrics_of(rubric: Rubric, names: Mapping[str, str]) -> Iterator[type[Metri
 
 
 def executor_of(metrics: Sequence[Metric]) -> JudgeExecutor | None:
-    """Where the judges of some metrics sit, or None where nothing is judged."""
+    """Return the executor that some metrics' judges share, or None if none of them is judged."""
     judges = [each.judge for each in metrics if isinstance(each, JudgedDimension) and each.judge is not None]
     return judges[0].executor if judges else None
 
 
 def _unknown_models(judge: JudgeSettings) -> Iterator[Problem]:
-    """Models of providers that nobody knows; without the extra that is not known, and said elsewhere."""
+    """Yield a problem for each model of an unknown provider; without the extra, none can be found."""
     for name in models_of(judge):
-        if wrong := no_such_provider(name):
+        if wrong := unknown_provider(name):
             yield Problem("judge.models", wrong)
 
 
 def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]:
-    """The metrics, the judged dimensions of each rubric with one judge between them.
+    """Return a suite's metrics with judges attached: one judge for all dimensions of a rubric.
 
     Args:
-        metrics: Of one suite.
-        settings: The suite's.
+        metrics: The metrics of one suite.
+        settings: The suite's settings.
 
     Raises:
-        SuiteError: If a model's provider is unknown, or the suite has a budget in USD and a model no price.
+        SuiteError: If a model's provider is unknown, or if the suite has a budget in USD and a model's price
+            is unknown.
     """
     if settings.judge is None:
         return list(metrics)
@@ -305,7 +311,7 @@ def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]
         if isinstance(each, JudgedDimension):
             wanted.setdefault(each.rubric.name, []).append(each)
     executor = JudgeExecutor(settings.judge)
-    told: set[str] = set()
+    warned: set[str] = set()
     judges = {
         name: Judge(
             each[0].rubric,
@@ -313,7 +319,7 @@ def attach_judges(metrics: Sequence[Metric], settings: Settings) -> list[Metric]
             settings.judge,
             encoder=settings.encoder,
             executor=executor,
-            told=told,
+            warned=warned,
         )
         for name, each in wanted.items()
     }

@@ -15,7 +15,7 @@ from trivium.suites.rubrics.rubric import Dimension, Level, Rubric
 
 
 class Pair(MetricInput, frozen=True, kw_only=True):
-    """A subject of two attempts: ``attempt`` is shown first, ``second`` after it."""
+    """Two attempts to compare: ``attempt`` is shown first, then ``second``."""
 
     second: Attempt
 
@@ -48,12 +48,12 @@ Rubric
 _PROCESS = frozenset({"trace", "workflow"})
 
 
-def comparing(rubrics: Sequence[Rubric]) -> Rubric | None:
-    """One rubric for comparing two outputs, or None where no dimension is about an output.
+def pairwise_rubric(rubrics: Sequence[Rubric]) -> Rubric | None:
+    """Build the rubric for comparing two outputs; None if no dimension concerns an output.
 
     Args:
-        rubrics: Whose dimensions are compared. Those about the process are left out: an output does not
-            show it.
+        rubrics: Rubrics whose dimensions are compared. Dimensions about the process are left out, because an
+            output does not show it.
     """
     chosen = [
         (rubric, dimension)
@@ -76,7 +76,7 @@ def comparing(rubrics: Sequence[Rubric]) -> Rubric | None:
 
 
 def _compared(dimension: Dimension, rubric: Rubric | None) -> Dimension:
-    """A dimension as it is asked about two outputs; ``rubric`` where its name alone is not its own."""
+    """Turn a dimension into one about two outputs; ``rubric`` prefixes its name if that is not unique."""
     named = [f"{each.name}: {each.asks}" for each in dimension.criteria]
     shown = [name for name in dimension.sees if name != "output" and name not in _PROCESS]
     return _levelled(
@@ -88,7 +88,7 @@ def _compared(dimension: Dimension, rubric: Rubric | None) -> Dimension:
 
 
 def _levelled(**fields: Any) -> Dimension:
-    # "first" and "second" are no names that a file may use, so that the record does not know them.
+    # Files may not use the names "first" and "second", so Dimension's own checks would reject them.
     return msgspec.structs.replace(
         Dimension(name=fields["name"], asks=fields["asks"], levels=LEVELS), **fields
     )

@@ -15,16 +15,16 @@ from trivium.suites.rubrics.rubric import Dimension
 
 TOKEN_SIGNALS = ("token_msp", "token_pe", "token_energy")
 
-_OF_THE_REQUEST = frozenset({"prompt", "shared_by", "evidence_similarity", "reason", "shown"})
-"""What all votes share, or what stands elsewhere in them."""
+_SHARED_FIELDS = frozenset({"prompt", "shared_by", "evidence_similarity", "reason", "shown"})
+"""Details that all votes share, or that a vote records elsewhere."""
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
     """The vote of one judge of a panel on one dimension.
 
     Attributes:
-        model: Who.
-        judgement: What.
+        model: The judge's model.
+        judgement: Its judgement.
     """
 
     model: str
@@ -32,16 +32,16 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> float | None:
-        """The score, None where the judge abstained."""
+        """The score, or None if the judge abstained."""
         return self.judgement.value
 
 
-class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """A model without a usable answer.
+class MissingVote(msgspec.Struct, frozen=True, kw_only=True):
+    """A judge without a usable answer.
 
     Attributes:
-        model: Who.
-        reason: Why not.
+        model: The judge's model.
+        reason: Why there is no answer.
     """
 
     model: str
@@ -51,68 +51,68 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
         return self.reason
 
 
-def combined(
+def combine_votes(
     dimension: Dimension,
     votes: Sequence[Vote],
-    missing: Sequence[Missing],
+    missing: Sequence[MissingVote],
     *,
-    backed: Callable[[Sequence[str]], Mapping[str, Any]],
+    retrieval_signals: Callable[[Sequence[str]], Mapping[str, Any]],
 ) -> Judgement:
     """Combine the votes of a panel on one dimension.
 
-    The score is the median of the scores, a level the one that a strict majority of the votes is for. Where
-    not even a strict majority of the votes has a score, or no level has one, the panel abstains. Reason and
-    explanations are those of the vote that is nearest to the median, the first of them.
+    The score is the median of the scores; a level needs a strict majority of the votes. The panel abstains if
+    half of the votes or fewer have a score, or if no level has a majority. Reason and explanations come from
+    the vote nearest to the median, the first if there are several.
 
     Args:
-        dimension: What was judged.
-        votes: One at least, in the order of the models.
-        missing: The judges that gave none: the panel is smaller by them.
-        backed: What the source says to quotes, as signals.
+        dimension: The dimension.
+        votes: At least one vote, in the order of the models.
+        missing: The judges without a vote.
+        retrieval_signals: Computes the evidence signals of some quotes.
     """
     value = _value(dimension, votes)
-    spokesman = _nearest(votes, value)
-    own = spokesman.judgement
+    nearest = _nearest(votes, value)
+    chosen = nearest.judgement
     quotes = _quotes(votes)
-    criteria = _criteria(votes, own)
+    criteria = _criteria(votes, chosen)
     detail: dict[str, Any] = {
         "model": " + ".join(vote.model for vote in votes),
-        "prompt": own.detail.get("prompt"),
-        **_taken(votes),
+        "prompt": chosen.detail.get("prompt"),
+        **_usage(votes),
         "panel": {
             "asked": len(votes) + len(missing),
             "voted": len(votes),
             "failed": [msgspec.to_builtins(each) for each in missing],
         },
-        "reason": own.detail.get("reason"),
-        "reason_by": spokesman.model,
+        "reason": chosen.detail.get("reason"),
+        "reason_by": nearest.model,
         "evidence": quotes,
-        "evidence_similarity": own.detail.get("evidence_similarity"),
-        "signals": _signals(votes, quotes, backed),
-        "votes": [_kept(vote) for vote in votes],
+        "evidence_similarity": chosen.detail.get("evidence_similarity"),
+        "signals": _signals(votes, quotes, retrieval_signals),
+        "votes": [_vote_record(vote) for vote in votes],
     }
     left_out = ", ".join(each.model for each in missing)
     method = f"{detail['model']} without {left_out}" if missing else None
-    raw: Any = None if value is None else own.raw
+    raw: Any = None if value is None else chosen.raw
     if criteria:
         detail["criteria"] = criteria
         raw = {name: each["score"] for name, each in criteria.items()}
     for each in ("claims", "aspects", "shown"):
-        if each in own.detail:
-            detail[each] = own.detail[each]
+        if each in chosen.detail:
+            detail[each] = chosen.detail[each]
     if value is None:
-        without = {vote.judgement.status for vote in votes if vote.value is None}
-        skipped = without == {"skipped"}
+        unscored = {vote.judgement.status for vote in votes if vote.value is None}
+        skipped = unscored == {"skipped"}
         return Judgement(
             status="skipped" if skipped else "abstained",
             raw=raw,
-            reason=own.reason if skipped else _why_not(dimension, votes),
+            reason=chosen.reason if skipped else _why_not(dimension, votes),
             method=method,
             detail=detail,
         )
     if not dimension.criteria:
         detail["level"] = nearest_level(value, dimension.level_values)
-    return Judgement(status="ok", value=value, raw=raw, reason=own.reason, method=method, detail=detail)
+    return Judgement(status="ok", value=value, raw=raw, reason=chosen.reason, method=method, detail=detail)
 
 
 def _value(dimension: Dimension, votes: Sequence[Vote]) -> float | None:
@@ -141,10 +141,10 @@ def _why_not(dimension: Dimension, votes: Sequence[Vote]) -> str:
     return f"no level of {dimension.name} has a majority of {len(votes)} judges: {told}"
 
 
-def _criteria(votes: Sequence[Vote], own: Judgement) -> dict[str, dict[str, Any]]:
-    """Median of each criterion over the judges that scored it, explained by one of them."""
+def _criteria(votes: Sequence[Vote], chosen: Judgement) -> dict[str, dict[str, Any]]:
+    """Median of each criterion over the judges that scored it, with the explanation of one of them."""
     found: dict[str, dict[str, Any]] = {}
-    for name, each in own.detail.get("criteria", {}).items():
+    for name, each in chosen.detail.get("criteria", {}).items():
         given = [vote.judgement.detail["criteria"][name]["score"] for vote in votes]
         scores = [score for score in given if score is not None]
         enough = 2 * len(scores) > len(votes)
@@ -153,7 +153,7 @@ def _criteria(votes: Sequence[Vote], own: Judgement) -> dict[str, dict[str, Any]
 
 
 def _quotes(votes: Sequence[Vote]) -> list[dict[str, Any]]:
-    """Every quote of every judge, once however it is written, and whether it is there."""
+    """Distinct quotes of all judges, with whether each was found."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for vote in votes:
         for each in vote.judgement.detail.get("evidence", ()):
@@ -164,20 +164,20 @@ def _quotes(votes: Sequence[Vote]) -> list[dict[str, Any]]:
 def _signals(
     votes: Sequence[Vote],
     quotes: Sequence[Mapping[str, Any]],
-    backed: Callable[[Sequence[str]], Mapping[str, Any]],
+    retrieval_signals: Callable[[Sequence[str]], Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The signals of the panel as a whole.
+    """Compute the signals of the panel as a whole.
 
-    Evidence is that of all judges together, confidence in words the lower median, token signals the mean of
-    the judges that have them, consistency that of all samples of all judges. How far the judges agree is
-    measured as for samples, over the votes.
+    Evidence signals use the quotes of all judges, and consistency uses all their samples. The stated
+    confidence is the lower median; a token signal is the mean over the judges that have it. Agreement among
+    judges is measured over the votes as consistency is over samples.
     """
     each = [vote.judgement.detail.get("signals", {}) for vote in votes]
     told = [signals["verbalized_confidence"] for signals in each if "verbalized_confidence" in signals]
     signals: dict[str, Any] = {
         "llm_evidence_count": sum(each["found"] and not each.get("too_short") for each in quotes),
         "verbalized_confidence": median_low(told) if told else None,
-        **backed([each["quote"] for each in quotes]),
+        **retrieval_signals([each["quote"] for each in quotes]),
     }
     for name in TOKEN_SIGNALS:
         known = [one[name] for one in each if one.get(name) is not None]
@@ -192,7 +192,7 @@ def _signals(
     }
 
 
-def _taken(votes: Sequence[Vote]) -> dict[str, Any]:
+def _usage(votes: Sequence[Vote]) -> dict[str, Any]:
     """Sum the usage of all votes; the cost is unknown if one is."""
     each = [vote.judgement.detail for vote in votes]
     costs = [detail.get("cost_usd") for detail in each]
@@ -206,10 +206,10 @@ def _taken(votes: Sequence[Vote]) -> dict[str, Any]:
     }
 
 
-def _kept(vote: Vote) -> dict[str, Any]:
-    """A vote as it is recorded."""
+def _vote_record(vote: Vote) -> dict[str, Any]:
+    """A vote as it is recorded in the score's detail."""
     judgement = vote.judgement
-    detail = {name: value for name, value in judgement.detail.items() if name not in _OF_THE_REQUEST}
+    detail = {name: value for name, value in judgement.detail.items() if name not in _SHARED_FIELDS}
     return detail | {
         "model": vote.model,
         "status": judgement.status,
@@ -220,11 +220,14 @@ def _kept(vote: Vote) -> dict[str, Any]:
 
 
 def by_judge(scores: Mapping[str, Score], weights: Mapping[str, float]) -> dict[str, float]:
-    """The weighted mean of each judge of a panel, over the dimensions that it scored; empty without a panel.
+    """Weighted mean score of each judge of a panel over the dimensions that it scored.
 
     Args:
-        scores: Of a rubric's dimensions.
-        weights: Of the same dimensions.
+        scores: Scores of a rubric's dimensions, by name.
+        weights: Weights of the same dimensions.
+
+    Returns:
+        Means in [0, 1] by model; empty without a panel.
     """
     sums: dict[str, float] = {}
     totals: dict[str, float] = {}

@@ -19,12 +19,17 @@ SCORED = frozenset({"score", "level", "verdict", "covered"})
 """Fields of an answer whose values are scores."""
 
 ROUNDING = 1e-3
-"""By so much a log-probability may lie above 0: providers round."""
+"""Tolerance by which a log-probability may exceed 0, because providers round."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\[\s\S])*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
-"""A text that does not end goes to the end of the answer, so that each character is read once."""
+"""A token of JSON. An unterminated string extends to the end, so that each character is read once."""
 
 NO_TOKEN_SIGNALS: dict[str, float | None] = {"token_msp": None, "token_pe": None, "token_energy": None}
+NO_CONSISTENCY: dict[str, float | None] = {
+    "consistency_modal_confidence": None,
+    "consistency_score_std": None,
+    "consistency_na_rate": None,
+}
 
 
 def token_signals(
@@ -34,16 +39,20 @@ def token_signals(
     *,
     tokens: Literal["score", "all"],
 ) -> dict[str, float | None]:
-    """The three signals of one dimension.
+    """Compute the token signals of one dimension.
 
-    They are null where the provider gave no log-probabilities, where a token that counts has none, and where
-    the tokens do not spell the answer, so that nobody can say which of them are its scores.
+    They are null if the provider reports no log-probabilities, if a relevant token has none, or if the tokens
+    do not spell the answer, so that its scores cannot be located.
 
     Args:
-        logprobs: Of each token of the answer.
+        logprobs: Log-probabilities of the answer's tokens.
         text: The answer.
-        dimension: Whose tokens count.
-        tokens: Those of its scores, or all of the answer.
+        dimension: Key of the dimension in the answer.
+        tokens: Tokens to use: those of the dimension's scores, or all of the answer.
+
+    Returns:
+        ``token_msp`` (mean probability of the tokens), ``token_pe`` (mean entropy of their alternatives,
+        nats) and ``token_energy`` (mean log-sum-exp of the alternatives).
     """
     if not logprobs:
         return dict(NO_TOKEN_SIGNALS)
@@ -58,12 +67,12 @@ def token_signals(
 
 
 def _of_scores(logprobs: Sequence[Token], text: str, dimension: str) -> list[Token]:
-    """The tokens that touch a value of the dimension's scores; none where they do not spell the text.
+    """Return the tokens that overlap a score of the dimension; none if the tokens do not spell the text.
 
-    Places are counted in bytes: a token may hold a part of a character.
+    Positions are counted in bytes, because a token may be part of a character.
     """
     pieces = [_bytes(token) for token in logprobs]
-    # What a model wrote before its answer, and marks of the end after it, are no part of the answer.
+    # Ignore tokens before the answer, and end marks after it.
     start = b"".join(pieces).rfind(text.encode()) if text else -1
     if start < 0:
         return []
@@ -86,9 +95,12 @@ def _bytes(token: Token) -> bytes:
 
 
 def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
-    """Where the values of a dimension's scores stand in the JSON of an answer, without quotes and spaces.
+    """Locate the values of a dimension's scores in the JSON of an answer, without quotes and spaces.
 
-    The JSON begins at the first brace after thoughts; whatever a model says before that is none of it.
+    The JSON begins at the first brace after the thoughts.
+
+    Returns:
+        Start and end index of each value, in characters.
     """
     spans: list[tuple[int, int]] = []
     path: list[str] = []
@@ -108,7 +120,7 @@ def score_spans(text: str, dimension: str) -> list[tuple[int, int]]:
         elif piece == ",":
             is_value = False
         elif is_value:
-            # path[0] is the answer itself, which has no name, path[1] the dimension
+            # path[0] is the answer itself, which has no key; path[1] is the dimension
             if key in SCORED and path[1:2] == [dimension]:
                 bare = piece.strip('" ') if piece.startswith('"') else piece
                 start = found.start() + piece.find(bare)
@@ -123,14 +135,14 @@ def _key(piece: str) -> str:
     try:
         return str(json.loads(piece))
     except ValueError:
-        return ""  # no name of a field is written like that
+        return ""  # not a valid key
 
 
 def _all_or_nothing(tokens: Sequence[Token], read: Callable[[Token], T | None]) -> list[T]:
-    """What is read of each token; nothing where one lacks it, for a mean over the rest would mislead."""
-    found = [read(token) for token in tokens]
-    known = [each for each in found if each is not None]
-    return known if len(known) == len(found) else []
+    """Read a value of each token; empty if one has none, because a mean over the rest would mislead."""
+    values = [read(token) for token in tokens]
+    known = [each for each in values if each is not None]
+    return known if len(known) == len(values) else []
 
 
 def _own(token: Token) -> float | None:
@@ -138,14 +150,14 @@ def _own(token: Token) -> float | None:
 
 
 def _tops(token: Token) -> list[float] | None:
-    """Log-probabilities of the alternatives; one of probability 0 adds nothing."""
+    """Log-probabilities of the alternatives, without those of probability 0."""
     tops = [_logprob(top.logprob) for top in token.top_logprobs or ()]
     values = [value for value in tops if value is not None]
     return [value for value in values if value > -math.inf] or None if len(values) == len(tops) else None
 
 
 def _logprob(value: float | None) -> float | None:
-    """A log-probability: a number at most 0, but for rounding."""
+    """Return a valid log-probability, at most 0 except for rounding; otherwise None."""
     return None if value is None or not value <= ROUNDING else value
 
 
@@ -159,20 +171,13 @@ def _log_sum_exp(values: Sequence[float]) -> float:
 
 
 def _entropy(values: Sequence[float]) -> float:
-    """Entropy in nats of the renormalised alternatives."""
+    """Entropy of the renormalised alternatives, nats."""
     total = _log_sum_exp(values)
     return max(0.0, -sum(math.exp(value - total) * (value - total) for value in values))
 
 
-NO_CONSISTENCY: dict[str, float | None] = {
-    "consistency_modal_confidence": None,
-    "consistency_score_std": None,
-    "consistency_na_rate": None,
-}
-
-
 def modal(values: Sequence[float | None]) -> float | None:
-    """The most frequent value; None is an abstention. A tie goes to abstention, then to the smaller score."""
+    """Most frequent value; None is an abstention. Abstention wins ties, then the smallest score."""
     counts = Counter(values)
     most = max(counts.values())
     tied = [value for value, count in counts.items() if count == most]
@@ -181,11 +186,14 @@ def modal(values: Sequence[float | None]) -> float | None:
 
 
 def consistency(values: Sequence[float | None]) -> dict[str, float | None]:
-    """The three signals of the samples of one judgement.
+    """Compute the consistency signals of the samples of one judgement; null for fewer than two samples.
 
     Args:
-        values: The score of each sample that came, None where it abstained. Of fewer than two nothing can be
-            told, and the signals are null: one that is left of several agrees with nobody.
+        values: Score of each answered sample, None for an abstention.
+
+    Returns:
+        ``consistency_modal_confidence`` (share of the most frequent value), ``consistency_score_std``
+        (population standard deviation of the scores) and ``consistency_na_rate`` (share of abstentions).
     """
     if len(values) < 2:
         return dict(NO_CONSISTENCY)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.metrics.judge.budget.calls import call, reply
-from trivium.metrics.judge.budget.budget import ReadBound, RunBudget, Spent
+from trivium.metrics.judge.budget.budget import BudgetExhausted, InputTokenBound, RunBudget
 from trivium.metrics.judge.budget.ledger import MemoryLedger, Spending
 from trivium.metrics.judge.budget.prices import Prices
 
@@ -18,11 +18,11 @@ ABOUT = ("clarity",)
 CALL = call()
 PRICES = Prices([NAME], {NAME: {"input": 1000, "output": 2000}})
 """A tenth of a cent for each token read, a fifth for each that is written."""
-MOST_READ = ReadBound().most(CALL)
+MOST_READ = InputTokenBound().most(CALL)
 SHARED = len(b"You judge.") + 2 * len(msgspec.json.encode(CALL.schema)) + 600
 """Of what a call reads at most: that of what all calls share."""
 OWN = MOST_READ - 1 - SHARED
-MOST_TOKENS = MOST_READ + CALL.max_tokens + 1
+MAX_TOKENS = MOST_READ + CALL.max_tokens + 1
 MOST_USD = MOST_READ * 0.001 + (CALL.max_tokens + 1) * 0.002
 
 
@@ -66,18 +66,18 @@ def test_without_a_price_tokens_are_counted_and_the_cost_is_unknown():
 
 def test_a_request_that_could_pass_the_budget_is_refused():
     async def work():
-        with pytest.raises(Spent, match=r"budget of \$0\.5 .*judge\.budget_usd"):
+        with pytest.raises(BudgetExhausted, match=r"budget of \$0\.5 .*judge\.budget_usd"):
             await make_budget(budget_usd=0.5).reserve(CALL, about=ABOUT)
-        with pytest.raises(Spent, match=r"budget of 50 tokens .*judge\.budget_tokens"):
+        with pytest.raises(BudgetExhausted, match=r"budget of 50 tokens .*judge\.budget_tokens"):
             await make_budget(budget_tokens=50).reserve(CALL, about=ABOUT)
-        await make_budget(budget_usd=MOST_USD, budget_tokens=MOST_TOKENS).reserve(CALL, about=ABOUT)
+        await make_budget(budget_usd=MOST_USD, budget_tokens=MAX_TOKENS).reserve(CALL, about=ABOUT)
 
     asyncio.run(work())
 
 
 def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
     async def work():
-        one = make_budget(budget_tokens=2 * MOST_TOKENS - 50)
+        one = make_budget(budget_tokens=2 * MAX_TOKENS - 50)
         first = await one.reserve(CALL, about=ABOUT)
         waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
@@ -87,7 +87,7 @@ def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
         waiting = asyncio.create_task(one.reserve(CALL, about=ABOUT))
         await asyncio.sleep(0)
         one.settle(second, reply(MOST_READ, 10), billed=True)
-        with pytest.raises(Spent):
+        with pytest.raises(BudgetExhausted):
             await waiting
 
     asyncio.run(work())
@@ -95,7 +95,7 @@ def test_a_request_waits_for_those_in_flight_that_may_leave_enough():
 
 @pytest.mark.parametrize(
     "budget",
-    [{"budget_usd": 2.2 * MOST_USD}, {"budget_tokens": int(2.2 * MOST_TOKENS)}],
+    [{"budget_usd": 2.2 * MOST_USD}, {"budget_tokens": int(2.2 * MAX_TOKENS)}],
     ids=["usd", "tokens"],
 )
 def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(budget):
@@ -118,14 +118,14 @@ def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most()
         for _ in range(20):
             one.settle(await one.reserve(CALL, about=ABOUT), None, billed=False)
         one.settle(await one.reserve(CALL, about=ABOUT), None, billed=True)
-        with pytest.raises(Spent):
+        with pytest.raises(BudgetExhausted):
             await one.reserve(CALL, about=ABOUT)
         return total(ledger)
 
     spent = asyncio.run(work())
     assert (spent.requests, spent.answered, spent.unknown) == (21, 0, 1)
     assert spent.unknown_usd == pytest.approx(MOST_USD)
-    assert spent.unknown_tokens == MOST_TOKENS
+    assert spent.unknown_tokens == MAX_TOKENS
 
 
 def test_what_nobody_knows_is_told_at_its_most_without_a_budget_too():
@@ -150,7 +150,7 @@ def test_what_all_calls_share_is_held_at_what_an_answer_told_of_it():
         one = make_budget(budget_tokens=10_000_000)
         first = await one.reserve(calls[0], about=ABOUT)
         one.settle(first, reply(500, 50), billed=True)
-        return first.read, (await one.reserve(calls[1], about=ABOUT)).read
+        return first.input_tokens, (await one.reserve(calls[1], about=ABOUT)).input_tokens
 
     before, after = asyncio.run(work())
     assert before > 9000
@@ -168,7 +168,7 @@ def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
         return in_flight, total(ledger)
 
     in_flight, after = asyncio.run(work())
-    assert (in_flight.requests, in_flight.unknown, in_flight.unknown_tokens) == (2, 2, 2 * MOST_TOKENS)
+    assert (in_flight.requests, in_flight.unknown, in_flight.unknown_tokens) == (2, 2, 2 * MAX_TOKENS)
     assert in_flight.unknown_usd == pytest.approx(2 * MOST_USD)
     assert (after.requests, after.answered, after.unknown, after.unknown_tokens) == (1, 1, 0, 0)
     assert after.unknown_usd == pytest.approx(0)
@@ -176,7 +176,7 @@ def test_a_request_in_flight_is_in_the_books_until_its_end_is_known():
 
 def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
     async def work():
-        with pytest.raises(Spent, match="no price of groq:other"):
+        with pytest.raises(BudgetExhausted, match="no price of groq:other"):
             await make_budget(budget_usd=1.0).reserve(call(model="other", provider="groq"), about=ABOUT)
 
     asyncio.run(work())
@@ -185,15 +185,15 @@ def test_a_model_without_a_price_is_not_asked_on_a_budget_in_usd():
 def test_a_model_without_a_price_is_asked_on_a_budget_in_tokens():
     async def work():
         unpriced = call(model="other", provider="groq")
-        return await make_budget(budget_tokens=MOST_TOKENS).reserve(unpriced, about=ABOUT)
+        return await make_budget(budget_tokens=MAX_TOKENS).reserve(unpriced, about=ABOUT)
 
     hold = asyncio.run(work())
-    assert (hold.price, hold.usd, hold.tokens) == (None, 0.0, MOST_TOKENS)
+    assert (hold.price, hold.usd, hold.tokens) == (None, 0.0, MAX_TOKENS)
 
 
 def test_a_provider_that_counts_more_than_the_bound_raises_it():
     async def work():
-        one = make_budget(budget_tokens=10 * MOST_TOKENS)
+        one = make_budget(budget_tokens=10 * MAX_TOKENS)
         hold = await one.reserve(CALL, about=ABOUT)
         one.settle(hold, reply(3 * MOST_READ, 2 * CALL.max_tokens), billed=True)
         return (await one.reserve(CALL, about=ABOUT)).tokens
@@ -231,7 +231,7 @@ def test_a_budget_is_never_passed(seed, budget, at_once):
 
     async def work() -> None:
         ends = await asyncio.gather(*(ask() for _ in range(at_once)), return_exceptions=True)
-        assert all(isinstance(end, Spent) for end in ends), ends
+        assert all(isinstance(end, BudgetExhausted) for end in ends), ends
 
     asyncio.run(work())
     assert billed <= budget
@@ -270,7 +270,7 @@ def test_a_budget_is_not_passed_by_a_run_that_is_killed_again_and_again(seed, ki
                         read = int((cost * 1000) // 1)
                         one.settle(holds.pop(), reply(min(read, MOST_READ), 0), billed=True)
                         billed += min(read, MOST_READ) * 0.001 - cost
-            except (Spent, TimeoutError):
+            except (BudgetExhausted, TimeoutError):
                 pass
             committed = ledger.committed()
 

@@ -24,7 +24,7 @@ def test_a_reply_costs_what_genai_prices_says(name, read, written, share):
     model, provider = LISTED[name]
     usage = Usage(input_tokens=read, cache_read_tokens=cached, output_tokens=written)
     expected = float(calc_price(usage, model, provider_id=provider).total_price)
-    found = PRICES.price(name).of(reply(read, written, cached=cached))
+    found = PRICES.price(name).cost(reply(read, written, cached=cached))
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
@@ -33,13 +33,13 @@ def test_no_reply_within_the_bounds_costs_more_than_the_most(name, bounds, data)
     read, written = (data.draw(st.integers(0, bound)) for bound in bounds)
     cached = data.draw(st.integers(0, read))
     price = PRICES.price(name)
-    most = price.most(input_tokens=bounds[0], output_tokens=bounds[1])
-    assert price.of(reply(read, written, cached=cached)) <= most * (1 + 1e-12)
+    most = price.max_cost(input_tokens=bounds[0], output_tokens=bounds[1])
+    assert price.cost(reply(read, written, cached=cached)) <= most * (1 + 1e-12)
 
 
 def test_the_prices_of_the_suite_go_first():
     prices = Prices(["openai:gpt-4o-mini"], {"openai:gpt-4o-mini": {"input": 2, "output": 10}})
-    cost = prices.price("openai:gpt-4o-mini").of(reply(1_000_000, 500_000, cached=250_000))
+    cost = prices.price("openai:gpt-4o-mini").cost(reply(1_000_000, 500_000, cached=250_000))
     assert cost == pytest.approx(2 + 5)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trivium.metrics.judge.client.direct_client import chat_response, message_response
-from trivium.metrics.judge.client.request import MOST_TOKENS, ModelResponse
+from trivium.metrics.judge.client.request import MAX_TOKENS, ModelResponse
 
 USUAL = ModelResponse(
     text='{"a": 1}',
@@ -22,17 +22,21 @@ USUAL = ModelResponse(
 def chat(*, usage=None, choices=None, finish="stop", logprobs=None, **message):
     said = {"role": "assistant", "content": '{"a": 1}', **message}
     choice = {"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}
-    counted = {"prompt_tokens": 11, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}
-    counted = counted if usage is None else usage
-    body = {"model": "m", "choices": [choice] if choices is None else choices, "usage": counted}
+    plausible_count = {
+        "prompt_tokens": 11,
+        "completion_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 3},
+    }
+    plausible_count = plausible_count if usage is None else usage
+    body = {"model": "m", "choices": [choice] if choices is None else choices, "usage": plausible_count}
     return chat_response(json.dumps(body).encode())
 
 
 def message(*blocks, usage=None, stop="end_turn"):
-    counted = {"input_tokens": 6, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
-    counted = counted | {"output_tokens": 7} if usage is None else usage
+    plausible_count = {"input_tokens": 6, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
+    plausible_count = plausible_count | {"output_tokens": 7} if usage is None else usage
     content = list(blocks) or [{"type": "text", "text": '{"a": 1}'}]
-    body = {"model": "m", "content": content, "stop_reason": stop, "usage": counted}
+    body = {"model": "m", "content": content, "stop_reason": stop, "usage": plausible_count}
     return message_response(json.dumps(body).encode())
 
 
@@ -60,14 +64,14 @@ def test_usual_answers_are_read():
     [
         {"prompt_tokens": 0, "completion_tokens": 0},
         {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": None}},
-        {"prompt_tokens": MOST_TOKENS, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}},
+        {"prompt_tokens": MAX_TOKENS, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}},
     ],
 )
 def test_counts_may_be_nothing_and_as_many_as_any_model_takes(usage):
     expected = told(input_tokens=usage["prompt_tokens"], output_tokens=0, cached_tokens=0)
     assert read(chat(usage=usage)) == expected
-    counted = {"input_tokens": usage["prompt_tokens"], "output_tokens": 0}
-    assert read(message(usage=counted)) == expected
+    plausible_count = {"input_tokens": usage["prompt_tokens"], "output_tokens": 0}
+    assert read(message(usage=plausible_count)) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_what_is_unusual_is_left_to_others():
     assert chat(refusal="no") is None
     assert chat(finish="content_filter") is None
     assert chat(usage={"prompt_tokens": -1, "completion_tokens": 0}) is None
-    assert chat(usage={"prompt_tokens": MOST_TOKENS + 1, "completion_tokens": 0}) is None
+    assert chat(usage={"prompt_tokens": MAX_TOKENS + 1, "completion_tokens": 0}) is None
     text = {"type": "text", "text": "{}"}
     assert message(text, text) is None
     assert message({"type": "text", "text": ""}) is None

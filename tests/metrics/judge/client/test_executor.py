@@ -194,8 +194,8 @@ def test_a_provider_that_refuses_everything_is_given_up_for_all_that_wait(server
 
 
 def test_a_provider_that_refuses_for_a_while_answers_everything_after_it(server):
-    refusing = at(dict.fromkeys(range(20), failure(429)))
-    server.conditions = msgspec.structs.replace(server.conditions, plan=refusing)
+    refusals = at(dict.fromkeys(range(20), failure(429)))
+    server.conditions = msgspec.structs.replace(server.conditions, plan=refusals)
     executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
     found = answers(executor, *distinct(30)).result()
     executor.close()

@@ -10,7 +10,7 @@ from tests.judge_server.fill import fill
 from tests.metrics.judge.asked import CLAUDE, MINI, judged, served
 from tests.runs.judging.suites import MODEL, provider, run, suite
 from trivium.errors import SuiteError
-from trivium.metrics.judge.client.provider_errors import refused_parameter, words_of
+from trivium.metrics.judge.client.provider_errors import message_of, refused_parameter
 from trivium.store.store import Store
 from trivium.suites.settings import ServerSettings
 
@@ -58,7 +58,7 @@ TOO_LONG = "This model's maximum context length is 8192 tokens. However, you req
     ],
 )  # fmt: skip
 def test_the_parameter_that_an_error_names_is_found(status, body, parameter):
-    assert refused_parameter(SENT, status, body, words_of(body)) == parameter
+    assert refused_parameter(SENT, status, body, message_of(body)) == parameter
 
 
 def refuses(*names, words="Unsupported parameter: '{}' is not supported with this model."):

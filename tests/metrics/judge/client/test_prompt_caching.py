@@ -85,9 +85,9 @@ def test_what_is_put_into_the_cache_costs_more():
     read = message_response(msgspec.json.encode(body | {"usage": usage | {"output_tokens": 5}}))
     assert (read.input_tokens, read.cached_tokens, read.cache_write_tokens) == (1110, 100, 1000)
     given = {CLAUDE: {"input": 1.0, "output": 5.0}}
-    cost = Prices([CLAUDE], given).price(CLAUDE).of(read)
+    cost = Prices([CLAUDE], given).price(CLAUDE).cost(read)
     assert cost == pytest.approx((10 + 100 + 1.25 * 1000 + 5 * 5) / 1e6)
     listed = Prices([CLAUDE], {}).price(CLAUDE)
     dear = msgspec.structs.replace(reply(1000, 0), cache_write_tokens=1000)
-    assert listed.of(dear) == pytest.approx(1.25 * listed.of(reply(1000, 0)))
-    assert listed.most(input_tokens=1000, output_tokens=0) >= listed.of(dear)
+    assert listed.cost(dear) == pytest.approx(1.25 * listed.cost(reply(1000, 0)))
+    assert listed.most(input_tokens=1000, output_tokens=0) >= listed.cost(dear)

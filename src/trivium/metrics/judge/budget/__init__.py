@@ -1,1 +1,3 @@
-"""What judges may spend: budgets, their ledger, and prices of models."""
+"""Budgets of judges, the ledger of their spending, and prices of models."""
+
+__all__: list[str] = []

@@ -14,16 +14,16 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         requests: Requests sent, failed ones included.
-        answered: Requests with a response, usable or not.
+        answered: Requests with a response, valid or not.
         from_cache: Responses taken from the cache.
         input_tokens: Input tokens, cached responses excluded.
-        output_tokens: Output tokens, likewise.
-        cost_usd: Cost of the responses whose price is known.
-        unpriced: Responses without a known price.
+        output_tokens: Output tokens, cached responses excluded.
+        cost_usd: Cost in USD of the responses whose price is known.
+        unpriced: Responses whose price is unknown.
         unknown: Requests with unknown billing: a timeout, a lost connection, a response without token counts,
             and requests in flight, which a killed process leaves in this state.
-        unknown_usd: Most that those may cost.
-        unknown_tokens: Most tokens that those may have used.
+        unknown_usd: Maximum cost in USD of the ``unknown`` requests.
+        unknown_tokens: Maximum number of tokens of the ``unknown`` requests.
     """
 
     requests: int = 0
@@ -47,12 +47,12 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def most_usd(self) -> float:
-        """Most that the requests can have cost, as far as prices are known."""
+        """Maximum cost of the requests in USD, as far as prices are known."""
         return self.cost_usd + self.unknown_usd
 
     @property
     def most_tokens(self) -> int:
-        """Most tokens that the requests can have used."""
+        """Maximum number of tokens of the requests."""
         return self.input_tokens + self.output_tokens + self.unknown_tokens
 
 
@@ -60,10 +60,10 @@ class Ledger(Protocol):
     """Durable record of the spending of a run."""
 
     def record(self, entry: Entry, more: Spending) -> None:
-        """Add to an entry; returns at once."""
+        """Add to an entry and return at once."""
 
     def commit(self, *, usd: float, tokens: int) -> None:
-        """Record that the run may have spent this much in all; returns once that is durable."""
+        """Record that the run may have spent this much in total; return once that is durable."""
 
     def entries(self) -> Mapping[Entry, Spending]:
         """Everything recorded so far for the run."""
@@ -99,4 +99,4 @@ class MemoryLedger:
         return self._committed
 
     def close(self) -> None:
-        """Do nothing: there is nothing to write."""
+        """Do nothing: nothing is written to disk."""

@@ -14,42 +14,46 @@ from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
 from trivium.suites.settings import JudgeSettings
 
 GivenPrices = Mapping[str, Mapping[Literal["input", "output"], float]]
+"""Prices in the suite, USD per million tokens, by model."""
+
+CACHE_WRITE = 1.25
+"""Anthropic's price of a token written to its cache, relative to an input token."""
 
 _MILLION = 1_000_000
 
-CACHE_WRITE = 1.25
-"""What Anthropic takes for a token that it puts into its cache, of the price of one that it reads."""
+_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai"}
+"""genai-prices' names of providers, where they differ from PydanticAI's."""
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """USD a token; it may change for the whole call from a number of input tokens on.
+    """Price per token, which may depend on the number of input tokens of the request.
 
     Attributes:
-        starts: Input tokens from which each price holds, rising from 0.
-        prices: USD a token.
+        starts: Input tokens from which each price applies, rising from 0.
+        prices: USD per token.
     """
 
     starts: tuple[int, ...]
     prices: tuple[float, ...]
 
     def at(self, input_tokens: int) -> float:
-        """The price of a call that reads this many."""
+        """Price in a request with this many input tokens, USD per token."""
         return self.prices[bisect_right(self.starts, input_tokens) - 1]
 
-    def most(self, input_tokens: int) -> float:
-        """The highest price of a call that reads at most this many."""
+    def highest(self, input_tokens: int) -> float:
+        """Highest price in a request with at most this many input tokens, USD per token."""
         return max(self.prices[: bisect_right(self.starts, input_tokens)])
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model costs.
+    """Prices of a model.
 
     Attributes:
-        input: Of what it reads.
-        output: Of what it writes, its reasoning included.
-        cached_input: Of what the provider had in its own cache.
-        cache_write: Of what it put into its cache.
-        request_usd: Of each request, whatever it holds.
+        input: Input tokens.
+        output: Output tokens, reasoning included.
+        cached_input: Input tokens read from the provider's prompt cache.
+        cache_write: Input tokens written to that cache.
+        request_usd: Fixed price of a request, USD.
     """
 
     input: Rate
@@ -58,49 +62,56 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     cache_write: Rate
     request_usd: float = 0.0
 
-    def of(self, response: ModelResponse) -> float:
+    def cost(self, response: ModelResponse) -> float:
         """Cost of a response in USD."""
-        read = response.input_tokens
-        cached = min(response.cached_tokens, read)
-        put = min(response.cache_write_tokens, read - cached)
-        cost = (read - cached - put) * self.input.at(read)
-        cost += cached * self.cached_input.at(read) + put * self.cache_write.at(read)
-        return self.request_usd + cost + response.output_tokens * self.output.at(read)
+        total = response.input_tokens
+        cached = min(response.cached_tokens, total)
+        written = min(response.cache_write_tokens, total - cached)
+        cost = (total - cached - written) * self.input.at(total)
+        cost += cached * self.cached_input.at(total) + written * self.cache_write.at(total)
+        return self.request_usd + cost + response.output_tokens * self.output.at(total)
 
-    def most(self, *, input_tokens: int, output_tokens: int) -> float:
-        """Most USD that a request with at most these tokens costs."""
-        read = max(each.most(input_tokens) for each in (self.input, self.cached_input, self.cache_write))
-        return self.request_usd + input_tokens * read + output_tokens * self.output.most(input_tokens)
+    def max_cost(self, *, input_tokens: int, output_tokens: int) -> float:
+        """Maximum cost in USD of a request with at most these tokens."""
+        input_price = max(
+            each.highest(input_tokens) for each in (self.input, self.cached_input, self.cache_write)
+        )
+        output_price = self.output.highest(input_tokens)
+        return self.request_usd + input_tokens * input_price + output_tokens * output_price
 
 
 class Prices:
     """The prices of a suite's models, looked up once.
 
     Args:
-        names: Models as the suite names them.
-        given: The suite's ``judge.prices``, USD per million tokens; they go before the list's.
+        names: Names of the models in the suite.
+        given: The suite's ``judge.prices``; they take precedence over genai-prices.
     """
 
     def __init__(self, names: Iterable[str], given: GivenPrices) -> None:
-        self._given = given
+        self._suite_price = given
         self._names: dict[tuple[str, str], str] = {}
         for name in names:
-            self._names.setdefault(place_of(name), name)
+            self._names.setdefault(provider_and_model(name), name)
         self._known: dict[str, Price | None] = {}
 
     def name(self, request: ModelRequest) -> str:
-        """The model of a call, as the suite names it."""
+        """Name of a request's model in the suite."""
         return self._names.get((request.provider, request.model)) or f"{request.provider}:{request.model}"
 
     def price(self, name: str) -> Price | None:
-        """Of a model by the suite's name, or None where nobody knows."""
+        """Price of a model by its name in the suite; None if it is unknown."""
         if name not in self._known:
-            # The list takes a tenth of a second to load: not before somebody asks.
-            self._known[name] = _given(name, self._given[name]) if name in self._given else _listed(name)
+            # genai-prices takes a tenth of a second to load, so this happens on demand.
+            self._known[name] = (
+                _suite_price(name, self._suite_price[name])
+                if name in self._suite_price
+                else _listed_price(name)
+            )
         return self._known[name]
 
     def problems(self) -> list[Problem]:
-        """What to write for each model that has no price, for a suite with a budget in USD."""
+        """Return a problem, with its remedy, for each model without a price; a budget in USD needs all."""
         return [
             Problem(
                 "judge.prices",
@@ -113,61 +124,63 @@ class Prices:
 
 
 def models_of(judge: JudgeSettings) -> list[str]:
-    """Every model that a suite names, once."""
+    """Return the distinct models that a suite names."""
     named = [*judge.models, *(name for names in judge.models_by_complexity.values() for name in names)]
     return list(dict.fromkeys(named))
 
 
 def price_problems(judge: JudgeSettings) -> list[Problem]:
-    """What is wrong with a suite's prices, or missing from them for its budget."""
+    """Return problems of a suite's prices: incomplete ones, and those that its budget needs."""
     problems = [
         Problem(f"judge.prices.{name}", f"{side} is missing: give both, in USD per million tokens")
         for name, given in judge.prices.items()
         for side in ("input", "output")
         if side not in given
     ]
-    # Without the extra the judge is off, and that is said elsewhere.
+    # Without the extra the judge is off, which is reported elsewhere.
     if not problems and judge.budget_usd is not None and find_spec("genai_prices") is not None:
         problems = Prices(models_of(judge), judge.prices).problems()
     return problems
 
 
-def place_of(name: str) -> tuple[str, str]:
-    """Provider and model of a name, as calls hold them."""
+def provider_and_model(name: str) -> tuple[str, str]:
+    """Split a model's name into provider and model, as in requests."""
     provider, _, model = name.partition(":")
     return ("openai-chat" if provider == "openai" else provider), model
 
 
-def _given(name: str, prices: Mapping[Literal["input", "output"], float]) -> Price:
-    read, written = _flat(prices["input"] / _MILLION), _flat(prices["output"] / _MILLION)
-    put = _flat(CACHE_WRITE * prices["input"] / _MILLION) if name.startswith("anthropic:") else read
-    return Price(input=read, output=written, cached_input=read, cache_write=put)
+def _suite_price(name: str, prices: Mapping[Literal["input", "output"], float]) -> Price:
+    """Price from the suite, which does not list prices of cached tokens."""
+    input_, output = _flat_rate(prices["input"] / _MILLION), _flat_rate(prices["output"] / _MILLION)
+    write = _flat_rate(CACHE_WRITE * prices["input"] / _MILLION) if name.startswith("anthropic:") else input_
+    return Price(input=input_, output=output, cached_input=input_, cache_write=write)
 
 
-def _listed(name: str) -> Price | None:
-    """The price of today by genai-prices; where it goes by the hour, that of the dearest one."""
+def _listed_price(name: str) -> Price | None:
+    """Today's price from genai-prices; the highest one if it depends on the hour."""
     from datetime import UTC, datetime, timedelta
 
-    if (info := _info(name)) is None:
+    if (info := _model_info(name)) is None:
         return None
     now = datetime.now(tz=UTC)
-    hours = [_price(info.get_prices(now + timedelta(hours=hour))) for hour in range(24)]
-    return max((price for price in hours if price is not None), key=_dearness, default=None)
+    hours = [_converted_price(info.get_prices(now + timedelta(hours=hour))) for hour in range(24)]
+    return max((price for price in hours if price is not None), key=_cost_order, default=None)
 
 
 @cache
 def context_chars(name: str) -> float:
-    """Most characters of a document that a model can be shown beside all else; infinite where nobody knows.
+    """Length limit in characters of a document in a model's prompt; infinite if its context is unknown.
 
-    As many as its context has tokens: a fourth of it for text in English, and all of it for no script.
+    One character per token of the context window: English text then takes about a quarter of the window, and
+    no script fills it.
     """
-    info = _info(name)
+    info = _model_info(name)
     tokens: int | None = None if info is None else info.context_window
     return inf if tokens is None else tokens
 
 
-def _info(name: str) -> Any:
-    """What genai-prices says of a model, None where it does not know it."""
+def _model_info(name: str) -> Any:
+    """The entry of a model in genai-prices; None if it is not listed."""
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
@@ -180,37 +193,33 @@ def _info(name: str) -> Any:
     return info
 
 
-def _dearness(price: Price) -> tuple[float, float]:
+def _cost_order(price: Price) -> tuple[float, float]:
     return price.output.at(0), price.input.at(0)
 
 
-def _price(listed: Any) -> Price | None:
-    read, written = _rate(listed.input_mtok), _rate(listed.output_mtok)
-    if read is None or written is None:
+def _converted_price(listed: Any) -> Price | None:
+    input_, output = _converted_rate(listed.input_mtok), _converted_rate(listed.output_mtok)
+    if input_ is None or output is None:
         return None
-    per_request = _rate(listed.requests_kcount)
+    per_request = _converted_rate(listed.requests_kcount)
     return Price(
-        input=read,
-        output=written,
-        cached_input=_rate(listed.cache_read_mtok) or read,
-        cache_write=_rate(listed.cache_write_mtok) or read,
+        input=input_,
+        output=output,
+        cached_input=_converted_rate(listed.cache_read_mtok) or input_,
+        cache_write=_converted_rate(listed.cache_write_mtok) or input_,
         request_usd=0.0 if per_request is None else per_request.at(0) * _MILLION / 1000,
     )
 
 
-_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai"}
-"""Names of PydanticAI under which genai-prices lists another."""
-
-
-def _rate(listed: Any) -> Rate | None:
+def _converted_rate(listed: Any) -> Rate | None:
     if listed is None:
         return None
     tiers = getattr(listed, "tiers", None)
     if tiers is None:
-        return _flat(float(listed) / _MILLION)
+        return _flat_rate(float(listed) / _MILLION)
     steps = [(0, float(listed.base) / _MILLION), *((t.start, float(t.price) / _MILLION) for t in tiers)]
     return Rate(tuple(start for start, _ in steps), tuple(price for _, price in steps))
 
 
-def _flat(price: float) -> Rate:
+def _flat_rate(price: float) -> Rate:
     return Rate((0,), (price,))

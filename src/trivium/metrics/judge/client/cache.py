@@ -14,47 +14,47 @@ class ResponseCache(Protocol):
     """
 
     def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
-        """Return the cached ones among some keys. May block on a disk, so it is called in a thread."""
+        """Return the cached responses by key. May block on the disk, so it is called in a thread."""
 
     def put(self, key: str, response: ModelResponse) -> None:
-        """Store a response, parsed or not; returns at once. The first response under a key stays."""
+        """Store a response, valid or not, and return at once. A stored response is not replaced."""
 
     def pending(self) -> int:
-        """Number of responses not yet durable, which a killed process would lose."""
+        """Number of responses that are not yet durable: a killed process loses them."""
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Remove the responses of an exchange without a usable answer, so that it is asked anew."""
+        """Remove responses without a usable answer, so that a later run asks again."""
 
     def close(self) -> None:
         """Block until everything is durable."""
 
 
 class MemoryResponseCache:
-    """A cache in memory, for judges without a store."""
+    """Keeps responses in memory, for judges without a store."""
 
     def __init__(self) -> None:
-        self._replies: dict[str, ModelResponse] = {}
+        self._responses: dict[str, ModelResponse] = {}
         self._lock = Lock()
 
     def fetch(self, keys: Sequence[str]) -> dict[str, ModelResponse]:
-        """Return the cached ones."""
+        """Return the cached responses by key."""
         with self._lock:
-            return {key: self._replies[key] for key in keys if key in self._replies}
+            return {key: self._responses[key] for key in keys if key in self._responses}
 
     def put(self, key: str, response: ModelResponse) -> None:
-        """Store a response, unless there is one."""
+        """Store a response, unless its key has one."""
         with self._lock:
-            self._replies.setdefault(key, response)
+            self._responses.setdefault(key, response)
 
     def pending(self) -> int:
-        """Return 0: nothing is written later."""
+        """Return 0: nothing is written to disk."""
         return 0
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Remove some."""
+        """Remove the responses of some keys."""
         with self._lock:
             for key in keys:
-                self._replies.pop(key, None)
+                self._responses.pop(key, None)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to write."""
+        """Do nothing: nothing is written to disk."""

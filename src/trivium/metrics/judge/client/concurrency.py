@@ -1,52 +1,61 @@
-"""Adaptive concurrency: finds how many requests may be in flight from how they change latency."""
+"""Adapts the number of requests in flight to its effect on latency."""
 
+from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from trivium.metrics.judge.client.rate_model import Vector
 
-from statistics import median
-
 FIRST = 50
-"""Requests in flight before anything has been answered."""
+"""Requests in flight before the first answers."""
 
 GAIN_SHARE = 0.3
-"""Share of the throughput gain that a wider window promises which must be measured to keep it."""
+"""A wider window stays if throughput rises by at least this share of what the window was widened by."""
 
 NEAR_TIMEOUT = 0.5
 """Median latency, as a share of the timeout, above which the window is narrowed."""
 
 LONGEST_REST = 32
+"""Most measurements between two attempts to widen the window."""
 
 Outcome = Literal["open", "admitted", "rejected"]
 
 
 class SentRequest:
-    """A request that the limiter let go: when, with how many others in flight, and how it ended."""
+    """A request that the limiter has released: its time, the requests in flight, and its outcome."""
 
-    __slots__ = ("counted", "due", "in_flight", "outcome", "refusal_odds", "retry_at", "time", "went_out")
+    __slots__ = (
+        "counted",
+        "due",
+        "in_flight",
+        "outcome",
+        "refusal_probabilities",
+        "retry_at",
+        "time",
+        "went_out",
+    )
 
     def __init__(self, time: float, in_flight: int) -> None:
         self.time = self.due = time
         self.went_out: float | None = None
-        """When it was written to its connection."""
+        """Time at which it was written to its connection."""
         self.in_flight = in_flight
         self.outcome: Outcome = "open"
         self.counted = False
-        self.refusal_odds: Vector | None = None
+        self.refusal_probabilities: Vector | None = None
         """Probability of refusal under each hypothesis of the rate model, until the outcome is applied."""
         self.retry_at: float | None = None
-        """When the Retry-After of its refusal ends."""
+        """Time at which the Retry-After of its refusal ends."""
 
 
 class ConcurrencyWindow:
-    """Limit on requests in flight: doubled while latency does not rise, up to the most that is allowed.
+    """Limits the requests in flight; the limit doubles while throughput rises, up to a maximum.
 
-    A wider window that does not raise throughput is taken back and tried again later, later each time.
+    A wider window that does not raise throughput is taken back and tried again after a growing interval.
 
     Args:
-        most: Most requests in flight.
-        timeout: Seconds that one request may take.
+        most: Maximum number of requests in flight.
+        timeout: Timeout of one request, seconds.
     """
 
     def __init__(self, most: int, timeout: float) -> None:

@@ -16,17 +16,17 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from trivium.metrics.judge.client.model_factory import open_model
-from trivium.metrics.judge.client.provider_errors import error_within
+from trivium.metrics.judge.client.provider_errors import error_in_body
 from trivium.metrics.judge.client.pydantic_ai_client import (
     OnHeaders,
     OnSent,
     PydanticAIClient,
+    compact_logprobs,
     ignore_headers,
     ignore_sent,
-    thinned,
 )
 from trivium.metrics.judge.client.request import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     Alternative,
     ModelRequest,
     ModelResponse,
@@ -56,16 +56,16 @@ DIRECT_PROVIDERS = frozenset(
 MAX_BODY_BYTES = 16_000_000
 """Largest response body; a longer one is an error."""
 
-SCREENED_AT_ONCE, ERRORS_AT_ONCE, LONGEST_ERROR = 4096, 64, 4096
-"""Screened texts and decoded errors to remember, and the largest body of such an error."""
+MAX_SCREENED_TEXTS, MAX_CACHED_ERRORS, MAX_CACHED_ERROR_BYTES = 4096, 64, 4096
+"""Number of screened texts and of decoded errors to cache, and the largest body of such an error."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-FOLLOWED = frozenset({307, 308})
+FOLLOWED_REDIRECTS = frozenset({307, 308})
 """Redirects that keep method and body. They are followed on the same host."""
 MAX_REDIRECTS = 5
 
-OF_AN_ERROR = ("content-type", "retry-after", "retry-after-ms")
-"""Headers that change the meaning of an error."""
+ERROR_HEADERS = ("content-type", "retry-after", "retry-after-ms")
+"""Headers that change how an error is decoded; part of the key of a cached error."""
 
 
 def open_direct_client(
@@ -79,20 +79,20 @@ def open_direct_client(
         headers: Added to each request.
 
     Raises:
-        ModelUnavailable: If it cannot be used.
+        ModelUnavailable: If the model cannot be used.
     """
     prefix = name.partition(":")[0]
     if prefix not in DIRECT_PROVIDERS:
         return None
     transport = CapturingTransport()
-    model = open_model(name, over=transport.client, server=server)
+    model = open_model(name, http_client=transport.client, server=server)
     if type(model) not in _supported_models(prefix):
         return None
     proxy = proxy_of(str(model.base_url))
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         return None
     if urlsplit(str(model.base_url)).username is not None:
-        return None  # the SDK's client sends user and password in place of the key
+        return None  # the SDK sends user and password in place of the key
     read = message_response if prefix == "anthropic" else chat_response
 
     def fallback() -> PydanticAIClient:
@@ -102,7 +102,7 @@ def open_direct_client(
 
 
 def _supported_models(prefix: str) -> "tuple[type[Model], ...]":
-    """Model classes with templates. Only the provider's SDK is imported: another may take seconds."""
+    """Model classes with templates. Imports the provider's SDK alone, because each takes long to import."""
     if prefix == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
 
@@ -163,29 +163,29 @@ class DirectClient:
         except UnicodeEncodeError as error:
             why = f"{request.model}: what it would be sent is no text: {error.reason}"
             raise RequestError(why, kind="permanent") from None
-        status, headers, answer = await self._exchange(request, template, body, on_sent)
+        status, headers, body_bytes = await self._exchange(request, template, body, on_sent)
         on_headers(headers)
         if status == 200:
             kind = headers.get("content-type", "json")
             if "json" not in kind.lower():
                 why = f"the answer is {kind}, no JSON: is {template.address} where a model is asked?"
                 raise RequestError(f"{request.model}: {why}", kind="provider_error", billed=True)
-            response = self._read(answer)
+            response = self._read(body_bytes)
             if response is not None and not (self._screens and "\u200d" in response.text):
                 return response
-            if response is None and (failure := error_within(request, answer)) is not None:
+            if response is None and (failure := error_in_body(request, body_bytes)) is not None:
                 raise failure
-        return await self._read_with_sdk(request, status, headers, answer)
+        return await self._read_with_sdk(request, status, headers, body_bytes)
 
     async def close(self) -> None:
         """See :meth:`~trivium.metrics.judge.client.pydantic_ai_client.Client.close`."""
-        # The session forgets connections that it began to close, and a server may be slow to finish its part:
-        # the TLS shutdown, or reading what was being sent.
+        # The session forgets connections that it has begun to close, while a slow server may keep them open
+        # (TLS shutdown, unread request).
         for transport in self._transports:
             transport.abort()
         if self._session is not None:
             await self._session.close()
-        await asyncio.sleep(0)  # lets them notice
+        await asyncio.sleep(0)  # lets the transports finish closing
         await self._templates.close()
         if self._fallback is not None:
             await self._fallback.close()
@@ -229,18 +229,18 @@ class DirectClient:
             raise RequestError(why, kind="connection", billed=True) from None
 
     async def _read_with_sdk(
-        self, request: ModelRequest, status: int, headers: dict[str, str], answer: bytes
+        self, request: ModelRequest, status: int, headers: dict[str, str], body_bytes: bytes
     ) -> ModelResponse:
         """Decode a response with PydanticAI. That takes milliseconds, so repeated errors are decoded once."""
-        key = (request.model, status, answer, *map(headers.get, OF_AN_ERROR))
+        key = (request.model, status, body_bytes, *map(headers.get, ERROR_HEADERS))
         if (known := self._errors.get(key)) is not None:
             raise known.again()
         try:
-            return await self._templates.read(request, status=status, headers=headers, body=answer)
+            return await self._templates.read(request, status=status, headers=headers, body=body_bytes)
         except RequestError as failure:
             a_date = not headers.get("retry-after", "0").replace(".", "").isdecimal()
-            if status >= 400 and len(answer) <= LONGEST_ERROR and not a_date:
-                if len(self._errors) >= ERRORS_AT_ONCE:
+            if status >= 400 and len(body_bytes) <= MAX_CACHED_ERROR_BYTES and not a_date:
+                if len(self._errors) >= MAX_CACHED_ERRORS:
                     self._errors.clear()
                 self._errors[key] = failure.again()
             raise
@@ -251,7 +251,7 @@ class DirectClient:
             from pydantic_ai.messages import ModelRequest as SdkRequest
             from pydantic_ai.messages import UserPromptPart
 
-            if len(self._screened) >= SCREENED_AT_ONCE:
+            if len(self._screened) >= MAX_SCREENED_TEXTS:
                 self._screened.clear()
             (prepared,) = self.model.prepare_messages([SdkRequest(parts=[UserPromptPart(text)])])
             part = prepared.parts[0]
@@ -280,9 +280,9 @@ def _redirect_target(request: ModelRequest, status: int, url: str, location: str
         same = (here.scheme, here.hostname, here.port) == (there.scheme, there.hostname, there.port)
         secured = (here.scheme, there.scheme) == ("http", "https") and (here.port, there.port) == (None, None)
         same = same or (secured and here.hostname == there.hostname)
-    except ValueError:  # of a port
+    except ValueError:  # invalid port
         same = False
-    if location and same and status in FOLLOWED:
+    if location and same and status in FOLLOWED_REDIRECTS:
         return target
     place = address_of(target) if location else "nowhere"
     why = f"{request.model}: {address_of(url)} redirects (HTTP {status}) to {place}, which is not followed"
@@ -303,18 +303,18 @@ def _session(url: str, transports: "weakref.WeakSet[asyncio.Transport]") -> "aio
             return connection
 
     secure: ssl.SSLContext | bool = True
-    departures = aiohttp.TraceConfig()
-    departures.on_request_chunk_sent.append(_on_body_sent)
+    trace = aiohttp.TraceConfig()
+    trace.on_request_chunk_sent.append(_on_body_sent)
     if url.startswith("https"):
         import httpx2
 
-        secure = httpx2.create_ssl_context()  # what the SDKs trust, SSL_CERT_FILE included
+        secure = httpx2.create_ssl_context()  # trusts what the SDKs trust, SSL_CERT_FILE included
     return aiohttp.ClientSession(
         connector=Connector(limit=0, ssl=secure, keepalive_timeout=60),
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "gzip, deflate"},
-        trace_configs=[departures],
+        trace_configs=[trace],
     )
 
 
@@ -334,7 +334,7 @@ async def _read_body(request: ModelRequest, response: "aiohttp.ClientResponse") 
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
 
 
 class _TokenLogprob(msgspec.Struct, gc=False):
@@ -456,14 +456,14 @@ def chat_response(body: bytes) -> ModelResponse | None:
     )
 
 
-def _logprobs(found: _Logprobs | None, text: str, body: bytes) -> list[Token] | None:
+def _logprobs(logprobs: _Logprobs | None, text: str, body: bytes) -> list[Token] | None:
     """Return the log-probabilities of the tokens of a text."""
-    if found is None or not found.content:
+    if logprobs is None or not logprobs.content:
         return None
-    if text in "".join([each.token for each in found.content]):
-        return [Token(each.token, each.logprob, each.top_logprobs) for each in found.content]
-    # Some token is part of a character: its bytes are needed.
-    return thinned(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
+    if text in "".join([each.token for each in logprobs.content]):
+        return [Token(each.token, each.logprob, each.top_logprobs) for each in logprobs.content]
+    # A token is part of a character, so decode the bytes, too.
+    return compact_logprobs(msgspec.json.decode(body)["choices"][0]["logprobs"]["content"])
 
 
 def message_response(body: bytes) -> ModelResponse | None:
@@ -476,23 +476,23 @@ def message_response(body: bytes) -> ModelResponse | None:
     if finish is None or len(message.content) != 1:
         return None
     block = message.content[0]
-    called = bytes(block.input)
-    if block.type == "tool_use" and called.startswith(b"{"):
-        text = called.decode(errors="replace")  # the raw text: duplicate keys must stay visible
+    arguments = bytes(block.input)
+    if block.type == "tool_use" and arguments.startswith(b"{"):
+        text = arguments.decode(errors="replace")  # undecoded, so that duplicate keys are noticed
     elif block.type == "text" and block.text:
         text = block.text
     else:
         return None
     usage = message.usage or _MessageUsage(input_tokens=0, output_tokens=0)
-    cached, put = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    cached, cache_write = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     return ModelResponse(
         text=text,
         finish=finish,
         model=message.model or "",
         logprobs=None,
-        input_tokens=usage.input_tokens + cached + put,
+        input_tokens=usage.input_tokens + cached + cache_write,
         output_tokens=usage.output_tokens,
         cached_tokens=cached,
-        cache_write_tokens=put,
+        cache_write_tokens=cache_write,
         cost_usd=None,
     )

@@ -17,7 +17,7 @@ import msgspec
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.direct_client import open_direct_client
-from trivium.metrics.judge.client.model_factory import ModelUnavailable, expanded, open_model
+from trivium.metrics.judge.client.model_factory import ModelUnavailable, expand_variables, open_model
 from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient, marks_cache, thinks
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_CONCURRENT_JUDGEMENTS, JUDGEMENTS_PER_REQUEST = 256, 4
-"""Judgements under way at once: the first, or the second times the requests allowed in flight if more.
-The others have not begun, so their prompts take no memory and the first requests go out at once."""
+"""Limit of judgements under way: the first, or the second for each request allowed in flight if that is more.
+The prompts of the others are not built yet, which saves memory and time."""
 
 
 class AskResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +54,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         provider: Protocol: ``openai-chat``, ``anthropic``, …
         address: Base URL.
         model: The provider's name for it.
-        parameters: The parameters its requests carry.
+        parameters: Builds the parameters of its requests.
         thinks: Whether it reasons before it answers.
         shared: Holds back further requests about a case until the first has filled the provider's prompt
-            cache; None where that saves nothing.
+            cache; None if that saves nothing.
         scheduler: Sends its requests.
     """
 
@@ -66,19 +66,19 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     parameters: Parameters
     thinks: bool
-    shared: "SharedCases | None"
+    shared: "PromptCacheGate | None"
     scheduler: RequestScheduler
 
 
-class SharedCases:
-    """Lets one request about a case go first; the others then find it in the provider's prompt cache."""
+class PromptCacheGate:
+    """Sends the first request about a case alone, so that the others use the provider's prompt cache."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     @asynccontextmanager
     async def turn(self, request: ModelRequest) -> AsyncIterator[None]:
-        """Wait while the first request about the same case is under way, or be the first."""
+        """Wait until the first request about the same case has ended; return at once for the first."""
         key = (request.instructions, request.case)
         if (first := self._first.get(key)) is not None:
             await asyncio.shield(first)
@@ -98,8 +98,8 @@ class JudgeExecutor:
     The thread starts at first use and ends with :meth:`close`, or when the executor is garbage-collected.
 
     Args:
-        settings: The suite's.
-        retry_policy: How long a failing provider is tried.
+        settings: The suite's settings.
+        retry_policy: How often and how long failing requests are retried.
     """
 
     def __init__(self, settings: JudgeSettings, *, retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY) -> None:
@@ -127,22 +127,22 @@ class JudgeExecutor:
     async def ask(
         self, scheduler: RequestScheduler, request: ModelRequest, *, about: tuple[str, ...]
     ) -> AskResult:
-        """Answer a request: from the cache, from an equal one in flight, or by sending it.
+        """Answer a request from the cache, from an equal request in flight, or by sending it.
 
         Call it on the executor's thread only.
 
         Raises:
-            GivenUp: If there is none.
+            GivenUp: If there is no answer.
             Spent: If the budget does not allow it.
         """
         return await self._worker.ask(scheduler, request, about)
 
-    def drop(self, calls: Iterable[ModelRequest]) -> None:
-        """Remove the responses of an exchange without a usable answer from the cache."""
-        self._worker.cache.drop([request.key() for request in calls])
+    def drop(self, requests: Iterable[ModelRequest]) -> None:
+        """Remove responses without a usable answer from the cache."""
+        self._worker.cache.drop([request.key() for request in requests])
 
     def close(self) -> None:
-        """Cancel what is under way and close every connection. No request may follow."""
+        """Cancel judgements under way and close every connection. No request may follow."""
         self._worker.stop()
 
 
@@ -231,7 +231,7 @@ class _Worker:
     def _open(self, name: str) -> Model:
         settings = self._settings
         server = settings.servers.get(name) or ServerSettings()
-        headers = {key: expanded(value) for key, value in server.headers.items()}
+        headers = {key: expand_variables(value) for key, value in server.headers.items()}
         direct = None if settings.client == "pydantic-ai" else open_direct_client(name, server, headers)
         if direct is None and settings.client == "direct":
             raise ModelUnavailable(f"{name} cannot be asked directly over HTTP (judge.client: direct)")
@@ -268,7 +268,7 @@ class _Worker:
             model=model.model_name,
             parameters=parameters,
             thinks=thinks(model, settings.reasoning_effort),
-            shared=SharedCases() if parameters.marks == "case" else None,
+            shared=PromptCacheGate() if parameters.marks == "case" else None,
             scheduler=scheduler,
         )
 
@@ -337,10 +337,10 @@ class _Worker:
 def _check_sendable(
     model: "PydanticAIModel", name: str, server: ServerSettings, settings: JudgeSettings
 ) -> None:
-    """Refuse settings that a provider's SDK would silently drop.
+    """Check that the provider's SDK sends every setting.
 
     Raises:
-        ModelUnavailable: If there are any.
+        ModelUnavailable: If it would silently drop one.
     """
     dropped: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
     given = any(value is not None for value in settings.parameters.values())
@@ -351,6 +351,6 @@ def _check_sendable(
 
 
 def _retrieve_exception(future: "asyncio.Future[AskResult]") -> None:
-    """Mark the error of a shared future as seen; the request that caused it raises it anyway."""
+    """Mark the exception of a shared future as retrieved; the request that caused it raises it."""
     if not future.cancelled():
         future.exception()

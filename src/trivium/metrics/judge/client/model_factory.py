@@ -23,7 +23,7 @@ KEYS = {
     "openai-responses": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "anthropic": ("ANTHROPIC_API_KEY",),
 }
-"""Environment variables of a provider, one of which must be set: a server of one's own may need no key."""
+"""Environment variables by provider; one of them must be set, as a private server may need no key."""
 
 
 class ModelUnavailable(Exception):
@@ -31,7 +31,7 @@ class ModelUnavailable(Exception):
 
 
 def open_model(
-    name: str, *, over: "httpx2.AsyncClient | None" = None, server: ServerSettings | None = None
+    name: str, *, http_client: "httpx2.AsyncClient | None" = None, server: ServerSettings | None = None
 ) -> "Model":
     """Open a model in the running event loop.
 
@@ -41,8 +41,8 @@ def open_model(
 
     Args:
         name: Its PydanticAI name.
-        over: HTTP client for the provider's SDK, in place of its own. (An unused one would cost 20 to 60 ms
-            for reading the trusted certificates.)
+        http_client: HTTP client for the provider's SDK to use in place of its own (which takes 20 to 60 ms to
+            read the trusted certificates).
         server: Its server, if not the one that the environment names.
 
     Raises:
@@ -55,47 +55,53 @@ def open_model(
         from pydantic_ai.models import infer_model
     except ImportError:
         raise ModelUnavailable(str(MissingExtra("judge", "a judge"))) from None
-    base_url = expanded(server.base_url) if server is not None and server.base_url is not None else None
+    base_url = (
+        expand_variables(server.base_url) if server is not None and server.base_url is not None else None
+    )
     if keys and base_url is None and not any(os.environ.get(key) for key in keys):
         raise ModelUnavailable(f"{keys[0]} is not set, which {name} needs")
-    if keys and not _can_be_sent(os.environ.get(keys[0], "")):
+    if keys and not _valid_in_header(os.environ.get(keys[0], "")):
         raise ModelUnavailable(f"{keys[0]} holds a line break or another character that no key can have")
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
     try:
-        if over is None and base_url is None:
+        if http_client is None and base_url is None:
             return _with_address(infer_model(name), name)
-        provided = partial(_provided, over=over, base_url=base_url)
+        provided = partial(_create_provider, http_client=http_client, base_url=base_url)
         return _with_address(infer_model(name, provided), name)
     except ModelUnavailable:
         raise
     except (UserError, ImportError, ValueError) as error:
         why = str(error).partition("\n")[0]
-        raise ModelUnavailable(mask(_no_such(name) if why.startswith("Unknown model") else why)) from None
+        raise ModelUnavailable(
+            mask(_unknown_provider(name) if why.startswith("Unknown model") else why)
+        ) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
         raise ModelUnavailable(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
 
 
-def _provided(called: str, *, over: "httpx2.AsyncClient | None", base_url: str | None) -> "Provider[Any]":
+def _create_provider(
+    provider_name: str, *, http_client: "httpx2.AsyncClient | None", base_url: str | None
+) -> "Provider[Any]":
     """Create a provider with the given HTTP client or base URL."""
     from pydantic_ai.providers import infer_provider_class
 
-    kind: Any = infer_provider_class(called)
-    options: dict[str, Any] = {} if over is None else {"http_client": over}
+    kind: Any = infer_provider_class(provider_name)
+    options: dict[str, Any] = {} if http_client is None else {"http_client": http_client}
     if base_url is not None:
         known = signature(kind.__init__).parameters
         place = next((each for each in ("base_url", "azure_endpoint") if each in known), None)
         if place is None:
-            raise ModelUnavailable(f"{called} has no base URL that judge.servers could set")
+            raise ModelUnavailable(f"{provider_name} has no base URL that judge.servers could set")
         options[place] = base_url
-        if called == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
+        if provider_name == "anthropic" and not os.environ.get("ANTHROPIC_API_KEY"):
             options["api_key"] = "api-key-not-set"  # as PydanticAI has it for OpenAI's client
     made: Provider[Any] = kind(**options)
     return made
 
 
-def _can_be_sent(value: str) -> bool:
+def _valid_in_header(value: str) -> bool:
     """Whether a value is valid in a header."""
     return value.isascii() and value.isprintable() and value == value.strip()
 
@@ -110,7 +116,7 @@ def _with_address(model: "Model", name: str) -> "Model":
     try:
         known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 80)
         (parts.hostname or "").encode("idna")
-    except ValueError:  # of a port, or of a name that no host has
+    except ValueError:  # invalid port or host name
         known = False
     if not known:
         shown = mask(str(model.base_url))
@@ -118,25 +124,25 @@ def _with_address(model: "Model", name: str) -> "Model":
     return model
 
 
-def no_such_provider(name: str) -> str | None:
-    """Say what is wrong with the provider in a model name; None if it is known or cannot be checked."""
+def unknown_provider(name: str) -> str | None:
+    """Return the error message for an unknown provider; None if it is known or cannot be checked."""
     provider, colon, _ = name.partition(":")
-    if colon and provider in KEYS:  # without loading what knows the others
+    if colon and provider in KEYS:  # saves importing PydanticAI
         return None
     if not colon:
-        return _no_such(name)
+        return _unknown_provider(name)
     try:
         from pydantic_ai.providers import infer_provider_class
 
         infer_provider_class(provider)
     except ValueError:
-        return _no_such(name) if provider not in _known_providers() else None
-    except ImportError:  # of the extra, or of an SDK: then the provider is known
+        return _unknown_provider(name) if provider not in _known_providers() else None
+    except ImportError:  # the extra is missing, or the SDK of a known provider
         return None
     return None
 
 
-def _no_such(name: str) -> str:
+def _unknown_provider(name: str) -> str:
     provider, colon, _ = name.partition(":")
     if not colon:
         return f'"{name}" names no provider: expected provider:model, such as openai:gpt-4o-mini'
@@ -149,26 +155,26 @@ def _known_providers() -> set[str]:
     return {each.partition(":")[0] for each in get_args(KnownModelName.__value__)} | KEYS.keys()
 
 
-def expanded(text: str) -> str:
-    """Replace ``${NAME}`` in a text by environment variables.
+def expand_variables(text: str) -> str:
+    """Replace each ``${NAME}`` in a text by the environment variable of that name.
 
     Raises:
-        ModelUnavailable: If one is not set.
+        ModelUnavailable: If a variable is not set, or its value is not valid in a header.
     """
 
     def value(found: "re.Match[str]") -> str:
         given = os.environ.get(found[1])
         if not given:
             raise ModelUnavailable(f"{found[1]} is not set, which judge.servers names")
-        if not _can_be_sent(given):
+        if not _valid_in_header(given):
             raise ModelUnavailable(f"{found[1]} holds a line break or another character that cannot be sent")
         return given
 
     return VARIABLE.sub(value, text)
 
 
-def where(name: str, server: ServerSettings | None = None) -> str:
-    """Return the address of a model.
+def model_address(name: str, server: ServerSettings | None = None) -> str:
+    """Return the base URL of a model, with secrets masked.
 
     Raises:
         ModelUnavailable: If it cannot be used.
@@ -177,7 +183,7 @@ def where(name: str, server: ServerSettings | None = None) -> str:
 
 
 def why_unavailable(name: str) -> str | None:
-    """Say why a model cannot be used, or None if it seems that it can; no request is sent."""
+    """Return why a model cannot be used, or None if nothing is wrong. Sends no request."""
     try:
         open_model(name)
     except ModelUnavailable as unavailable:

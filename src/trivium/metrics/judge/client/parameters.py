@@ -15,13 +15,14 @@ from trivium.suites.settings import JudgeSettings, ServerSettings
 
 log = logging.getLogger(__name__)
 
-IN_WORDS = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
-"""Precedes the schema in the prompt, for a model that accepts neither a schema nor a tool."""
+SCHEMA_PROMPT = "\n\nAnswer with one JSON object that fits this JSON schema, and with nothing else:\n"
+"""Introduces the schema in the prompt of a model that accepts neither a schema nor a tool."""
 
-REPLACED = {
+REPLACEMENTS = {
     "response_format": "the JSON schema of the answer is sent as a tool",
     "tools": "the JSON schema of the answer is sent in the prompt",
 }
+"""Replacements of refused parameters, as logged; other refused parameters are left out."""
 
 
 class Parameters:
@@ -30,18 +31,18 @@ class Parameters:
     Refusals are stored in the response cache, so that a later run does not repeat them.
 
     Args:
-        name: The model's, as the suite has it.
-        settings: The suite's.
-        place: Provider, address and model, as calls hold them.
-        native: Whether the model takes a JSON schema for its answer; otherwise a tool.
-        completion_limit: Whether the most tokens of an answer are usually sent as ``max_completion_tokens``.
-        marks_cache: Whether its provider caches what a request marks, and nothing else.
-        cache: Where what was refused is kept.
+        name: The model's name in the suite.
+        settings: The suite's settings.
+        place: Provider, address and model, as in requests.
+        native: Whether the model accepts a JSON schema for its answer; otherwise a tool is used.
+        completion_limit: Whether ``max_tokens`` is usually sent as ``max_completion_tokens``.
+        marks_cache: Whether the provider caches only the marked parts of a request.
+        cache: Stores the refused parameters.
 
     Attributes:
-        marks: What of a request is marked, as calls have it. A place in the cache costs more to fill and less
-            to use, so the case is marked where several requests show it.
-        refused: Parameters that the server refused, in that order.
+        marks: The parts that are marked, see :attr:`ModelRequest.marks`. Writing to the provider's cache
+            costs more and reading less, so the case is marked only if several requests contain it.
+        refused: Parameters that the server refused, in the order of refusal.
     """
 
     def __init__(
@@ -90,13 +91,13 @@ class Parameters:
         """Let one request at a time through while the accepted parameters are being found."""
         if self._adapting:
             async with self._one_at_a_time:
-                if self._adapting:  # it may have been found out by the one before
+                if self._adapting:  # the previous request may have settled it
                     yield
                     return
         yield
 
     def applied(self, request: ModelRequest) -> ModelRequest:
-        """Return a request with the parameters that are sent."""
+        """Return a request with the parameters that the server accepts."""
         out = {*self._unset, *self.refused}
         output = request.output if self._native else "tool"
         if output == "native" and "response_format" in out:
@@ -105,7 +106,7 @@ class Parameters:
             output = "prompted"
         instructions = request.instructions
         if output == "prompted":
-            instructions += IN_WORDS + msgspec.json.encode(request.schema).decode()
+            instructions += SCHEMA_PROMPT + msgspec.json.encode(request.schema).decode()
         body = {**self._body, **self._server_body}
         return msgspec.structs.replace(
             request,
@@ -125,24 +126,24 @@ class Parameters:
         """Leave a parameter out from now on, or replace it.
 
         Args:
-            refused: What the server said.
-            request: As it was sent.
+            refused: The refusal.
+            request: The request as it was sent.
 
         Returns:
-            Whether the call may be asked again; not where the parameter cannot be left out.
+            Whether to send the request again; False if the parameter cannot be left out.
         """
         parameter = refused.parameter
         if self.refused_since(request) is not None:
-            return True  # which another request found out
+            return True  # another request was refused first
         if parameter == "max_tokens":
             if self._limits and self._bounded:
-                return False  # a budget needs the bound
+                return False  # a budget needs a limit on output tokens
             self._limits += 1
         elif parameter in self._server_body or parameter in self.refused:
             return False
         self._adapting = True
         self.refused = (*self.refused, parameter)
-        done = REPLACED.get(parameter, "it is left out")
+        done = REPLACEMENTS.get(parameter, "it is left out")
         if parameter == "max_tokens" and self._limits == 1:
             done = f"it is sent as {self._limit()}"
         log.warning(

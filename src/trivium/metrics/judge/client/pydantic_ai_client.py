@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trivium.metrics.judge.client.provider_errors import error_of
 from trivium.metrics.judge.client.request import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     Alternative,
     ModelRequest,
     ModelResponse,
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT = 24 * 3600.0
 """Timeout of the provider's client, seconds. The scheduler enforces the real one."""
-
 
 OnSent = Callable[[], None]
 OnHeaders = Callable[[Mapping[str, str]], None]
@@ -80,7 +79,7 @@ class PydanticAIClient:
     ) -> ModelResponse:
         """See :meth:`Client.send`."""
         if not self._entered:
-            await self._stack.enter_async_context(self._model)  # it counts entries: one more does no harm
+            await self._stack.enter_async_context(self._model)
             self._entered = True
         on_sent()
         return await respond(self._model, request, self._headers)
@@ -111,7 +110,7 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
             model_settings=_settings(model, request, headers),
             model_request_parameters=_parameters(request),
         )
-        return _reply(response)
+        return _converted_response(response)
     except ModelAPIError as error:
         raise error_of(request, error) from None
     except UserError as error:  # raised before anything is sent
@@ -122,41 +121,41 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
         raise RequestError(why, kind="provider_error", billed=True) from None
 
 
-def _reply(response: "SdkResponse") -> ModelResponse:
+def _converted_response(response: "SdkResponse") -> ModelResponse:
     calls = response.tool_calls
     usage = response.usage
     return ModelResponse(
         text=calls[0].args_as_json_str() if calls else response.text or "",
         finish=response.finish_reason,
         model=response.model_name or "",
-        logprobs=thinned((response.provider_details or {}).get("logprobs")),
-        input_tokens=counted(usage.input_tokens),
-        output_tokens=counted(usage.output_tokens),
-        cached_tokens=counted(usage.cache_read_tokens),
-        cache_write_tokens=counted(usage.cache_write_tokens),
+        logprobs=compact_logprobs((response.provider_details or {}).get("logprobs")),
+        input_tokens=plausible_count(usage.input_tokens),
+        output_tokens=plausible_count(usage.output_tokens),
+        cached_tokens=plausible_count(usage.cache_read_tokens),
+        cache_write_tokens=plausible_count(usage.cache_write_tokens),
         cost_usd=None,
     )
 
 
-def counted(tokens: int) -> int:
+def plausible_count(tokens: int) -> int:
     """Return a reported token count, or 0 if it is impossible."""
-    return tokens if 0 <= tokens <= MOST_TOKENS else 0
+    return tokens if 0 <= tokens <= MAX_TOKENS else 0
 
 
-def thinned(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
-    """Reduce log-probabilities to the fields in use; bytes stay where they differ from those of the text."""
+def compact_logprobs(logprobs: list[dict[str, Any]] | None) -> list[Token] | None:
+    """Reduce log-probabilities to the fields in use; keep bytes only if they differ from the text's."""
     if not logprobs:
         return None
-    return [_thin(each) for each in logprobs]
+    return [_compact_token(each) for each in logprobs]
 
 
-def _thin(given: dict[str, Any]) -> Token:
+def _compact_token(given: dict[str, Any]) -> Token:
     text, own = str(given.get("token", "")), given.get("bytes")
     return Token(
         token=text,
         logprob=_number(given.get("logprob")),
         top_logprobs=[Alternative(_number(top.get("logprob"))) for top in given.get("top_logprobs") or ()],
-        # A token that is part of a character is known only by its bytes.
+        # The text of a token that is part of a character is lossy; only its bytes identify it.
         bytes=None if not own or list(text.encode(errors="replace")) == own else own,
     )
 
@@ -166,7 +165,7 @@ def _number(value: Any) -> float | None:
 
 
 def marks_cache(model: "Model") -> bool:
-    """Whether the provider caches only marked parts of a prompt; others cache by themselves or not at all."""
+    """Whether the provider caches only marked parts of a prompt. Others cache automatically or not at all."""
     return "anthropic" in type(model).__module__
 
 
@@ -182,10 +181,10 @@ def _messages(request: ModelRequest) -> "list[ModelMessage]":
             messages.append(SdkResponse(parts=[TextPart(turn or "(no answer)")], model_name=request.model))
         else:
             instructions = None if index else request.instructions
-            said: str | list[str | CachePoint] = turn if index else request.case + turn
+            content: str | list[str | CachePoint] = turn if index else request.case + turn
             if request.marks == "case" and not index and request.case:
-                said = [request.case, CachePoint(), turn]
-            messages.append(SdkRequest(parts=[UserPromptPart(said)], instructions=instructions))
+                content = [request.case, CachePoint(), turn]
+            messages.append(SdkRequest(parts=[UserPromptPart(content)], instructions=instructions))
     return messages
 
 
@@ -211,7 +210,7 @@ def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str])
 
     settings = OpenAIChatModelSettings(
         timeout=REQUEST_TIMEOUT,
-        max_retries=0,  # retries are ours: a second policy below would multiply them
+        max_retries=0,  # the scheduler retries; the SDK's retries would multiply that
     )
     body = dict(request.body)
     if request.limit == "":
@@ -227,7 +226,7 @@ def _settings(model: "Model", request: ModelRequest, headers: Mapping[str, str])
     if (effort := request.reasoning_effort) is not None:
         given: dict[str, Any] = {"thinking": False if effort == "none" else effort}
         if "openai" in type(model).__module__:
-            given = {"openai_reasoning_effort": effort}  # unchanged, whatever the model is called
+            given = {"openai_reasoning_effort": effort}  # sent unchanged for any model name
         settings.update(given)  # type: ignore[typeddict-item]
     if request.marks:
         marks: dict[str, Any] = {"anthropic_cache_instructions": True}
@@ -244,7 +243,7 @@ def _with_sampling(
     profile: Any = model.profile
     reasons = profile.get("openai_supports_reasoning") and thinks(model, request.reasoning_effort)
     if reasons or profile.get("anthropic_disallows_sampling_settings"):
-        return settings  # PydanticAI would leave the others out too, with a warning for each
+        return settings  # PydanticAI would drop them, too, with a warning for each
     if request.temperature is not None:
         settings["temperature"] = request.temperature
     if request.top_logprobs:

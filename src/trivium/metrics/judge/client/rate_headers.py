@@ -1,4 +1,4 @@
-"""Reads rate-limit headers and holds requests back by them as long as they prove right."""
+"""Parses rate-limit headers, and follows them as long as they prove right."""
 
 import math
 import re
@@ -23,20 +23,21 @@ _NAMES: dict[Unit, tuple[tuple[str, str, str], ...]] = {
     )
     for unit in ("requests", "tokens")
 }
-"""Headers of OpenAI, Azure, Groq and others, and of Anthropic: the limit, what is left of it, its reset."""
+"""Header names for limit, remaining and reset: those of OpenAI, Azure, Groq and others, and Anthropic's."""
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 
-LONGEST_RESET = 31 * 86_400.0
+MAX_RESET = 31 * 86_400.0
+"""Largest plausible reset, seconds."""
 
 TESTED_EVERY = 20
-"""Requests after which one is sent although none is reported to be left, to test the headers again."""
+"""Requests after which the headers are tested again by one request that they would hold back."""
 
 DISTRUSTED_FOR = 200
-"""Requests for which headers that proved wrong are ignored."""
+"""Number of requests for which headers are ignored after they proved wrong."""
 
-LONGEST_HOLD = 10.0
-"""Most seconds that headers alone hold requests back."""
+MAX_HOLD = 10.0
+"""Longest time in seconds that headers alone hold requests back."""
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -44,8 +45,8 @@ class Remaining(msgspec.Struct, frozen=True):
 
     Attributes:
         limit: Requests or tokens it allows.
-        left: How many of them remain.
-        reset: Seconds until all are available again.
+        left: Requests or tokens that remain.
+        reset: Seconds until the full limit is available again.
     """
 
     limit: float
@@ -57,8 +58,8 @@ def remaining(headers: Mapping[str, str], *, now: datetime | None = None) -> dic
     """Parse the rate-limit headers of a response for requests and tokens; impossible values are ignored.
 
     Args:
-        headers: By lower-case name.
-        now: Reference for resets given as a time of day; None for now.
+        headers: Headers by lower-case name.
+        now: Current time, for resets given as a point in time; None for the clock.
     """
     found: dict[Unit, Remaining] = {}
     for unit, families in _NAMES.items():
@@ -79,13 +80,13 @@ def _parse_state(limit: str | None, left: str, reset: str, now: datetime) -> Rem
         seconds = _seconds(reset, now)
     except ValueError:
         return None
-    if not (0 <= number < math.inf and most < math.inf and 0 <= seconds <= LONGEST_RESET):
+    if not (0 <= number < math.inf and most < math.inf and 0 <= seconds <= MAX_RESET):
         return None
     return Remaining(most, number, seconds)
 
 
 def _seconds(text: str, now: datetime) -> float:
-    """Seconds of "6m0s", "20ms", "1.5", or until a time such as "2026-01-27T12:00:00Z"."""
+    """Parse a duration ("6m0s", "20ms", "1.5") or a time ("2026-01-27T12:00:00Z") into seconds from now."""
     text = text.strip()
     if text and (match := _DURATION.fullmatch(text)) is not None:
         hours, minutes, seconds, thousandths = (float(part or 0) for part in match.groups())
@@ -97,14 +98,14 @@ def _seconds(text: str, now: datetime) -> float:
 
 
 class Quota:
-    """Holds requests back while the headers report that nothing is left.
+    """Holds requests back while the headers report that nothing remains.
 
-    The headers are tested before they are trusted. The first request that they would hold back is sent: if
-    the provider refuses it, the headers are followed, with another test now and then; if not, they are
-    ignored for a while.
+    The headers are tested before they are trusted: the first request that they would hold back is sent. If
+    the provider refuses it, the headers are followed and tested again at intervals; if not, they are ignored
+    for a while.
 
     Attributes:
-        trusted: Result of the last test; None before the first.
+        trusted: Result of the last test; None before the first test.
     """
 
     def __init__(self) -> None:
@@ -127,8 +128,8 @@ class Quota:
         Args:
             reported: The reported state.
             sent: The request that was answered.
-            now: Seconds.
-            cost: Cost of a request in the unit of the limit.
+            now: Current time, seconds.
+            cost: Mean cost of a request in the unit of the limit.
         """
         number = self._numbers.get(sent, self._sent)
         if number < self._known_at:
@@ -141,7 +142,7 @@ class Quota:
         self._at, self._reset_at = now, now + reported.reset
 
     def ready(self, now: float) -> float:
-        """Seconds that a request should wait, by headers that are trusted or being tested."""
+        """Seconds that a request should wait according to headers that are trusted or being tested."""
         wait = self._wait(now)
         if wait <= 0 or self.trusted is False:
             self._held_since = None
@@ -150,9 +151,9 @@ class Quota:
             return 0.0
         if self._held_since is None:
             self._held_since = now
-        left = self._held_since + LONGEST_HOLD - now
+        left = self._held_since + MAX_HOLD - now
         if left <= 0 and self._test is not None:
-            self.trusted, self._since_test = False, 0  # the test did not end: nothing supports the headers
+            self.trusted, self._since_test = False, 0  # the test has no outcome: do not trust the headers
         return max(0.0, min(wait, left))
 
     def sent(self, sent: SentRequest, now: float) -> None:
@@ -179,10 +180,10 @@ class Quota:
             else:
                 self.trusted, self._since_test = False, 0
         elif refused and self._left < 1:
-            self._steps = True  # nothing is refilled before the reset
+            self._steps = True  # the limit refills at the reset only, not gradually
 
     def _wait(self, now: float) -> float:
-        """Seconds until something is left, by the last report."""
+        """Seconds until one request may be sent according to the last report."""
         if now >= self._reset_at:
             return 0.0
         refill = 0.0 if self._steps else self._refill

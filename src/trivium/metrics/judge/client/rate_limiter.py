@@ -1,7 +1,7 @@
-"""Rate limiter: decides when the next request to a model may be sent.
+"""Decides when the next request to a model may be sent.
 
-It combines three parts: the adaptive window of requests in flight, the pacer, which uses the Bayesian rate
-model once a request has been refused, and the quotas that rate-limit headers report.
+The rate limiter combines an adaptive limit on requests in flight, a pacer that uses the Bayesian rate model
+once a request has been refused, and the quotas that rate-limit headers report.
 """
 
 import math
@@ -12,10 +12,62 @@ from trivium.metrics.judge.client.concurrency import ConcurrencyWindow, SentRequ
 from trivium.metrics.judge.client.rate_headers import Quota, Unit, remaining
 from trivium.metrics.judge.client.rate_model import RateModel
 
+MAX_IN_FLIGHT = 100
+"""Default maximum of requests in flight."""
+
+FIRST_GAP, FREE_GAP = 0.002, 0.001
+"""Seconds between requests before and after the first answer: a refusal is seen before many are sent."""
+
+RISK = 0.35
+"""Accepted probability that the rate limit refuses a request."""
+
+DOUBT = 0.2
+"""If this probability of refusal is exceeded even a moment after a request, its outcome is awaited first."""
+
+PROBE_SHARE = 0.3
+"""Interval between probes of a provider that refuses everything, as a share of the time it has done so."""
+
+SHORTEST_PROBE, LONGEST_PROBE = 0.004, 2.0
+"""Bounds of that interval, seconds."""
+
+CLOSED_AFTER = 20
+"""Refusals in a row, in the order of sending, after which only probes are sent."""
+
+PROBE_PRICE = 2.0
+"""Cost of a refused probe, in mean intervals between admitted requests."""
+
+UNKNOWN_WAIT = 10.0
+"""Assumed wait, in such intervals, if the model cannot tell when a slot becomes free."""
+
+GAP_SAMPLES = 100
+"""Admitted requests over which that mean interval is taken."""
+
+REPLAYED = 300
+"""Requests before the first refusal that are replayed into a new rate model."""
+
+JITTER_DECAY = 0.97
+"""Factor on the estimated jitter with each admitted request. Only refusals measure jitter; there may be few,
+and the first ones are slow."""
+
+RECHECK_SHARE = 0.25
+"""Share of the time since the last request after which a wait is computed again."""
+
+LEAD_SAMPLES = 20
+"""Recent requests whose lower quartile estimates the delay between the due time and the actual sending."""
+
+MAX_LATENESS = 0.005
+"""A request later than this (seconds) was held back by something other than the pacer."""
+
+MAX_WRITE_WAIT = 0.03
+"""Longest wait in seconds for a request to be written before the next one is considered."""
+
+MIN_WAIT = 0.0001
+"""Shorter waits are rounded up to this, seconds."""
+
 SPREAD_SAMPLES = 7
 """Recent differences whose lower quartile is used: busy moments inflate the larger ones."""
 
-MARGIN = 0.005
+REFUSAL_MARGIN = 0.005
 """Seconds added to the time that a refusal usually takes."""
 
 
@@ -28,7 +80,7 @@ class OutcomeTracker:
 
     def __init__(self) -> None:
         self._waiting: deque[SentRequest] = deque()
-        self._took: float | None = None
+        self._delay: float | None = None
         self._spread = 0.0
         self._before = 0.0
         self._spread_samples: deque[float] = deque(maxlen=SPREAD_SAMPLES)
@@ -36,29 +88,29 @@ class OutcomeTracker:
     @property
     def usual_refusal(self) -> float:
         """Seconds until a refusal usually returns; 0 before the first."""
-        return self._took or 0.0
+        return self._delay or 0.0
 
     @property
     def refusal_window(self) -> float:
         """Seconds within which a refusal returns; 0 before the first."""
-        return 0.0 if self._took is None else self._took + 4 * self._spread + MARGIN
+        return 0.0 if self._delay is None else self._delay + 4 * self._spread + REFUSAL_MARGIN
 
     def sent(self, sent: SentRequest) -> None:
-        """Track a request that is sent."""
+        """Track a request that has been sent."""
         self._waiting.append(sent)
 
-    def observe_refusal(self, took: float) -> float:
-        """Record how long a refusal took; return the spread of recent ones in seconds.
+    def observe_refusal(self, delay: float) -> float:
+        """Record the delay of a refusal; return the spread of recent delays in seconds.
 
-        The spread is taken from consecutive refusals, because those of the first busy moments are all slow.
+        The spread is taken between consecutive refusals, because the first ones are all slow.
         """
-        if self._took is None:
-            self._took, self._spread = took, took / 8
+        if self._delay is None:
+            self._delay, self._spread = delay, delay / 8
         else:
-            self._spread_samples.append(abs(took - self._before))
-            self._spread += 0.25 * (abs(took - self._took) - self._spread)
-            self._took += 0.125 * (took - self._took)
-        self._before = took
+            self._spread_samples.append(abs(delay - self._before))
+            self._spread += 0.25 * (abs(delay - self._delay) - self._spread)
+            self._delay += 0.125 * (delay - self._delay)
+        self._before = delay
         return sorted(self._spread_samples)[len(self._spread_samples) // 4] if self._spread_samples else 0.0
 
     def until_known(self, now: float) -> float:
@@ -69,9 +121,9 @@ class OutcomeTracker:
         return self.refusal_window if went_out is None else max(0.0, went_out + self.refusal_window - now)
 
     def due(self, now: float) -> Iterator[SentRequest]:
-        """Yield, once each, the requests whose outcome is known by now, in the order of sending."""
+        """Yield each request once its outcome is known, in the order of sending."""
         waiting = self._waiting
-        refusal_window = None if self._took is None else self.refusal_window
+        refusal_window = None if self._delay is None else self.refusal_window
         while waiting:
             first = waiting[0]
             if first.outcome == "open" and (
@@ -83,15 +135,12 @@ class OutcomeTracker:
             yield first
 
 
-MAX_IN_FLIGHT = 100
-
-
 class RateLimiter:
     """Limits concurrency and rate of all requests to one model at one address.
 
     Args:
-        most: Most requests in flight; None for MAX_IN_FLIGHT.
-        timeout: Seconds that a request may take.
+        most: Maximum number of requests in flight; None for MAX_IN_FLIGHT.
+        timeout: Timeout of one request, seconds.
     """
 
     def __init__(self, *, most: int | None = None, timeout: float = 60) -> None:
@@ -112,7 +161,7 @@ class RateLimiter:
         return None if wait == math.inf else wait
 
     def sent(self, now: float) -> SentRequest:
-        """Let a request go. One of the methods below must report its end."""
+        """Release a request. Report its outcome with one of the methods below."""
         sent = self.pacer.sent(now, self.in_flight)
         self.in_flight += 1
         for quota in self.quotas.values():
@@ -122,13 +171,13 @@ class RateLimiter:
     def observe_headers(
         self, headers: Mapping[str, str], sent: SentRequest, now: float, *, tokens: int
     ) -> None:
-        """Read the rate-limit headers of a response; called before the method that reports its end.
+        """Read the rate-limit headers of a response, before its outcome is reported.
 
         Args:
-            headers: By lower-case name.
+            headers: Headers by lower-case name.
             sent: The request.
-            now: Seconds.
-            tokens: Tokens the request used; 0 if unknown.
+            now: Current time, seconds.
+            tokens: Tokens that the request used; 0 if unknown.
         """
         for unit, reported in remaining(headers).items():
             if unit == "tokens":
@@ -139,7 +188,7 @@ class RateLimiter:
             self.quotas.setdefault(unit, Quota()).observe(reported, sent, now, cost=cost)
 
     def went_out(self, sent: SentRequest, now: float) -> None:
-        """Note when a request was written, which may be later than it was let go: connecting takes time."""
+        """Record when a request was written, which is later than its release if it had to connect first."""
         self.pacer.went_out(sent, now)
 
     def answered(self, sent: SentRequest, now: float) -> None:
@@ -170,55 +219,6 @@ class RateLimiter:
             quota.ended(sent, refused=refused)
 
 
-FIRST_GAP, FREE_GAP = 0.002, 0.001
-"""Seconds between requests before the first answer and after it: a refusal is seen before many have left."""
-
-RISK = 0.35
-"""Accepted probability that the rate limit refuses a request."""
-
-DOUBTS = 0.2
-"""If this is exceeded even a moment later, the outcome of the last such request is waited for."""
-
-PROBE_SHARE = 0.3
-"""Pause between probes of a provider that refuses everything, as a share of the time it has done so."""
-
-SHORTEST_PROBE, LONGEST_PROBE = 0.004, 2.0
-
-CLOSED_AFTER = 20
-"""Refusals in a row, in the order of sending, after which only probes are sent, whatever the model says."""
-
-PROBE_PRICE = 2.0
-"""Cost of a refused probe, in mean intervals between admitted requests."""
-
-UNKNOWN_WAIT = 10.0
-"""Assumed wait, in such intervals, when the model does not know when a slot becomes free."""
-
-AVERAGED = 100
-"""Admitted requests over which the mean interval is taken."""
-
-REPLAYED = 300
-"""Requests before the first refusal that are replayed into a new rate model."""
-
-STEADIER = 0.97
-"""Decay of the estimated jitter with each admitted request. Only refusals measure jitter; they may be few,
-and those of the first moments are slow."""
-
-AGAIN = 0.25
-"""Share of the time since the last request after which the decision is made again."""
-
-LEADS = 20
-"""Recent requests whose lower quartile estimates the delay between the due time and the actual sending."""
-
-LATE = 0.005
-"""A request later than this (seconds) was held back by something other than the pacer."""
-
-LEAVING = 0.03
-"""Most seconds to wait for a request to be written before deciding about the next."""
-
-TICK = 0.0001
-"""Seconds; shorter waits are rounded up to it."""
-
-
 class Pacer:
     """Spaces requests in time; from the first refusal on it consults the rate model.
 
@@ -227,8 +227,8 @@ class Pacer:
     probes follow at increasing intervals.
 
     Attributes:
-        rate_model: Estimate of the limit, from the first refusal on.
-        refused_in_row: Requests refused since the last one that was admitted, in the order of sending.
+        rate_model: Estimate of the limit; None before the first refusal.
+        refused_in_row: Requests refused since the last admitted one, in the order of sending.
     """
 
     def __init__(self) -> None:
@@ -236,14 +236,14 @@ class Pacer:
         self.refused_in_row = 0
         self._outcomes = OutcomeTracker()
         self._recent: deque[SentRequest] = deque(maxlen=REPLAYED)
-        self._admitted: deque[float] = deque(maxlen=AVERAGED)
+        self._admitted: deque[float] = deque(maxlen=GAP_SAMPLES)
         self._answered = False
         self._first = math.inf
         self._last = -math.inf
         self._open_at = 0.0
         self._doubtful: SentRequest | None = None
-        self._leaving: SentRequest | None = None
-        self._lead_times: deque[float] = deque(maxlen=LEADS)
+        self._being_written: SentRequest | None = None
+        self._lead_times: deque[float] = deque(maxlen=LEAD_SAMPLES)
         self._lead = 0.0
         self._due = -math.inf
         self._retry_after_from = self._retry_after_until = -math.inf
@@ -256,47 +256,49 @@ class Pacer:
         self._apply_outcomes(now)
         wait = max(self._last + (FREE_GAP if self._answered else FIRST_GAP), self._open_at) - now
         if wait <= 0 and self.rate_model is not None:
-            wait = LEAVING - (now - self._leaving.time) if self._leaving is not None else 0.0
+            wait = (
+                MAX_WRITE_WAIT - (now - self._being_written.time) if self._being_written is not None else 0.0
+            )
             if wait <= 0:
                 wait = self._time_until_safe(self.rate_model, now + self._lead, in_flight)
                 if self.refused_in_row >= CLOSED_AFTER:
                     wait = max(wait, self._probe_at() - now)
                 self._due = now + max(wait, 0.0)
-        return max(wait, TICK) if wait > 0 else 0.0
+        return max(wait, MIN_WAIT) if wait > 0 else 0.0
 
     def sent(self, now: float, in_flight: int) -> SentRequest:
-        """Let a request go."""
-        sent = self._leaving = SentRequest(now + self._lead, in_flight)
-        sent.due = self._due if now - self._due < LATE else now
+        """Release a request."""
+        sent = self._being_written = SentRequest(now + self._lead, in_flight)
+        sent.due = self._due if now - self._due < MAX_LATENESS else now
         self._outcomes.sent(sent)
         self._last = now
         self._first = min(self._first, now)
         if self.rate_model is None:
             self._recent.append(sent)
             return sent
-        if self.rate_model.refusing(now + self._moment(), in_flight) > DOUBTS:
+        if self.rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
             self._doubtful = sent
         if self._retry_after_holds(now):
             self._test = sent
-        sent.refusal_odds = self.rate_model.sent(sent.time, in_flight)
+        sent.refusal_probabilities = self.rate_model.sent(sent.time, in_flight)
         return sent
 
     def went_out(self, sent: SentRequest, now: float) -> None:
-        """Note when a request was written."""
+        """Record when a request was written."""
         sent.went_out = self._last = now
         self._lead_times.append(now - sent.due)
         self._lead = sorted(self._lead_times)[len(self._lead_times) // 4]
-        if self.rate_model is not None and sent.refusal_odds is not None:
-            sent.refusal_odds = self.rate_model.delayed(
-                sent.refusal_odds, sent.time, now, in_flight=sent.in_flight
+        if self.rate_model is not None and sent.refusal_probabilities is not None:
+            sent.refusal_probabilities = self.rate_model.delayed(
+                sent.refusal_probabilities, sent.time, now, in_flight=sent.in_flight
             )
         if not sent.counted:
             sent.time = now
-        if sent is self._leaving:
-            self._leaving = None
+        if sent is self._being_written:
+            self._being_written = None
 
     def admitted(self, sent: SentRequest, now: float) -> None:
-        """Report a request that was not refused, whether it was answered or failed."""
+        """Report a request that was answered, or failed without being refused."""
         self._answered = True
         sent.outcome = "admitted"
         self._apply_outcomes(now)
@@ -305,7 +307,7 @@ class Pacer:
         """Report a refusal."""
         self._jitter = self._outcomes.observe_refusal(now - (sent.went_out or sent.time))
         if self.rate_model is None:
-            self.rate_model = self._begun(
+            self.rate_model = self._replayed_model(
                 sorted(self._recent, key=lambda each: (each.went_out is None, each.time))
             )
         sent.outcome, sent.retry_at = "rejected", now + retry_after if retry_after else None
@@ -315,15 +317,15 @@ class Pacer:
         """Send nothing before a time."""
         self._open_at = max(self._open_at, until)
 
-    def _begun(self, recent: Iterable[SentRequest]) -> RateModel:
+    def _replayed_model(self, recent: Iterable[SentRequest]) -> RateModel:
         """Create the rate model and replay the requests sent so far."""
         rate_model = RateModel()
         now = -math.inf
         for sent in recent:
             sent.time = now = max(now, sent.time)
-            sent.refusal_odds = rate_model.sent(now, sent.in_flight)
+            sent.refusal_probabilities = rate_model.sent(now, sent.in_flight)
             if sent.counted:
-                rate_model.learn(sent.refusal_odds, sent.time, refused=False)
+                rate_model.learn(sent.refusal_probabilities, sent.time, refused=False)
         return rate_model
 
     def _time_until_safe(self, rate_model: RateModel, now: float, in_flight: int) -> float:
@@ -331,51 +333,55 @@ class Pacer:
             return self._retry_after_until - now
         at = rate_model.free_by(now, in_flight, RISK, costly=self._outcomes.usual_refusal / self._gap())
         if self._doubtful is not None and not self._doubtful.counted:
-            # To send more on the same assumption could only be refused for the same reason.
-            if at > now or rate_model.refusing(now + self._moment(), in_flight) > DOUBTS:
-                return max(TICK, self._outcomes.until_known(now))
+            # A further request would rest on the same assumption and be refused for the same reason.
+            if at > now or rate_model.refusal_probability(now + self._short_while(), in_flight) > DOUBT:
+                return max(MIN_WAIT, self._outcomes.until_known(now))
             return 0.0
         if at > now and not self._retry_after_holds(now):
             probe_at = max(now, self._probe_at())
-            risk, gap = rate_model.refusing(probe_at, in_flight), self._gap()
+            risk, gap = rate_model.refusal_probability(probe_at, in_flight), self._gap()
             saved = at - probe_at if at < math.inf else UNKNOWN_WAIT * gap
             if (1 - risk) * saved > PROBE_PRICE * gap * risk:
                 at = probe_at
-        # The estimate changes while waiting: decide again before the time has come.
-        return min(at - now, max(0.5 * self._gap(), AGAIN * (now - self._last)))
+        # The estimate changes during the wait, so compute it again before the wait is over.
+        return min(at - now, max(0.5 * self._gap(), RECHECK_SHARE * (now - self._last)))
 
     def _probe_at(self) -> float:
-        """When to probe a provider that admits nothing."""
-        shut = self._last - (self._admitted[-1] if self._admitted else self._first)
-        pause = max(SHORTEST_PROBE, PROBE_SHARE / (1 - PROBE_SHARE) * shut)
+        """Time of the next probe of a provider that admits nothing."""
+        refused_for = self._last - (self._admitted[-1] if self._admitted else self._first)
+        pause = max(SHORTEST_PROBE, PROBE_SHARE / (1 - PROBE_SHARE) * refused_for)
         return self._last + min(LONGEST_PROBE, pause)
 
     def _gap(self) -> float:
         """Mean interval between admitted requests, seconds."""
-        passed = self._admitted
-        return max(FREE_GAP, (passed[-1] - passed[0]) / (len(passed) - 1)) if len(passed) > 1 else FIRST_GAP
+        admitted = self._admitted
+        return (
+            max(FREE_GAP, (admitted[-1] - admitted[0]) / (len(admitted) - 1))
+            if len(admitted) > 1
+            else FIRST_GAP
+        )
 
-    def _moment(self) -> float:
+    def _short_while(self) -> float:
         return 0.003 + 0.1 * self._gap()
 
     def _retry_after_holds(self, now: float) -> bool:
-        """Whether a Retry-After is in force and such values have proved right so far."""
+        """Whether a Retry-After is in force and earlier ones have mostly proved right."""
         return now < self._retry_after_until and self._retry_after_right >= self._retry_after_wrong
 
     def _apply_outcomes(self, now: float) -> None:
-        if self._leaving is not None and self._leaving.outcome != "open":
-            self._leaving = None
+        if self._being_written is not None and self._being_written.outcome != "open":
+            self._being_written = None
         for sent in self._outcomes.due(now):
             refused = sent.outcome == "rejected"
             by_limit = 0.0
-            if self.rate_model is not None and sent.refusal_odds is not None:
+            if self.rate_model is not None and sent.refusal_probabilities is not None:
                 self.rate_model.blur(self._jitter)
-                by_limit = self.rate_model.learn(sent.refusal_odds, sent.time, refused=refused)
-                sent.refusal_odds = None
+                by_limit = self.rate_model.learn(sent.refusal_probabilities, sent.time, refused=refused)
+                sent.refusal_probabilities = None
             self.refused_in_row = self.refused_in_row + 1 if refused else 0
             if not refused:
                 self._admitted.append(sent.time)
-                self._jitter *= STEADIER  # as it all goes well
+                self._jitter *= JITTER_DECAY
             if self._retry_after_from < sent.time < self._retry_after_until:
                 self._retry_after_right += refused
                 self._retry_after_wrong += not refused

@@ -1,4 +1,4 @@
-"""Bayesian rate-limit estimator: weights a grid of possible limits by which requests were refused."""
+"""Estimates a provider's rate limit: weights a grid of possible limits by the refusals that they explain."""
 
 import math
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 RATES = np.geomspace(0.1, 1000, 236)
-"""Refill rates of token buckets, requests a second, in steps of 4 %."""
+"""Refill rates of token buckets, requests per second, in steps of 4 %."""
 
 BURSTS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 300.0)
 """Capacities of token buckets, requests."""
@@ -20,55 +20,55 @@ SPANS = (1.0, 10.0, 60.0)
 """Lengths of counting windows, seconds."""
 
 COUNTS = np.unique(np.geomspace(1, 3000, 200).round())
-"""Requests that a window admits."""
+"""Requests that a counting window admits."""
 
-AT_ONCE = np.arange(1.0, 101)
+CONCURRENCY_LIMITS = np.arange(1.0, 101)
 """Concurrency limits, requests in flight."""
 
-NONE, BUCKET, SLIDING, FIXED, CROWD = 0.8, 0.1, 0.03, 0.03, 0.04
+NO_LIMIT, BUCKET, SLIDING, FIXED, CONCURRENCY = 0.8, 0.1, 0.03, 0.03, 0.04
 """Prior probability of each kind of limit."""
 
-SURPRISE = 0.025
-"""Probability that a limit decides otherwise than modelled: no provider fits the model exactly."""
+MIN_LIKELIHOOD = 0.025
+"""Smallest likelihood of an outcome under a limit: no provider fits the model exactly."""
 
 CHANGE, CHANGE_SECONDS, CHANGE_SURELY = 0.015, 2.5, 30.0
 """Transition prior: probability that the limit has changed by the next request. It rises to CHANGE within
-CHANGE_SECONDS, and further over CHANGE_SURELY seconds, so that a low estimated rate does not persist."""
+CHANGE_SECONDS, then to 1 on the scale of CHANGE_SURELY, so that a low estimated rate does not persist."""
 
-BACK, LASTING = 0.25, 300.0
-"""Transition prior: probability that the limit returns to an earlier one, and requests averaged for those."""
+RETURN_SHARE, AVERAGED_REQUESTS = 0.25, 300.0
+"""Transition prior: share that returns to earlier weights, and the number of requests these average over."""
 
-FASTER, TWICE = 0.7, 18
-"""Transition prior: probability that the bucket rate has increased; TWICE grid steps double it. This recovers
-from an estimate that is too low; one that is too high is refuted at once."""
+FASTER_SHARE, STEPS_TO_DOUBLE = 0.7, 18
+"""Transition prior: share that moves to faster buckets, and the grid steps that double a rate. This corrects
+an estimate that is too low; one that is too high is refuted at once."""
 
-YOUNG = 0.1
-"""Extra probability of change after the first outcome; divided by n after the n-th."""
+EARLY_CHANGE = 0.1
+"""Extra probability of change after the first outcome; divided by n after the n-th outcome."""
 
-CHANCE, SEEN = 0.05, 6.0
+RANDOM_SHARE, RANDOM_SHARE_WEIGHT = 0.05, 6.0
 """Prior share of random refusals, and its weight in requests."""
 
-REMEMBERED = 150.0
-"""Most requests over which that share is counted."""
+MAX_COUNTED = 150.0
+"""Largest number of requests over which that share is counted."""
 
 JITTER, COARSE = 0.0004, 0.01
 """Uncertainty of the time at which a slot becomes free: seconds, and share of a bucket's interval."""
 
-EDGE, EDGE_WHERE_SLOW = 1.85, 2.5
-"""Safety margin in multiples of that uncertainty: if a refusal returns at once, and if it takes as long as
-the interval between requests."""
+SAFETY_FACTOR, SAFETY_FACTOR_SLOW = 1.85, 2.5
+"""Safety margin in multiples of that uncertainty, if a refusal returns at once and if it takes as long as the
+interval between requests."""
 
-SLIGHT = 1e-4
-"""Limits with less weight are ignored when the next sending time is chosen."""
+NEGLIGIBLE_WEIGHT = 1e-4
+"""Limits with a smaller weight are ignored when the next sending time is computed."""
 
 
 class RateModel:
     """Posterior weights of many limits: none, token buckets, sliding and fixed windows, concurrency limits.
 
-    Each hypothetical limit predicts the probability that a request is refused, and keeps its own account of
-    the slots taken. Besides, requests are refused at random with a rate that is estimated for each limit. The
-    weights follow by Bayes' rule. Because a limit may change, a small part of the weights returns with every
-    request to the prior, to earlier weights and to faster buckets.
+    Each limit keeps its own count of the slots taken and predicts the probability that a request is refused.
+    In addition, requests are refused at random at a rate that is estimated for each limit. Outcomes update
+    the weights by Bayes' rule. Because a limit may change, every outcome also moves a small part of the
+    weights to the prior, to earlier weights and to faster buckets.
     """
 
     def __init__(self) -> None:
@@ -78,19 +78,19 @@ class RateModel:
         self._count, self._span = count, span
         self._nth = count.astype(np.int64)
         buckets, windows = len(rate), len(count)
-        edges = np.cumsum([1, buckets, windows, windows, len(AT_ONCE)])
+        edges = np.cumsum([1, buckets, windows, windows, len(CONCURRENCY_LIMITS)])
         self._buckets = slice(edges[0], edges[1])
         self._sliding = slice(edges[1], edges[2])
         self._fixed = slice(edges[2], edges[3])
-        self._crowd = slice(edges[3], edges[4])
-        wide = 1 / np.sqrt(burst)
+        self._concurrency = slice(edges[3], edges[4])
+        burst_weight = 1 / np.sqrt(burst)
         self._prior: Vector = np.concatenate(
             [
-                [NONE],
-                BUCKET * wide / wide.sum(),
+                [NO_LIMIT],
+                BUCKET * burst_weight / burst_weight.sum(),
                 np.full(windows, SLIDING / windows),
                 np.full(windows, FIXED / windows),
-                np.full(len(AT_ONCE), CROWD / len(AT_ONCE)),
+                np.full(len(CONCURRENCY_LIMITS), CONCURRENCY / len(CONCURRENCY_LIMITS)),
             ]
         )
         self._coarse: Vector = np.zeros(edges[4])
@@ -98,16 +98,16 @@ class RateModel:
         self._soft = self._coarse + JITTER
         self.weights = self._prior.copy()
         self._before = self._prior.copy()
-        self._refused: Vector = np.full(edges[4], CHANCE * SEEN)
-        self._seen: Vector = np.full(edges[4], SEEN)
+        self._refused: Vector = np.full(edges[4], RANDOM_SHARE * RANDOM_SHARE_WEIGHT)
+        self._counted: Vector = np.full(edges[4], RANDOM_SHARE_WEIGHT)
         self._tokens: Vector = burst.copy()
         self._time = self._learnt = 0.0
         self._learned = 0
         self._earlier: tuple[Vector, float, Vector, Vector] | None = None
-        """Tokens, time, opened and taken before the last request, to undo it."""
+        """``_tokens``, ``_time``, ``_opened`` and ``_taken`` before the last request, to undo it."""
         self._opened: Vector = np.full(windows, -np.inf)
         self._taken: Vector = np.zeros(windows)
-        self._passed: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
+        self._admitted_times: Vector = np.full(2 * int(COUNTS[-1]), -np.inf)
         self._last = int(COUNTS[-1])
 
     def blur(self, jitter: float) -> None:
@@ -115,161 +115,175 @@ class RateModel:
         self._soft = self._coarse + max(JITTER, jitter)
 
     def free_by(self, now: float, in_flight: int, risk: float, *, costly: float) -> float:
-        """Return the earliest time at which limits that would refuse a request weigh at most ``risk``.
+        """Return the earliest time at which a limit refuses a request with probability at most ``risk``.
 
-        ``costly`` is how long a refusal takes to return, in intervals between requests.
+        Args:
+            now: Current time, seconds.
+            in_flight: Requests in flight.
+            risk: Accepted probability of refusal.
+            costly: Time that a refusal takes to return, in intervals between requests.
         """
-        edge = EDGE + (EDGE_WHERE_SLOW - EDGE) * min(1.0, costly)
+        edge = SAFETY_FACTOR + (SAFETY_FACTOR_SLOW - SAFETY_FACTOR) * min(1.0, costly)
         safe = self._free_at(in_flight) + edge * self._soft
-        shut = np.flatnonzero((safe > now) & (self.weights > SLIGHT))
+        shut = np.flatnonzero((safe > now) & (self.weights > NEGLIGIBLE_WEIGHT))
         weights, safe = self.weights[shut], safe[shut]
         if weights.sum() <= risk:
             return now
         order = np.argsort(safe)[::-1]
         return float(safe[order[int(np.searchsorted(np.cumsum(weights[order]), risk))]])
 
-    def refusing(self, now: float, in_flight: int) -> float:
-        """Probability that the limit refuses a request sent at a time."""
-        return float(self.weights @ self._blocked(now, in_flight))
+    def refusal_probability(self, now: float, in_flight: int) -> float:
+        """Probability that the limit refuses a request sent at ``now``."""
+        return float(self.weights @ self._refusal_probabilities(now, in_flight))
 
     def sent(self, now: float, in_flight: int) -> "Vector":
-        """Account for a request; return the probability of refusal under each limit."""
-        blocked = self._blocked(now, in_flight)
-        let = 1 - blocked
+        """Count a request; return its probability of refusal under each limit."""
+        refusal_probabilities = self._refusal_probabilities(now, in_flight)
+        admitted = 1 - refusal_probabilities
         self._earlier = self._tokens, self._time, self._opened.copy(), self._taken.copy()
         since, self._time = now - self._time, now
         self._tokens = np.minimum(self._burst, self._tokens + since * self._rate)
-        self._tokens -= let[self._buckets]
-        anew = now >= self._opened + self._span
-        self._opened[anew] = now
-        self._taken[anew] = 0
-        self._taken += let[self._fixed]
-        self._note(now)
-        return blocked
+        self._tokens -= admitted[self._buckets]
+        reset = now >= self._opened + self._span
+        self._opened[reset] = now
+        self._taken[reset] = 0
+        self._taken += admitted[self._fixed]
+        self._add_to_window(now)
+        return refusal_probabilities
 
-    def delayed(self, blocked: "Vector", sent: float, now: float, *, in_flight: int) -> "Vector":
-        """Correct the account: a request was sent later than assumed."""
-        self._forget(sent)
-        self._undo(blocked, sent)
+    def delayed(
+        self, refusal_probabilities: "Vector", sent: float, now: float, *, in_flight: int
+    ) -> "Vector":
+        """Correct the counts for a request that was sent later than assumed."""
+        self._remove_from_window(sent)
+        self._undo(refusal_probabilities, sent)
         return self.sent(now, in_flight)
 
-    def learn(self, blocked: "Vector", sent: float, *, refused: bool) -> float:
+    def learn(self, refusal_probabilities: "Vector", sent: float, *, refused: bool) -> float:
         """Update the weights with an outcome; return the probability that the limit caused the refusal."""
-        chance = self._refused / self._seen
-        at_random = (1 - blocked) * chance
-        likely = np.clip(blocked + at_random, SURPRISE, 1 - SURPRISE * 0.1)
+        chance = self._refused / self._counted
+        at_random = (1 - refusal_probabilities) * chance
+        likelihood = np.clip(refusal_probabilities + at_random, MIN_LIKELIHOOD, 1 - MIN_LIKELIHOOD * 0.1)
         if refused:
-            by_limit = float(self.weights @ blocked) / max(1e-12, float(self.weights @ likely))
-            share = at_random / np.maximum(1e-12, blocked + at_random)
+            by_limit = float(self.weights @ refusal_probabilities) / max(
+                1e-12, float(self.weights @ likelihood)
+            )
+            share = at_random / np.maximum(1e-12, refusal_probabilities + at_random)
             self._refused += share
-            self._seen += share
-            self._forget(sent)
-            self._give_back(blocked, sent, share < 0.5)
+            self._counted += share
+            self._remove_from_window(sent)
+            self._return_slot(refusal_probabilities, sent, share < 0.5)
         else:
             by_limit = 0.0
-            likely = 1 - likely
-            self._seen += 1 - blocked
-            self._correct(blocked, sent)
-        self.weights *= likely
+            likelihood = 1 - likelihood
+            self._counted += 1 - refusal_probabilities
+            self._correct(refusal_probabilities, sent)
+        self.weights *= likelihood
         self.weights /= self.weights.sum()
-        self._leak(max(0.0, sent - self._learnt))
+        self._apply_transition(max(0.0, sent - self._learnt))
         self._learnt = sent
         return by_limit
 
     @property
     def chance(self) -> float:
         """Estimated share of random refusals."""
-        return float(self.weights @ (self._refused / self._seen))
+        return float(self.weights @ (self._refused / self._counted))
 
     def _free_at(self, in_flight: int) -> "Vector":
-        """When each limit admits the next request; infinite if one in flight must end first."""
+        """Time at which each limit admits the next request; infinite if one in flight must end first."""
         free = np.full(len(self.weights), -np.inf)
         free[self._buckets] = self._time + (1 - self._tokens) / self._rate
-        free[self._sliding] = self._passed[self._last - self._nth] + self._span
+        free[self._sliding] = self._admitted_times[self._last - self._nth] + self._span
         opens = self._opened + self._span
         free[self._fixed] = np.where(self._taken >= self._count, opens, -np.inf)
-        free[self._crowd] = np.where(in_flight >= AT_ONCE, np.inf, -np.inf)
+        free[self._concurrency] = np.where(in_flight >= CONCURRENCY_LIMITS, np.inf, -np.inf)
         return free
 
-    def _blocked(self, now: float, in_flight: int) -> "Vector":
+    def _refusal_probabilities(self, now: float, in_flight: int) -> "Vector":
         free = self._free_at(in_flight)
-        blocked: Vector = np.clip(0.5 + (free - now) / (4 * self._soft), 0, 1)
-        return blocked
+        refusal_probabilities: Vector = np.clip(0.5 + (free - now) / (4 * self._soft), 0, 1)
+        return refusal_probabilities
 
-    def _correct(self, blocked: "Vector", sent: float) -> None:
-        """Account for an admitted request under limits that predicted its refusal."""
-        self._tokens = np.maximum(np.minimum(0.0, self._tokens), self._tokens - blocked[self._buckets])
-        wrong = blocked[self._fixed] > 0.5
+    def _correct(self, refusal_probabilities: "Vector", sent: float) -> None:
+        """Correct the counts of limits that predicted the refusal of an admitted request."""
+        self._tokens = np.maximum(
+            np.minimum(0.0, self._tokens), self._tokens - refusal_probabilities[self._buckets]
+        )
+        wrong = refusal_probabilities[self._fixed] > 0.5
         if wrong.any():
-            # Their window must have been reset earlier than they assumed.
+            # Their window must have started anew earlier than assumed.
             full = wrong & (self._taken >= self._count)
             self._opened[full] = sent
             self._taken[full] = 0
             self._taken[wrong] += 1
 
-    def _undo(self, blocked: "Vector", sent: float) -> None:
-        """Undo the account of a request that has not been sent yet."""
+    def _undo(self, refusal_probabilities: "Vector", sent: float) -> None:
+        """Undo the count of a request that has not been sent yet."""
         if self._earlier is not None and sent == self._time:
             self._tokens, self._time, self._opened, self._taken = self._earlier
             self._earlier = None
         else:
-            self._tokens = np.minimum(self._burst, self._tokens + 1 - blocked[self._buckets])
-            self._taken = np.maximum(0.0, self._taken - 1 + blocked[self._fixed])
+            self._tokens = np.minimum(self._burst, self._tokens + 1 - refusal_probabilities[self._buckets])
+            self._taken = np.maximum(0.0, self._taken - 1 + refusal_probabilities[self._fixed])
 
-    def _give_back(self, blocked: "Vector", sent: float, limits: "NDArray[np.bool_]") -> None:
+    def _return_slot(self, refusal_probabilities: "Vector", sent: float, limits: "NDArray[np.bool_]") -> None:
         """Return the slot of a refused request under limits that explain the refusal."""
         if self._earlier is None or sent != self._time:
-            return  # the slot has overflowed since, or later requests took it
+            return  # later requests have taken the slot, or the bucket has refilled
         tokens, before, _, _ = self._earlier
         full = tokens + (sent - before) * self._rate
         self._tokens = np.where(limits[self._buckets], full, self._tokens)
-        self._taken = self._taken - limits[self._fixed] * (1 - blocked[self._fixed])
+        self._taken = self._taken - limits[self._fixed] * (1 - refusal_probabilities[self._fixed])
         self._earlier = None
 
-    def _note(self, sent: float) -> None:
-        if self._last == len(self._passed):
-            half = len(self._passed) // 2
-            self._passed[:half] = self._passed[half:]
+    def _add_to_window(self, sent: float) -> None:
+        if self._last == len(self._admitted_times):
+            half = len(self._admitted_times) // 2
+            self._admitted_times[:half] = self._admitted_times[half:]
             self._last = half
-        self._passed[self._last] = sent
+        self._admitted_times[self._last] = sent
         self._last += 1
 
-    def _forget(self, sent: float) -> None:
+    def _remove_from_window(self, sent: float) -> None:
         """Remove a refused request from the sliding windows."""
         index = self._last - 1
-        while index >= 0 and self._passed[index] > sent:
+        while index >= 0 and self._admitted_times[index] > sent:
             index -= 1
-        if index >= 0 and self._passed[index] == sent:
-            self._passed[index : self._last - 1] = self._passed[index + 1 : self._last]
+        if index >= 0 and self._admitted_times[index] == sent:
+            self._admitted_times[index : self._last - 1] = self._admitted_times[index + 1 : self._last]
             self._last -= 1
 
     def _faster(self) -> "Vector":
-        """Weights with those of each bucket spread over faster buckets."""
+        """Weights after each bucket's weight is spread over faster buckets."""
         faster = self.weights.copy()
         rows = faster[self._buckets].reshape(len(BURSTS), len(RATES))
         total = np.cumsum(rows, axis=1)
         rows[:, 1:] = total[:, :-1]
-        rows[:, TWICE + 1 :] -= total[:, : -TWICE - 1]
+        rows[:, STEPS_TO_DOUBLE + 1 :] -= total[:, : -STEPS_TO_DOUBLE - 1]
         rows[:, 0] = 0
-        rows /= TWICE
+        rows /= STEPS_TO_DOUBLE
         faster[self._buckets] = rows.ravel()
         return faster
 
-    def _leak(self, seconds: float) -> None:
+    def _apply_transition(self, seconds: float) -> None:
         """Apply the transition prior; the estimated share of random refusals stays."""
         self._learned += 1
-        often = CHANGE + YOUNG / self._learned
+        often = CHANGE + EARLY_CHANGE / self._learned
         change = 1 - (1 - min(often, seconds / CHANGE_SECONDS)) * math.exp(-seconds / CHANGE_SURELY)
-        self._before += (self.weights - self._before) / LASTING
-        back = (1 - BACK - FASTER) * self._prior + BACK * self._before + FASTER * self._faster()
+        self._before += (self.weights - self._before) / AVERAGED_REQUESTS
+        back = (
+            (1 - RETURN_SHARE - FASTER_SHARE) * self._prior
+            + RETURN_SHARE * self._before
+            + FASTER_SHARE * self._faster()
+        )
         back *= change
-        kept = (1 - change) * self.weights
-        refused, seen = float(self.weights @ self._refused), float(self.weights @ self._seen)
-        less = min(1.0, 4 * SEEN / seen)
-        self.weights = kept + back
-        share = kept / self.weights
+        stayed = (1 - change) * self.weights
+        refused, counted = float(self.weights @ self._refused), float(self.weights @ self._counted)
+        less = min(1.0, 4 * RANDOM_SHARE_WEIGHT / counted)
+        self.weights = stayed + back
+        share = stayed / self.weights
         self._refused = share * self._refused + (1 - share) * refused * less
-        self._seen = share * self._seen + (1 - share) * seen * less
-        fade = np.minimum(1.0, REMEMBERED / self._seen)
+        self._counted = share * self._counted + (1 - share) * counted * less
+        fade = np.minimum(1.0, MAX_COUNTED / self._counted)
         self._refused *= fade
-        self._seen *= fade
+        self._counted *= fade

@@ -1,4 +1,4 @@
-"""ModelRequest, ModelResponse, cache key; RequestError."""
+"""Requests to models, their cache key, their responses and their errors."""
 
 from hashlib import blake2b
 from typing import Any, Literal
@@ -8,40 +8,38 @@ import msgspec
 from trivium.masking import mask
 
 KEY_VERSION = "1"
-"""Changes when the same call would have to be asked anew."""
+"""Version of the cache key; change it to invalidate every cached response."""
 
-MOST_TOKENS = 10_000_000
-"""Of one request, several times what any model takes; a provider that counts more miscounts."""
+MAX_TOKENS = 10_000_000
+"""Largest plausible token count of one request, several times any model's limit."""
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request: everything that could change its answer, and nothing else.
-
-    No secret is in it and no time limit: neither changes what a model says.
+    """One request: everything that could change its answer, without secrets and timeouts.
 
     Attributes:
-        provider: How it is spoken to: ``openai-chat``, ``anthropic``, …
-        address: Base URL, without what could be a secret.
-        model: The provider's name of it.
-        instructions: Of the judge: the same for all cases.
-        case: What is judged: the user's first words, the same for all samples.
-        turns: What the user said after it, the model, the user, …: one text, or three when a malformed
-            answer is sent back.
+        provider: Protocol: ``openai-chat``, ``anthropic``, …
+        address: Base URL, without credentials.
+        model: The provider's name for the model.
+        instructions: System message, the same for all cases.
+        case: First part of the user message: the material to judge, the same for all samples.
+        turns: The rest of the user message, then the model's answer, the user's correction, …: one text, or
+            three if a malformed answer is sent back.
         schema: JSON schema of the answer.
-        output: Whether the provider is asked for that schema, or for a call of a tool that takes it, or
-            whether the instructions ask for it in words.
+        output: How the schema is sent: as the response format (``native``), as a tool, or in the instructions
+            (``prompted``).
         temperature: 0 or more; None sends none.
-        seed: For providers that take one.
-        max_tokens: Most tokens of the answer.
-        limit: The name that ``max_tokens`` is sent by: the usual one for the model (empty), or this one, or
-            that it is not sent at all.
-        top_logprobs: Alternatives of each token that are asked for, where they can be had; 0 for none.
-        sample: Index of the answer among several to the same question, so that they stay independent.
-        reasoning_effort: As the suite has it, or None.
-        body: Further fields of the request.
-        headers: Further headers as the suite writes them: variables stand for secrets.
-        marks: What of it a provider is told to cache: the instructions, and with ``case`` the case as well.
-            That changes no answer.
+        seed: Seed, for providers that accept one.
+        max_tokens: Limit of the answer, tokens.
+        limit: Parameter name under which ``max_tokens`` is sent; empty for the model's usual name, ``none``
+            to leave it out.
+        top_logprobs: Number of alternatives to request for each token, where available; 0 for none.
+        sample: Index of the sample, which keeps several answers to one question apart in the cache.
+        reasoning_effort: The suite's setting, or None.
+        body: Further fields of the request body.
+        headers: Further headers as written in the suite, with variables in place of secrets.
+        marks: Parts that the provider is asked to cache: ``static`` the instructions, ``case`` the case too.
+            It does not change the answer.
     """
 
     provider: str
@@ -65,7 +63,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the request parameters that it sends, which a server may refuse."""
+        """Names of the parameters of the request that a server may refuse."""
         sent = {
             "temperature": self.temperature is not None,
             "seed": self.seed is not None,
@@ -79,30 +77,30 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return (*(name for name, is_sent in sent.items() if is_sent), *self.body)
 
     def key(self) -> str:
-        """What its answer is kept under: a hash of every field but ``marks``, 64 hexadecimal digits."""
-        # The order of a schema's properties is kept: models answer in it.
+        """Cache key: a hash of every field except ``marks``, 64 hexadecimal digits."""
+        # Do not sort the properties of the schema: models answer in their order.
         canonical = msgspec.json.encode([KEY_VERSION, msgspec.structs.replace(self, marks="")])
         return blake2b(canonical, digest_size=32).hexdigest()
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):
-    """A token that might have stood in place of another.
+    """An alternative to a token of an answer.
 
     Attributes:
-        logprob: Natural logarithm of its probability, as the provider gives it.
+        logprob: Natural logarithm of its probability, as reported by the provider.
     """
 
     logprob: float | None = None
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A token of an answer, and how probable it was.
+    """A token of an answer with its log-probability.
 
     Attributes:
         token: Its text.
-        logprob: Natural logarithm of its probability, as the provider gives it.
-        top_logprobs: The most probable tokens in its place.
-        bytes: Its bytes where they are not those of its text: it is a piece of a character.
+        logprob: Natural logarithm of its probability, as reported by the provider.
+        top_logprobs: The most probable tokens at its position.
+        bytes: Its bytes if they differ from those of ``token``, as for part of a character; otherwise None.
     """
 
     token: str
@@ -112,19 +110,18 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back.
+    """The response of a model.
 
     Attributes:
-        text: The JSON of the answer, or whatever stood in its place.
-        finish: Why it ended: ``stop``, ``length``, ``content_filter``, ``tool_call``, or None where the
-            provider does not say.
-        model: Who answered, as the provider names it.
-        logprobs: Of its tokens, or None.
-        input_tokens: Read, those from the provider's cache included; 0 where the provider does not say.
-        output_tokens: Written, those of its reasoning included; likewise.
-        cost_usd: Or None where no price is known.
-        cached_tokens: Of those read, how many the provider had in its own cache and bills less for.
-        cache_write_tokens: Of those read, how many it put into its cache and bills more for.
+        text: The answer's text, normally JSON.
+        finish: ``stop``, ``length``, ``content_filter`` or ``tool_call``; None if not reported.
+        model: The model that answered, as reported by the provider.
+        logprobs: Log-probabilities of the answer's tokens, or None.
+        input_tokens: Input tokens, those from the provider's prompt cache included; 0 if not reported.
+        output_tokens: Output tokens, reasoning included; 0 if not reported.
+        cost_usd: Cost in USD, or None if the price is unknown.
+        cached_tokens: Input tokens read from the provider's prompt cache, which cost less.
+        cache_write_tokens: Input tokens written to that cache, which cost more.
     """
 
     text: str
@@ -139,24 +136,25 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REASON_CHARS = 300
+"""Length limit of an error message."""
 
 Kind = Literal["rate_limited", "provider_error", "connection", "timeout", "permanent"]
 
 
 class RequestError(Exception):
-    """A request came to nothing; the text says why, in one line without secrets.
+    """A request failed; the message states the reason in one line, without secrets.
 
     Attributes:
-        kind: ``rate_limited``: the provider refused one request too many. ``provider_error``: the provider
-            failed. ``connection``: the connection failed. ``timeout``: no answer came in time.
-            ``permanent``: a retry would not help.
-        retry_after: Seconds that the provider asks to be left alone, or None.
-        billed: Whether it may be billed all the same.
-        sent: Whether there was a request at all.
-        same_for_all: Whether every other request to the model would meet the same: the key, the account or
-            the model is what is wrong.
-        refused: The parameter of the request that the server does not take, or None.
-        maybe_one_text: Whether that is not certain: a firewall may turn away one text alone.
+        kind: ``rate_limited``: refused by a rate limit. ``provider_error``: the provider failed.
+            ``connection``: the connection failed. ``timeout``: no answer in time. ``permanent``: a retry
+            would fail, too.
+        retry_after: Seconds to wait as requested by the provider, or None.
+        billed: Whether the provider may bill the request nevertheless.
+        sent: Whether a request was sent at all.
+        same_for_all: Whether every request to the model would fail, because the key, the account or the model
+            name is wrong.
+        maybe_one_text: Whether that is uncertain, because a firewall may have rejected this text alone.
+        refused: The parameter that the server does not accept, or None.
     """
 
     def __init__(
@@ -195,14 +193,14 @@ class RequestError(Exception):
 
 
 class GivenUp(Exception):
-    """A model gave no usable answer; the text says why, in one line."""
+    """A model gave no usable answer; the message states the reason in one line."""
 
 
 class ParameterRefused(GivenUp):
-    """A model's server does not take a parameter of the request.
+    """A model's server does not accept a parameter of the request.
 
     Attributes:
-        parameter: Which, by the name that :attr:`ModelRequest.parameters` has for it.
+        parameter: Its name as in :attr:`ModelRequest.parameters`.
     """
 
     def __init__(self, why: str, parameter: str) -> None:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
 
-_MARK = f"trivium-{secrets.token_hex(8)}-"
-_MARKED = re.compile(f"{_MARK}([0-9]+)-".encode())
+_PLACEHOLDER = f"trivium-{secrets.token_hex(8)}-"
+_PLACEHOLDER_PATTERN = re.compile(f"{_PLACEHOLDER}([0-9]+)-".encode())
 
-LEFT_TO_THE_CLIENT = frozenset(
-    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
-)
+_CLIENT_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "transfer-encoding"})
+"""Request headers that the sending client sets itself, so that templates leave them out."""
+
+_TRANSPORT_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
+"""Response headers that no longer apply to the decoded body."""
 
 
 class RequestTemplate(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ class RequestTemplate(msgspec.Struct, frozen=True):
         url: Address of the request.
         headers: Its headers. They contain the API key: never show them.
         pieces: Parts of the JSON body between the placeholders.
-        places: Index of the text between each two pieces.
+        places: Index of the text that goes between each two pieces.
     """
 
     url: str
@@ -44,16 +46,16 @@ class RequestTemplate(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Host and path, without what could be a secret."""
+        """Scheme, host and path of ``url``, without credentials and query."""
         return address_of(self.url)
 
-    def body(self, call: ModelRequest) -> bytes:
+    def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request.
 
         Raises:
             UnicodeEncodeError: If a text holds a lone surrogate.
         """
-        texts = [_inside(each) for each in _texts(call)]
+        texts = [_json_inner(each) for each in _texts(request)]
         body = [self.pieces[0]]
         for place, piece in zip(self.places, self.pieces[1:], strict=True):
             body += (texts[place], piece)
@@ -61,16 +63,16 @@ class RequestTemplate(msgspec.Struct, frozen=True):
 
 
 def address_of(url: str) -> str:
-    """Scheme, host and path of a URL, without what could be a secret."""
+    """Scheme, host and path of a URL, without credentials and query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class RequestTemplates:
-    """Lets PydanticAI write requests and decode responses without a network.
+    """Lets PydanticAI build requests and decode responses without a network.
 
-    What differs between models (no temperature for reasoning models, the name of the token limit, a stricter
-    schema) is therefore decided by PydanticAI alone.
+    So PydanticAI alone decides what differs between models: no temperature for reasoning models, the name of
+    the token limit, a stricter schema.
 
     Args:
         model: A model opened with ``transport``.
@@ -84,27 +86,27 @@ class RequestTemplates:
         self._model = model
         self._headers = headers or {}
         self._transport = transport
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._templates: dict[tuple[Any, ...], RequestTemplate] = {}
 
-    async def template(self, call: ModelRequest) -> RequestTemplate:
+    async def template(self, request: ModelRequest) -> RequestTemplate:
         """Return the template of a request; requests that differ only in their texts share one.
 
         Raises:
             RequestError: If PydanticAI refuses to send it.
         """
-        schema = msgspec.json.encode([call.schema, call.body])
-        settings = (call.temperature, call.seed, call.max_tokens, call.top_logprobs)
-        others = (call.output, call.limit, call.reasoning_effort, call.marks)
-        key = (schema, settings, others, len(call.turns))
+        schema = msgspec.json.encode([request.schema, request.body])
+        settings = (request.temperature, request.seed, request.max_tokens, request.top_logprobs)
+        others = (request.output, request.limit, request.reasoning_effort, request.marks)
+        key = (schema, settings, others, len(request.turns))
         if key not in self._templates:
-            async with self._one_at_a_time:
+            async with self._lock:
                 if key not in self._templates:  # others may have waited for the same
-                    self._templates[key] = await self._capture_template(call)
+                    self._templates[key] = await self._capture_template(request)
         return self._templates[key]
 
     async def read(
-        self, call: ModelRequest, *, status: int, headers: Mapping[str, str], body: bytes
+        self, request: ModelRequest, *, status: int, headers: Mapping[str, str], body: bytes
     ) -> ModelResponse:
         """Decode an HTTP response with PydanticAI.
 
@@ -113,40 +115,42 @@ class RequestTemplates:
         """
         import httpx2
 
-        kept = [
-            (_as_sent(name), _as_sent(value))
+        raw_headers = [
+            (_header_bytes(name), _header_bytes(value))
             for name, value in headers.items()
-            if name.lower() not in _OF_THE_WIRE
+            if name.lower() not in _TRANSPORT_HEADERS
         ]
-        async with self._one_at_a_time:
-            self._transport.answer = httpx2.Response(status, headers=kept, content=body)
+        async with self._lock:
+            self._transport.answer = httpx2.Response(status, headers=raw_headers, content=body)
             try:
-                return await respond(self._model, call, self._headers)
+                return await respond(self._model, request, self._headers)
             finally:
                 self._transport.answer = None
 
     async def close(self) -> None:
-        """Close the client that never had a connection."""
+        """Close the HTTP client, which never had a connection."""
         await self._transport.client.aclose()
 
-    async def _capture_template(self, call: ModelRequest) -> RequestTemplate:
-        marks = [f"{_MARK}{index}-" for index in range(len(call.turns) + 2)]
-        marked = msgspec.structs.replace(call, instructions=marks[0], case=marks[1], turns=tuple(marks[2:]))
-        request = await self._capture(marked)
-        parts = _MARKED.split(request.content)
+    async def _capture_template(self, request: ModelRequest) -> RequestTemplate:
+        marks = [f"{_PLACEHOLDER}{index}-" for index in range(len(request.turns) + 2)]
+        marked = msgspec.structs.replace(
+            request, instructions=marks[0], case=marks[1], turns=tuple(marks[2:])
+        )
+        captured = await self._capture(marked)
+        parts = _PLACEHOLDER_PATTERN.split(captured.content)
         headers = {
             name: value
-            for name, value in request.headers.items()
-            if name.lower() not in LEFT_TO_THE_CLIENT and "idempotency" not in name.lower()
+            for name, value in captured.headers.items()
+            if name.lower() not in _CLIENT_HEADERS and "idempotency" not in name.lower()
         }
         return RequestTemplate(
-            str(request.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2])
+            str(captured.url), headers, tuple(parts[::2]), tuple(int(place) for place in parts[1::2])
         )
 
-    async def _capture(self, call: ModelRequest) -> "httpx2.Request":
+    async def _capture(self, request: ModelRequest) -> "httpx2.Request":
         self._transport.captured.clear()
         try:
-            await respond(self._model, call, self._headers)
+            await respond(self._model, request, self._headers)
         except RequestError:
             if not self._transport.captured:
                 raise
@@ -180,19 +184,16 @@ class CapturingTransport:
         self.answer: httpx2.Response | None = None
 
 
-_OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection"})
+def _texts(request: ModelRequest) -> list[str]:
+    first, *others = request.turns
+    return [request.instructions, request.case, first, *(turn or "(no answer)" for turn in others)]
 
 
-def _texts(call: ModelRequest) -> list[str]:
-    first, *others = call.turns
-    return [call.instructions, call.case, first, *(turn or "(no answer)" for turn in others)]
-
-
-def _as_sent(header: str) -> bytes:
-    """A header or its name in its original bytes."""
+def _header_bytes(header: str) -> bytes:
+    """Return the original bytes of a header or its name."""
     return header.encode(errors="surrogateescape")
 
 
-def _inside(text: str) -> bytes:
+def _json_inner(text: str) -> bytes:
     """Escape a text for a JSON string, without the quotes."""
     return msgspec.json.encode(text)[1:-1]

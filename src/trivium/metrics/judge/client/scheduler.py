@@ -34,8 +34,8 @@ from trivium.metrics.judge.client.retry import DEFAULT_RETRY_POLICY, RetryPolicy
 log = logging.getLogger(__name__)
 
 Priority = Literal["often", "again", "new"]
-"""Queue priority: retries before new requests; reversed during an outage. Requests that were refused often go
-last as soon as a few requests are refused in a row."""
+"""Queue priority: retries go before new requests, but after them during an outage. Requests that were refused
+often go last as soon as a few requests in a row are refused."""
 
 HEDGE_AFTER = 2.0
 """A request is overdue when it has taken this many times the 95th percentile of recent latencies, and …"""
@@ -47,22 +47,24 @@ MAX_HEDGED_SHARE = 0.1
 """If more than this share of the requests in flight is overdue, the provider is slow and none is hedged."""
 
 HEDGE_CHECK_SECONDS = 0.1
+"""Interval between checks for overdue requests."""
+
 MIN_FOR_FAILURE_SHARE = 20
 """First attempts needed before the share of failures among them is used."""
 
 CACHE_WAIT_SECONDS = 0.005
-"""Between checks whether the cache has caught up. Its backlog is bounded: a killed process loses it."""
+"""Interval between checks of the cache's backlog, which is bounded because a killed process loses it."""
 
 OUTAGE_FAILURES = 3
-"""Judgements that must fail without an answer in between to count as an outage, or the number in flight
-if larger, because failures return faster than answers. Also used for refusals in a row."""
+"""Judgements in a row whose failure counts as an outage; the number of requests in flight if that is larger,
+because failures return faster than answers. Also used for refusals in a row."""
 
 LOGGED_WAIT_SECONDS = 10.0
 """A Retry-After of at least this long is logged, with the time at which it ends."""
 
 
 class InFlight:
-    """A request under way, with its hedge if it has one; the first answer counts."""
+    """A request under way and its hedge, if any; the first answer counts."""
 
     def __init__(
         self, request: ModelRequest, about: tuple[str, ...], outcome: "asyncio.Future[ModelResponse]"
@@ -81,13 +83,13 @@ class RequestScheduler:
     Args:
         client: Sends one request.
         budget: Reserves the cost of every request before it is sent and settles it afterwards.
-        most: Most requests in flight, or None to adapt it.
-        timeout: Seconds that one request may take, hedge included.
+        most: Maximum number of requests in flight, or None to adapt it.
+        timeout: Timeout of one request in seconds, hedge included.
         name: The model's name in the suite.
         time_limit: Seconds from now after which no request is sent or waited for; None for no limit.
         retry_policy: How often and how long failures are retried.
-        refused_since: Returns the parameter of a queued request that the server has refused since, or None.
-        cache: Stores every response; while too many are not yet written, no further request is sent.
+        refused_since: Returns a parameter that the server has refused since the request was queued, or None.
+        cache: Stores every response. Nothing is sent while too many of them are not yet durable.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class RequestScheduler:
         state, requests = RetryState(), 0
         priority: Priority = "new"
         if not self._asking:
-            self._refusing_since = None  # nothing was under way: the last refusal may be long ago
+            self._refusing_since = None  # the last refusal may be long ago
         self._asking += 1
         try:
             while True:
@@ -332,7 +334,7 @@ class RequestScheduler:
         return often or again or new or None
 
     def _hedge_overdue(self) -> None:
-        """Send overdue requests a second time, so that a hanging connection costs a moment, not a minute."""
+        """Send overdue requests a second time, so that a hanging connection does not cost a whole timeout."""
         self._watch = None
         if not self._in_flight:
             return
@@ -383,7 +385,8 @@ class RequestScheduler:
     def _record_unusable(self, failure: RequestError) -> None:
         """Turn a model off whose key, account or name is wrong."""
         self._unusable += 1
-        enough = self._retry_policy.unusable if self._answered else self._retry_policy.never_unusable
+        policy = self._retry_policy
+        enough = policy.unusable_after_answer if self._answered else policy.unusable_before_answer
         if failure.maybe_one_text and not self._answered:
             enough += 2
         if self._unusable >= enough:
@@ -419,9 +422,9 @@ class RequestScheduler:
         return f"; it asks to wait {asked:,.0f} s (Retry-After), until {_clock(asked)}, beyond {limit}"
 
     def _outage_start(self, since: float) -> float:
-        """Return when an outage began: not before the waits that the provider asked for are over.
+        """Return when an outage began: after the Retry-After of the provider, if that is later.
 
-        A provider that asks for wait after wait without an answer in between is believed only so often.
+        After too many values of Retry-After without an answer in between they are ignored.
         """
         return max(since, self._wait_until) if self._waits <= self._retry_policy.tries else since
 
@@ -432,38 +435,35 @@ class RequestScheduler:
             return True
         if self._in_outage():
             if now - self._outage_start(self._last_success()) < (
-                retry_policy.outage if self._last_answer else retry_policy.never
+                retry_policy.outage if self._last_answer else retry_policy.never_answered
             ):
                 return False
             self._give_up(failure, now)
             return True
-        share = (
-            self._failed_first_attempts / self._first_attempts
-            if self._first_attempts >= MIN_FOR_FAILURE_SHARE
-            else 0.0
-        )
-        if state.failed >= min(
-            retry_policy.most_tries, max(retry_policy.tries, retry_policy.luck_limit(share))
-        ):
+        share = 0.0
+        if self._first_attempts >= MIN_FOR_FAILURE_SHARE:
+            share = self._failed_first_attempts / self._first_attempts
+        tries = max(retry_policy.tries, retry_policy.luck_limit(share))
+        if state.failed >= min(retry_policy.max_tries, tries):
             return True
-        # Everything is refused, for so long that requests in flight would have been answered.
+        # Everything has been refused for longer than requests in flight take to be answered.
         waited = now - self._outage_start(self._refusing_since or now)
         if self._refusing_since and waited > max(retry_policy.outage, self._timeout):
             self._give_up(failure, now)
             return True
         # This prompt is always refused while others are admitted.
-        often = state.refused >= retry_policy.most_tries and self._excess_refusals(state) >= 0
-        return often and now - state.since > retry_policy.longest_pause
+        often = state.refused >= retry_policy.max_tries and self._excess_refusals(state) >= 0
+        return often and now - state.since > retry_policy.max_refused_seconds
 
     def _excess_refusals(self, state: RetryState) -> int:
         """Refusals of one prompt, while others are admitted, beyond those that bad luck explains."""
         share = (self._refused_before + 1) / (self._refused_before + self._answered + 2)
-        return state.passed_by - self._retry_policy.luck_limit(share)
+        return state.refused_alone - self._retry_policy.luck_limit(share)
 
     def _give_up(self, failure: RequestError, now: float) -> None:
         """Turn the model off for a while and fail everything that waits, so that the run can end."""
         if now >= self._off_until:
-            self._off_until = max(now + 30, self._wait_until)  # requests that sleep until then fail, too
+            self._off_until = max(now + 30, self._wait_until)  # requests waiting for a Retry-After fail, too
             self._off_reason = f"{failure}; the judge is unavailable"
             log.warning("judge unavailable, giving up for now: %s", failure)
             self._fail_waiting()
@@ -479,22 +479,22 @@ class RequestScheduler:
     def _delay(self, failure: RequestError, state: RetryState) -> float:
         """Seconds until a request is queued again; the limiter decides when it is sent."""
         if failure.kind == "rate_limited":
-            # The limiter knows when there is room. A prompt that is refused repeatedly lets others go first;
-            # one that is refused while others are admitted backs off exponentially.
+            # The limiter decides when to send. A prompt that is refused repeatedly lets others go first; one
+            # that is refused while others are admitted backs off exponentially.
             own = 0.0 if state.refused < 2 else min(0.1, 0.01 * 2.0 ** min(state.refused - 2, 4))
             beyond = self._excess_refusals(state)
             if beyond > 0:
-                own = min(self._retry_policy.own_pause, 0.1 * 2.0 ** min(beyond, 10))
+                own = min(self._retry_policy.max_backoff, 0.1 * 2.0 ** min(beyond, 10))
         else:
             own = min(
-                self._retry_policy.own_pause, self._retry_policy.first_pause * 2.0 ** (state.failed - 1)
+                self._retry_policy.max_backoff, self._retry_policy.initial_backoff * 2.0 ** (state.failed - 1)
             )
         own *= random.uniform(0.5, 1)  # noqa: S311 - jitter
         return max(own, failure.retry_after or 0.0)
 
 
 def _clock(seconds: float) -> str:
-    """Local time of day in so many seconds, with the date if it is not today."""
+    """Local time of day after some seconds from now, with the date if it is not today."""
     now = datetime.now(UTC).astimezone()
     then = now + timedelta(seconds=min(seconds, 1e9))
     return f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M:%S}"

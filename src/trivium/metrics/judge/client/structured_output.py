@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import msgspec
 
-from trivium.metrics.judge.budget.budget import Spent
+from trivium.metrics.judge.budget.budget import BudgetExhausted
 from trivium.metrics.judge.client.executor import AskResult, JudgeExecutor, Model
 from trivium.metrics.judge.client.request import GivenUp, ModelRequest, ModelResponse, ParameterRefused
 from trivium.metrics.judge.prompts.answer import Answers, MalformedAnswer, PartlyMalformed, Schema, about
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 TOP_LOGPROBS = 5
 
-TWICE = "answered twice, never as asked: "
+TWO_INVALID = "answered twice, never as asked: "
 
-MOST_SENT_BACK = 20_000
+MAX_CHARS_SENT_BACK = 20_000
 """Most characters of a malformed answer that are sent back with the error."""
 
 
@@ -33,8 +33,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         temperature: 0 or more.
         seed: For providers that take one.
         max_tokens: Most tokens of the answer.
-        sample: Index of the answer among several to the same question.
-        about: The dimensions that are judged.
+        sample: Index of the sample, from 0.
+        about: Names of the dimensions that are judged.
     """
 
     static: str
@@ -48,23 +48,23 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[str, ...]
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class StructuredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A validated answer with its usage.
 
     Attributes:
-        answer: The parsed answer, by dimension.
-        wrong: Errors of the dimensions that ``answer`` lacks.
-        said: The response that each dimension of ``answer`` was taken from.
+        answer: The parsed answers, by dimension.
+        errors: Errors of the dimensions that ``answer`` lacks, by dimension.
+        response_of: The response that each dimension of ``answer`` was taken from.
         input_tokens: Sum over all answered requests.
         output_tokens: Likewise.
         cost_usd: Likewise, or None where no price is known.
-        seconds: From the first request to the answer, queueing included.
+        seconds: Time from the first request to the answer, queueing included.
         requests: Requests sent; 0 if the answer was cached.
     """
 
     answer: Answers
-    wrong: dict[str, str]
-    said: dict[str, ModelResponse]
+    errors: dict[str, str]
+    response_of: dict[str, ModelResponse]
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
@@ -76,8 +76,8 @@ async def ask(
     executor: JudgeExecutor,
     model: Model,
     question: Question,
-    understand: Callable[[str, Collection[str]], Answers],
-) -> Answered:
+    parse: Callable[[str, Collection[str]], Answers],
+) -> StructuredAnswer:
     """Ask a model, and ask once more for the dimensions whose answer is invalid.
 
     If the second answer is invalid too, it is removed from the cache, so that a later run asks again.
@@ -86,66 +86,66 @@ async def ask(
         executor: Runs the requests.
         model: The model.
         question: The question.
-        understand: Parses a text into answers about some dimensions, or raises MalformedAnswer. The error
-            is sent to the model with a second request, for the dimensions without an answer only.
+        parse: Parses a text into answers about some dimensions, or raises MalformedAnswer. The error is sent
+            to the model with a second request, for the dimensions without an answer only.
 
     Raises:
         GivenUp: If there is no usable answer.
         Spent: If the budget does not allow it.
     """
     began, requests = time.monotonic(), 0
-    calls: list[ModelRequest] = []
+    sent: list[ModelRequest] = []
     responses: list[ModelResponse] = []
     answer: Answers = {}
-    said: dict[str, ModelResponse] = {}
+    response_of: dict[str, ModelResponse] = {}
     missing: dict[str, str] = {}
-    left = question.about
+    remaining = question.about
     turns: tuple[str, ...] = (question.ask,)
-    before, after = TWICE, ""
-    for again in (False, True):
+    before, after = TWO_INVALID, ""
+    for is_second in (False, True):
         try:
-            request = _call(model, question, turns, left)
+            request = _request(model, question, turns, remaining)
             async with model.shared.turn(request) if model.shared else nullcontext():
-                request, asked = await _asked(executor, model, request, question.about)
-            calls.append(request)
-        except (GivenUp, Spent) as nothing:
+                request, result = await _send(executor, model, request, question.about)
+            sent.append(request)
+        except (GivenUp, BudgetExhausted) as failure:
             if not answer:
                 raise
             # Keep the valid part of the first answer.
-            before, after = "answered once, not as asked (", f"), and no more: {nothing}"
+            before, after = "answered once, not as asked (", f"), and no more: {failure}"
             break
-        response, requests = asked.response, requests + asked.requests
+        response, requests = result.response, requests + result.requests
         responses.append(response)
-        wrong, usable = _understood(response, left, understand)
-        answer |= usable
-        said |= dict.fromkeys(usable, response)
-        if wrong is None:
+        error, valid = _parsed(response, remaining, parse)
+        answer |= valid
+        response_of |= dict.fromkeys(valid, response)
+        if error is None:
             missing = {}
             break
         cut = f" (cut off at {question.max_tokens:,} tokens, judge.max_tokens)"
         cut = cut if response.finish == "length" else ""
-        if isinstance(wrong, PartlyMalformed):
-            missing = {name: why + cut for name, why in wrong.wrong.items()}
-        if again or response.finish == "content_filter":
+        if isinstance(error, PartlyMalformed):
+            missing = {name: why + cut for name, why in error.errors.items()}
+        if is_second or response.finish == "content_filter":
             if answer:
                 break
-            executor.drop(calls)
-            why = f"{TWICE}{wrong}{cut}" if again else "refused to answer"
+            executor.drop(sent)
+            why = f"{TWO_INVALID}{error}{cut}" if is_second else "refused to answer"
             raise GivenUp(f"{model.model} {why}")
-        log.info("%s: malformed answer, asked once more: %s%s", model.model, wrong, cut)
-        left = tuple(name for name in left if name not in answer)
-        part = f"{', '.join(left)} again, and nothing else" if answer else "the whole answer again"
-        told = f"That answer cannot be used: {wrong.wanted}. Give {part}, as JSON."
+        log.info("%s: malformed answer, asked once more: %s%s", model.model, error, cut)
+        remaining = tuple(name for name in remaining if name not in answer)
+        part = f"{', '.join(remaining)} again, and nothing else" if answer else "the whole answer again"
+        correction = f"That answer cannot be used: {error.wanted}. Give {part}, as JSON."
         if cut:
-            told += " It was cut off at its end: be brief."
-        turns = (question.ask, response.text[:MOST_SENT_BACK], told)
+            correction += " It was cut off at its end: be brief."
+        turns = (question.ask, response.text[:MAX_CHARS_SENT_BACK], correction)
     if missing:
-        executor.drop(calls[1:])
+        executor.drop(sent[1:])
     costs = [each.cost_usd for each in responses if each.cost_usd is not None]
-    return Answered(
+    return StructuredAnswer(
         answer=answer,
-        wrong={name: f"{before}{why}{after}" for name, why in missing.items()},
-        said=said,
+        errors={name: f"{before}{why}{after}" for name, why in missing.items()},
+        response_of=response_of,
         input_tokens=sum(each.input_tokens for each in responses),
         output_tokens=sum(each.output_tokens for each in responses),
         cost_usd=sum(costs) if len(costs) == len(responses) else None,
@@ -154,13 +154,13 @@ async def ask(
     )
 
 
-async def _asked(
+async def _send(
     executor: JudgeExecutor, model: Model, request: ModelRequest, about: tuple[str, ...]
 ) -> tuple[ModelRequest, AskResult]:
-    """Send a request, without parameters that the server refuses; return it as sent, and the result.
+    """Send a request without the parameters that the server refuses; return it as sent, and the result.
 
     Raises:
-        GivenUp: If there is none.
+        GivenUp: If there is no response.
         Spent: If the budget does not allow it.
     """
     parameters = model.parameters
@@ -169,29 +169,29 @@ async def _asked(
         async with parameters.turn():
             sent = parameters.applied(request)
             try:
-                asked = await executor.ask(model.scheduler, sent, about=about)
+                result = await executor.ask(model.scheduler, sent, about=about)
             except ParameterRefused as refused:
                 if parameters.refuse(refused, sent):
                     continue
                 model.scheduler.turn_off(f"{refused}; {refused.parameter} cannot be left out")
                 raise
             parameters.answered()
-            return sent, asked
+            return sent, result
 
 
-def _understood(
-    response: ModelResponse, names: Collection[str], understand: Callable[[str, Collection[str]], Answers]
+def _parsed(
+    response: ModelResponse, names: Collection[str], parse: Callable[[str, Collection[str]], Answers]
 ) -> tuple[MalformedAnswer | None, Answers]:
     """Parse a response; return the error or None, and the valid answers."""
     try:
-        return None, understand(response.text, names)
+        return None, parse(response.text, names)
     except PartlyMalformed as partly:
-        return partly, partly.usable
+        return partly, partly.valid
     except MalformedAnswer as wholly:
         return wholly, {}
 
 
-def _call(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> ModelRequest:
+def _request(model: Model, question: Question, turns: tuple[str, ...], names: Sequence[str]) -> ModelRequest:
     return ModelRequest(
         provider=model.provider,
         address=model.address,

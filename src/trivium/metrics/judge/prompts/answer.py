@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from trivium.metrics.judge.prompts.json_extract import NoJson, SaidTwice, json_said
+from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
 from trivium.suites.rubrics.rubric import Dimension
 from trivium.suites.sanitize import sanitise
 
-MOST_CLAIMS = 100
-MOST_ASPECTS = 100
-MOST_EVIDENCE = 20
-MOST_CHARS = 4000
-"""Bounds of what is kept of an answer; what goes beyond is cut, not refused."""
+MAX_CLAIMS = 100
+MAX_ASPECTS = 100
+MAX_QUOTES = 20
+MAX_CHARS = 4000
+"""Limits of the stored parts of an answer; longer ones are cut, not refused."""
 
 COVERED = ("yes", "partly", "no")
 NOT_SHOWN = "not_shown"
@@ -24,22 +24,22 @@ IMPORTANCE = ("major", "minor")
 CONFIDENCE = (1, 2, 3, 4, 5)
 
 _PLAIN_NUMBER = re.compile(r" *(-?[0-9]{1,3}(?:\.[0-9]{1,9})?) *")
-"""A number written as a text, as models do that take no schema; nothing else may stand in the text."""
+"""A number in a string, as models without a schema write it."""
 
 Schema = dict[str, Any]
 
 
 class MalformedAnswer(Exception):
-    """An answer is not what was asked for; the text says where and what.
+    """An answer does not fit its schema; the message states the field and the problem.
 
     Args:
         where: The field.
-        wanted: What should stand there.
-        found: What does; nothing where the field is missing.
+        wanted: What was expected there.
+        found: What was found there; "missing" for a missing field.
 
     Attributes:
-        wanted: The same for the model, without what was found: what a judge writes may be dictated by what it
-            judges, and must not come back to it as words of ours.
+        wanted: The message for the model. It does not quote the answer, which a judged text may have
+            dictated and which must not return as an instruction.
     """
 
     def __init__(self, where: str, wanted: str, found: str = "missing") -> None:
@@ -48,22 +48,22 @@ class MalformedAnswer(Exception):
 
 
 class PartlyMalformed(MalformedAnswer):
-    """Some dimensions of an answer are not what was asked for.
+    """Some dimensions of an answer do not fit its schema.
 
     Args:
-        usable: The answers to the others, by dimension.
-        wrong: What is wrong with each, by dimension.
+        valid: The answers about the other dimensions, by name.
+        errors: The errors, by name.
     """
 
-    def __init__(self, usable: "Answers", wrong: Mapping[str, MalformedAnswer]) -> None:
-        Exception.__init__(self, "; ".join(map(str, wrong.values())))
-        self.wanted = "; ".join(each.wanted for each in wrong.values())
-        self.usable = usable
-        self.wrong = {name: str(each) for name, each in wrong.items()}
+    def __init__(self, valid: "Answers", errors: Mapping[str, MalformedAnswer]) -> None:
+        Exception.__init__(self, "; ".join(map(str, errors.values())))
+        self.wanted = "; ".join(each.wanted for each in errors.values())
+        self.valid = valid
+        self.errors = {name: str(each) for name, each in errors.items()}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of an output, what was found about it, what follows from that, and the verdict."""
+    """A claim of an output: the quote about it, the reasoning, its importance and the verdict."""
 
     claim: str
     quote: str
@@ -73,7 +73,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aspect(msgspec.Struct, frozen=True, kw_only=True):
-    """One aspect that was asked for, where the output covers it and whether it does."""
+    """A requested aspect: the quote that covers it, and whether it is covered."""
 
     aspect: str
     quote: str
@@ -81,18 +81,17 @@ class Aspect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge answered about one dimension.
+    """A judge's answer about one dimension.
 
     Attributes:
-        reason: In its words.
-        evidence: What it quotes.
-        confidence: 1 to 5, in its own words.
-        criteria: Value of each criterion, None where the judge cannot tell.
-        explanations: Why, by criterion.
-        level: The level of a dimension without criteria, None where the judge cannot tell.
-        claims: The claims of the output, of a dimension that is scored by them; their quotes are the
-            evidence.
-        aspects: The aspects that were asked for, likewise.
+        reason: The judge's reason.
+        evidence: Its quotes.
+        confidence: Its stated confidence, 1 to 5.
+        criteria: Value of each criterion, None for an abstention.
+        explanations: Explanation of each criterion.
+        level: Level of a dimension without criteria, None for an abstention.
+        claims: Claims of the output, for a dimension scored by claims; their quotes are the evidence.
+        aspects: Requested aspects, for a dimension scored by aspects; likewise.
     """
 
     reason: str
@@ -106,16 +105,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Answers = dict[str, Answer]
-"""By dimension."""
+"""Answers by dimension."""
 
 
 def key_of(dimension: Dimension, *, alone: bool) -> str:
-    """What an answer calls a dimension: its name, or a neutral word where it is judged alone."""
+    """Key of a dimension in an answer: its name, or a neutral key if it is judged alone."""
     return "judgement" if alone else dimension.name
 
 
 def _criteria_of(dimension: Dimension, *, alone: bool) -> dict[str, str]:
-    """What an answer calls each criterion, by its name: likewise."""
+    """Keys of the criteria in an answer, by name: their names, or neutral keys."""
     return {
         each.name: f"criterion_{number}" if alone else each.name
         for number, each in enumerate(dimension.criteria, 1)
@@ -123,13 +122,13 @@ def _criteria_of(dimension: Dimension, *, alone: bool) -> dict[str, str]:
 
 
 def schema(dimensions: Sequence[Dimension], scores: Sequence[float], *, alone: bool = False) -> Schema:
-    """The JSON schema of an answer, within what providers allow in their strict modes.
+    """Build the JSON schema of an answer, within the limits of providers' strict modes.
 
     Args:
-        dimensions: What is judged.
+        dimensions: The judged dimensions.
         scores: The values that a Likert criterion may have.
-        alone: Whether names are replaced by neutral ones, so that dimensions of the same shape, each judged
-            by itself, have the same schema: providers cache no prompt across unlike schemas.
+        alone: Whether to use neutral keys. Dimensions of the same form that are judged alone then have the
+            same schema, which lets providers cache the prompt.
     """
     return _object(
         {key_of(each, alone=alone): _of_dimension(each, scores, alone=alone) for each in dimensions}
@@ -143,7 +142,7 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float], *, alone: bool)
         aspect = _object({"aspect": text, "quote": text, "covered": _one_of(COVERED)})
         fields = {"aspects": {"type": "array", "items": aspect}}
     elif dimension.claims:
-        # In the order in which it is written: what was found and what follows from it before the verdict.
+        # Models write in this order: quote and reasoning come before the verdict.
         claim = {"claim": text, "quote": text, "reasoning": text, "importance": _one_of(IMPORTANCE)}
         claim["verdict"] = _one_of(VERDICTS)
         fields = {"claims": {"type": "array", "items": _object(claim)}}
@@ -159,7 +158,7 @@ def _of_dimension(dimension: Dimension, scores: Sequence[float], *, alone: bool)
 
 
 def about(names: Sequence[str], whole: Schema) -> Schema:
-    """The part of a schema of an answer that is about some dimensions."""
+    """Restrict the schema of an answer to some dimensions."""
     return _object({name: whole["properties"][name] for name in names})
 
 
@@ -187,30 +186,30 @@ def parse(
     cut: Collection[str] = (),
     alone: bool = False,
 ) -> Answers:
-    """The answer to every dimension, out of a text that may be anything.
+    """Parse a model's text into the answer about each dimension.
 
     Args:
-        text: What the model said.
-        dimensions: What it was asked about.
+        text: The model's text.
+        dimensions: The judged dimensions.
         scores: The values that a Likert criterion may have.
-        aspects: How many aspects were shown, each of which must be gone through; 0 lets the judge find them.
-        shown: What the model was shown, which is no answer when it quotes it.
-        cut: Of these the names that were shown in part. Where a dimension looks at none of them, nothing is
-            ``not_shown``: what the texts do not say is unverifiable.
-        alone: Whether names are replaced by neutral ones, as in its schema.
+        aspects: Number of aspects shown, all of which the answer must cover; 0 if the judge lists them.
+        shown: Texts that the model was shown; a quotation of them is not an answer.
+        cut: Names of the truncated texts. For a dimension that uses none of them, the verdict ``not_shown``
+            becomes ``unverifiable``.
+        alone: Whether the answer has neutral keys, as in :func:`schema`.
 
     Raises:
-        MalformedAnswer: If it is no JSON, lacks something, or a value is none of those allowed; where it is
-            of some dimensions only, a PartlyMalformed holds the others.
+        MalformedAnswer: If the text holds no JSON, a field is missing, or a value is not allowed. A
+            PartlyMalformed holds the valid answers if only some dimensions are affected.
     """
     try:
-        said = json_said(text, shown=shown)
-    except SaidTwice:
+        extracted = extract_json(text, shown=shown)
+    except DuplicateMembers:
         raise MalformedAnswer("a field of the answer", "there once", "there twice") from None
     except NoJson:
         raise _no_json(text) from None
-    given = _mapping(sanitise(said.value)[0], "the answer")
-    if not said.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
+    given = _mapping(sanitise(extracted.value)[0], "the answer")
+    if not extracted.whole and not any(key_of(each, alone=alone) in given for each in dimensions):
         raise _no_json(text)
     answers: Answers = {}
     mistakes: dict[str, MalformedAnswer] = {}
@@ -241,7 +240,7 @@ def _answer(
     cited: list[Any] = [*(each.quote for each in covered), *(each.quote for each in claims)]
     quotes = [quote for quote in cited if quote.strip()]
     if not (dimension.aspects or dimension.claims):
-        quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MOST_EVIDENCE]
+        quotes = _list(_field(fields, "evidence", where), f"{where}.evidence")[:MAX_QUOTES]
     criteria: dict[str, float | None] = {}
     explanations: dict[str, str] = {}
     if dimension.criteria and not dimension.claims:
@@ -253,7 +252,7 @@ def _answer(
             criteria[name] = _number(_field(criterion, "score", place), scores, f"{place}.score")
     return Answer(
         reason=_text(fields, "reason", where),
-        evidence=tuple(quote[:MOST_CHARS] for quote in quotes if isinstance(quote, str)),
+        evidence=tuple(quote[:MAX_CHARS] for quote in quotes if isinstance(quote, str)),
         confidence=_confidence(_field(fields, "confidence", where), f"{where}.confidence"),
         criteria=criteria,
         explanations=explanations,
@@ -271,7 +270,7 @@ def _level(fields: Mapping[str, Any], dimension: Dimension, where: str) -> str |
 
 
 def _claims(fields: Mapping[str, Any], where: str, *, whole: bool) -> tuple[Claim, ...]:
-    raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MOST_CLAIMS]
+    raw = _list(_field(fields, "claims", where), f"{where}.claims")[:MAX_CLAIMS]
     claims = []
     for index, each in enumerate(raw):
         place = f"{where}.claims[{index}]"
@@ -296,7 +295,7 @@ def _aspects(fields: Mapping[str, Any], where: str, count: int) -> tuple[Aspect,
             f"{where}.aspects", f"a list of {count}, one an aspect", f"a list of {len(raw)}"
         )
     aspects = []
-    for index, each in enumerate(raw if count else raw[:MOST_ASPECTS]):
+    for index, each in enumerate(raw if count else raw[:MAX_ASPECTS]):
         place = f"{where}.aspects[{index}]"
         aspect = _mapping(each, place)
         aspects.append(
@@ -314,7 +313,7 @@ def _number(value: Any, allowed: Sequence[float], where: str) -> float | None:
         return None
     text = _PLAIN_NUMBER.fullmatch(value) if isinstance(value, str) else None
     number = float(text[1]) if text else value
-    # true is an int in Python, and no score.
+    # In Python, true is an int, but it is not a score.
     if isinstance(number, bool) or not isinstance(number, int | float) or number not in allowed:
         raise MalformedAnswer(where, f"one of {_listed(allowed)} or null", _excerpt(value))
     return float(number)
@@ -337,7 +336,7 @@ def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
     value = _field(fields, name, where)
     if not isinstance(value, str):
         raise MalformedAnswer(f"{where}.{name}", "a text", _excerpt(value))
-    return value[:MOST_CHARS]
+    return value[:MAX_CHARS]
 
 
 def _field(fields: Mapping[str, Any], name: str, where: str) -> Any:

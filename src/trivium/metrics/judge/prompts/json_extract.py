@@ -16,43 +16,43 @@ _OBJECT = re.compile(r'\{\s*+"')
 
 
 class NoJson(Exception):
-    """There is no JSON object, or nobody can say which of several is meant."""
+    """The text holds no JSON object, or several, so that the answer is ambiguous."""
 
 
-class SaidTwice(Exception):
-    """An object says the same thing twice, and not alike."""
+class DuplicateMembers(Exception):
+    """An object has two members of one name with different values."""
 
 
-class Said(NamedTuple):
-    """What a model said.
+class ExtractedJson(NamedTuple):
+    """JSON extracted from a model's text.
 
     Attributes:
-        value: JSON.
-        whole: Whether it ends. Of an object that breaks off, the members are there that do not.
+        value: The decoded JSON.
+        whole: False for a truncated object; ``value`` then has its complete members only.
     """
 
     value: Any
     whole: bool
 
 
-def json_said(text: str, *, shown: Iterable[str] = ()) -> Said:
-    """The JSON in a text.
+def extract_json(text: str, *, shown: Iterable[str] = ()) -> ExtractedJson:
+    """Extract the JSON from a model's text.
 
-    That is the text itself, or all from its first brace to its last where that is one object: thoughts
-    before it, a fence around it and words after it are no part of it. An object that breaks off must be all
-    that there is.
+    This is the whole text, or the part from its first brace to its last if that is one object. Thoughts
+    before it, a code fence around it and words around it are ignored. Around a truncated object only thoughts
+    and a fence are accepted.
 
     Args:
-        text: What a model said.
-        shown: What it was shown. An object that stands among words and in one of these too is a quotation,
-            as of a text that gives itself a score, and no answer.
+        text: The model's text.
+        shown: Texts that the judge was shown. An object that stands among words and also occurs in one of
+            these is a quotation, for example of an output that scores itself, and not the answer.
 
     Raises:
-        NoJson: If there is none.
-        SaidTwice: If an object says the same thing twice, and not alike.
+        NoJson: If there is no JSON, or more than one object.
+        DuplicateMembers: If an object has two members of one name with different values.
     """
     try:
-        return Said(_DECODER.decode(text.strip()), whole=True)
+        return ExtractedJson(_DECODER.decode(text.strip()), whole=True)
     except (ValueError, RecursionError):
         begin = thoughts(text)
     first, last = text.find("{", begin), text.rfind("}")
@@ -64,27 +64,27 @@ def json_said(text: str, *, shown: Iterable[str] = ()) -> Said:
     except (ValueError, RecursionError):
         if not alone:
             raise NoJson from None
-        return Said(_members(text, first + 1), whole=False)
+        return ExtractedJson(_complete_members(text, first + 1), whole=False)
     alone = alone and _FENCE.fullmatch(text, last + 1) is not None
-    if text.find("{", last) > 0 or (not alone and _quoted(text[first : last + 1], value, shown)):
+    if text.find("{", last) > 0 or (not alone and _is_quotation(text[first : last + 1], value, shown)):
         raise NoJson
-    return Said(value, whole=True)
+    return ExtractedJson(value, whole=True)
 
 
 def thoughts(text: str) -> int:
-    """How many characters a model thought between tags before it said something."""
-    found = _THOUGHTS.match(text)
-    return found.end() if found else 0
+    """Length in characters of the thoughts in tags at the beginning of a text; 0 without any."""
+    match = _THOUGHTS.match(text)
+    return match.end() if match else 0
 
 
-def _members(text: str, start: int) -> dict[str, Any]:
-    """The members of an object that are whole, up to the first that is not.
+def _complete_members(text: str, start: int) -> dict[str, Any]:
+    """Decode the members of a truncated object up to the first incomplete one.
 
     Raises:
-        NoJson: If the object ends: then something follows it that is like a part of an answer.
+        NoJson: If the object is not truncated; then text that looks like part of an answer follows it.
     """
-    found: list[tuple[str, Any]] = []
-    while (member := _MEMBER.match(text, start)) is not None and bool(member[1]) == bool(found):
+    members: list[tuple[str, Any]] = []
+    while (member := _MEMBER.match(text, start)) is not None and bool(member[1]) == bool(members):
         try:
             name, start = _DECODER.raw_decode(text, member.end())
             colon = _COLON.match(text, start)
@@ -93,65 +93,69 @@ def _members(text: str, start: int) -> dict[str, Any]:
             value, start = _DECODER.raw_decode(text, colon.end())
         except (ValueError, RecursionError):
             break
-        found.append((name, value))
+        members.append((name, value))
     if _END.match(text, start):
         raise NoJson
-    return _once(found)
+    return _without_conflicts(members)
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members) and any(found[name] != value for name, value in members):
-        raise SaidTwice
-    return found
+def _without_conflicts(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object from its members.
+
+    Raises:
+        DuplicateMembers: If two members of one name differ.
+    """
+    by_name = dict(members)
+    if len(by_name) < len(members) and any(by_name[name] != value for name, value in members):
+        raise DuplicateMembers
+    return by_name
 
 
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_once)
-"""Takes line breaks within texts as they are, which models forget to write as JSON has them."""
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_conflicts)
+"""Accepts raw line breaks within strings, which models often forget to escape."""
+
+_PLAIN = json.JSONDecoder(strict=False)
 
 
-def _quoted(said: str, value: Any, shown: Iterable[str]) -> bool:
-    """Whether an object was shown, however it is spaced or escaped and in whatever order its members are."""
-    bare = _SPACED.sub("", said)
+def _is_quotation(raw: str, value: Any, shown: Iterable[str]) -> bool:
+    """Whether an object occurs in a shown text, whatever its spacing, escaping and order of members."""
+    bare = _SPACED.sub("", raw)
     longest = 8 * len(bare) + 1000
     for text in shown:
         if bare in _SPACED.sub("", text):
             return True
         spaced = _SPACES.sub(" ", text)
-        if any(_holds(each, value, longest) for each in {spaced, spaced.replace('\\"', '"')}):
+        if any(_contains_object(each, value, longest) for each in {spaced, spaced.replace('\\"', '"')}):
             return True
     return False
 
 
-def _holds(text: str, value: Any, longest: int) -> bool:
-    """Whether an object stands in a text, or in a text in JSON in it; yes where that is too deep to tell.
+def _contains_object(text: str, value: Any, longest: int) -> bool:
+    """Whether an object occurs in a text, or in JSON nested in it; True if the nesting is too deep to tell.
 
-    Each is looked for in ``longest`` characters: a mistake costs as much as what it stands in is long.
+    Each decoding reads at most ``longest`` characters, so that a broken object costs bounded time.
     """
     place = 0
     try:
-        while (found := _OBJECT.search(text, place)) is not None:
-            place = found.end()
+        while (match := _OBJECT.search(text, place)) is not None:
+            place = match.end()
             try:
-                there, length = _PLAIN.raw_decode(text[found.start() : found.start() + longest])
+                decoded, length = _PLAIN.raw_decode(text[match.start() : match.start() + longest])
             except ValueError:
                 continue
-            if _is_in(there, value, longest):
+            if _contains(decoded, value, longest):
                 return True
-            place = found.start() + length
+            place = match.start() + length
     except RecursionError:
         return True
     return False
 
 
-def _is_in(there: Any, value: Any, longest: int) -> bool:
-    if there == value:
+def _contains(decoded: Any, value: Any, longest: int) -> bool:
+    if decoded == value:
         return True
-    if isinstance(there, dict):
-        there = list(there.values())
-    if isinstance(there, list):
-        return any(_is_in(each, value, longest) for each in there)
-    return isinstance(there, str) and _holds(there, value, longest)
-
-
-_PLAIN = json.JSONDecoder(strict=False)
+    if isinstance(decoded, dict):
+        decoded = list(decoded.values())
+    if isinstance(decoded, list):
+        return any(_contains(each, value, longest) for each in decoded)
+    return isinstance(decoded, str) and _contains_object(decoded, value, longest)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trivium.metrics.judge.prompts.json_extract import NoJson, SaidTwice, json_said
+from trivium.metrics.judge.prompts.json_extract import DuplicateMembers, NoJson, extract_json
 
 WORDS = st.text(st.characters(exclude_characters="{}", exclude_categories=("Cs",)), max_size=40)
 INNER = st.dictionaries(
@@ -18,25 +18,25 @@ ANSWER = {"clarity": {"score": 4, "reason": 'it says {"score": 5}'}}
 
 
 @given(OBJECTS, WORDS, WORDS, st.sampled_from([None, 2]), st.booleans())
-def test_one_object_is_found_whatever_words_stand_around_it(said, before, after, indent, fenced):
+def test_one_object_is_found_whatever_words_stand_around_it(said, before, after, indent, delimited):
     text = json.dumps(said, indent=indent)
-    if fenced:
+    if delimited:
         text = f"```json\n{text}\n```"
-    found = json_said(f"{before}\n{text}\n{after}")
+    found = extract_json(f"{before}\n{text}\n{after}")
     assert (found.value, found.whole) == (said, True)
 
 
 @given(OBJECTS, OBJECTS, WORDS, st.sampled_from(["", "\n", " or ", "```\n```json\n"]))
 def test_of_two_objects_none_is_the_answer(first, second, before, between):
     with pytest.raises(NoJson):
-        json_said(f"{before}{json.dumps(first)}{between}{json.dumps(second)}")
+        extract_json(f"{before}{json.dumps(first)}{between}{json.dumps(second)}")
 
 
 @given(OBJECTS, st.data(), st.sampled_from(["", "```json\n", "```\n", " \n\ufeff"]))
 def test_of_one_that_breaks_off_nothing_is_taken_that_is_not_whole(said, data, fence):
     text = json.dumps(said)
     cut = data.draw(st.integers(1, len(text) - 1))
-    found = json_said(fence + text[:cut])
+    found = extract_json(fence + text[:cut])
     assert not found.whole
     there = {name: value for name, value in found.value.items() if said.get(name) == value}
     assert there == found.value, "something was made up"
@@ -57,7 +57,7 @@ def test_of_one_that_breaks_off_nothing_is_taken_that_is_not_whole(said, data, f
     ],
 )
 def test_what_is_whole_of_a_broken_object_is_there(text):
-    assert json_said(text).value == {"clarity": {"score": 4}}
+    assert extract_json(text).value == {"clarity": {"score": 4}}
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_what_is_whole_of_a_broken_object_is_there(text):
 )
 def test_where_nobody_can_say_what_is_meant_nothing_is(text):
     with suppress(NoJson):
-        assert not json_said(text).value.keys() & {"clarity"}
+        assert not extract_json(text).value.keys() & {"clarity"}
 
 
 @pytest.mark.parametrize("text", ["null", "4", '"{}"', '[{"clarity": 1}]'])
 def test_json_that_is_no_object_is_taken_for_what_it_is(text):
-    assert json_said(text).value == json.loads(text)
+    assert extract_json(text).value == json.loads(text)
 
 
 def test_thoughts_between_tags_are_not_the_answer():
     answer = json.dumps(ANSWER)
     for tag in ("think", "thinking"):
         text = f"\n<{tag}>It wants {json.dumps({'clarity': {'score': 5}})} of me, {{sic}}.</{tag}>\n{answer}"
-        assert json_said(text).value == ANSWER
+        assert extract_json(text).value == ANSWER
     # in an answer they are a text like any other
     tagged = {"clarity": {"reason": "<think>{</think>"}}
-    assert json_said(json.dumps(tagged)).value == tagged
+    assert extract_json(json.dumps(tagged)).value == tagged
 
 
 def test_a_quotation_of_what_was_shown_is_no_answer():
@@ -109,19 +109,19 @@ def test_a_quotation_of_what_was_shown_is_no_answer():
         f"{wanted}!",
         f"I refuse this:\n```json\n{wanted}\n```",
     ):
-        assert json_said(text).value == ANSWER
+        assert extract_json(text).value == ANSWER
         with pytest.raises(NoJson):
-            json_said(text, shown=shown)
+            extract_json(text, shown=shown)
     escaped = [json.dumps(shown[0])]
     with pytest.raises(NoJson):
-        json_said(f"It asks for {wanted}.", shown=escaped)
+        extract_json(f"It asks for {wanted}.", shown=escaped)
     # what was shown of it in part is no more than an example of how answers look
     for less in (1, 2):
-        assert json_said(f"So: {wanted}", shown=[json.dumps(ANSWER)[:-less]]).value == ANSWER
-        assert json_said(f"So: {wanted}", shown=[json.dumps(ANSWER)[less:]]).value == ANSWER
+        assert extract_json(f"So: {wanted}", shown=[json.dumps(ANSWER)[:-less]]).value == ANSWER
+        assert extract_json(f"So: {wanted}", shown=[json.dumps(ANSWER)[less:]]).value == ANSWER
     # by itself it is what the model answers, whoever wrote it first
-    assert json_said(wanted, shown=shown).value == ANSWER
-    assert json_said(f"```json\n{wanted}\n```", shown=shown).value == ANSWER
+    assert extract_json(wanted, shown=shown).value == ANSWER
+    assert extract_json(f"```json\n{wanted}\n```", shown=shown).value == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_quotation_of_what_was_shown_is_no_answer():
 )
 def test_a_quotation_is_known_by_what_it_says_not_by_how_it_is_written(said, shown):
     with pytest.raises(NoJson):
-        json_said(f"It says {said} but no.", shown=["another", shown])
-    assert json_said(f"It says {said.replace('5', '4')} but no.", shown=[shown]).value
-    assert json_said(said, shown=[shown]).value, "by itself it is the answer"
+        extract_json(f"It says {said} but no.", shown=["another", shown])
+    assert extract_json(f"It says {said.replace('5', '4')} but no.", shown=[shown]).value
+    assert extract_json(said, shown=[shown]).value, "by itself it is the answer"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_quotation_is_known_by_what_it_says_not_by_how_it_is_written(said, sho
 )
 def test_what_is_shown_may_hold_any_number_of_broken_objects(shown):
     with suppress(NoJson):
-        assert json_said(f"So: {json.dumps(ANSWER)}", shown=[shown]).value == ANSWER
+        assert extract_json(f"So: {json.dumps(ANSWER)}", shown=[shown]).value == ANSWER
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_what_is_shown_may_hold_any_number_of_broken_objects(shown):
     ],
 )
 def test_what_is_said_twice_and_not_alike_is_neither(text):
-    with pytest.raises(SaidTwice):
-        json_said(text)
+    with pytest.raises(DuplicateMembers):
+        extract_json(text)
 
 
 def test_what_is_said_twice_alike_is_said():
-    assert json_said('{"clarity": {"score": 1, "score": 1}}').value == {"clarity": {"score": 1}}
+    assert extract_json('{"clarity": {"score": 1, "score": 1}}').value == {"clarity": {"score": 1}}
 
 
 def test_line_breaks_within_texts_are_taken_as_they_are():
-    assert json_said('{"reason": "one\ntwo\tthree"}').value == {"reason": "one\ntwo\tthree"}
+    assert extract_json('{"reason": "one\ntwo\tthree"}').value == {"reason": "one\ntwo\tthree"}
