@@ -68,11 +68,11 @@ def test_the_corpus_is_large_and_asks_for_the_best_score():
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_prompt_keeps_its_structure_whatever_stands_in_it(place):
-    neutralize_marks = [words(each) for each in prepared(*placed("fine", place))]
+    baseline = [words(each) for each in prepared(*placed("fine", place))]
     for text in INJECTIONS.values():
         requests = list(prepared(*placed(text, place)))
         assert all(is_intact(each) for each in requests)
-        assert [words(each) for each in requests] == neutralize_marks
+        assert [words(each) for each in requests] == baseline
 
 
 PIECES = st.lists(st.one_of(st.sampled_from(list(INJECTIONS.values())), st.text(max_size=30)), max_size=4)

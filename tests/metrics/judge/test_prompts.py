@@ -110,10 +110,10 @@ def test_a_digest_is_bounded_however_long_the_trace(calls, text):
         assert len(steps) == calls
     else:
         assert cut.unit == "steps"
-        assert (cut.build_context + 1, cut.of) == (len(steps), calls)
+        assert (cut.shown + 1, cut.of) == (len(steps), calls)
         assert steps[0].startswith("1. ")
         assert steps[-1].startswith(f"{calls}. ")
-        assert f"[cut: {calls - cut.build_context:,} steps]" in steps
+        assert f"[cut: {calls - cut.shown:,} steps]" in steps
 
 
 def test_a_digest_tells_the_steps_in_order():

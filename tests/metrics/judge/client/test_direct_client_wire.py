@@ -22,21 +22,21 @@ USUAL = ModelResponse(
 def chat(*, usage=None, choices=None, finish="stop", logprobs=None, **message):
     said = {"role": "assistant", "content": '{"a": 1}', **message}
     choice = {"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}
-    plausible_count = {
+    usage_counts = {
         "prompt_tokens": 11,
         "completion_tokens": 7,
         "prompt_tokens_details": {"cached_tokens": 3},
     }
-    plausible_count = plausible_count if usage is None else usage
-    body = {"model": "m", "choices": [choice] if choices is None else choices, "usage": plausible_count}
+    usage_counts = usage_counts if usage is None else usage
+    body = {"model": "m", "choices": [choice] if choices is None else choices, "usage": usage_counts}
     return chat_response(json.dumps(body).encode())
 
 
 def message(*blocks, usage=None, stop="end_turn"):
-    plausible_count = {"input_tokens": 6, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
-    plausible_count = plausible_count | {"output_tokens": 7} if usage is None else usage
+    usage_counts = {"input_tokens": 6, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}
+    usage_counts = usage_counts | {"output_tokens": 7} if usage is None else usage
     content = list(blocks) or [{"type": "text", "text": '{"a": 1}'}]
-    body = {"model": "m", "content": content, "stop_reason": stop, "usage": plausible_count}
+    body = {"model": "m", "content": content, "stop_reason": stop, "usage": usage_counts}
     return message_response(json.dumps(body).encode())
 
 
@@ -70,8 +70,8 @@ def test_usual_answers_are_read():
 def test_counts_may_be_nothing_and_as_many_as_any_model_takes(usage):
     expected = told(input_tokens=usage["prompt_tokens"], output_tokens=0, cached_tokens=0)
     assert read(chat(usage=usage)) == expected
-    plausible_count = {"input_tokens": usage["prompt_tokens"], "output_tokens": 0}
-    assert read(message(usage=plausible_count)) == expected
+    usage_counts = {"input_tokens": usage["prompt_tokens"], "output_tokens": 0}
+    assert read(message(usage=usage_counts)) == expected
 
 
 @pytest.mark.parametrize(

@@ -90,4 +90,4 @@ def test_what_is_put_into_the_cache_costs_more():
     listed = Prices([CLAUDE], {}).price(CLAUDE)
     dear = msgspec.structs.replace(reply(1000, 0), cache_write_tokens=1000)
     assert listed.cost(dear) == pytest.approx(1.25 * listed.cost(reply(1000, 0)))
-    assert listed.most(input_tokens=1000, output_tokens=0) >= listed.cost(dear)
+    assert listed.max_cost(input_tokens=1000, output_tokens=0) >= listed.cost(dear)
