@@ -38,7 +38,7 @@ Feature: Comparing an agent with the one before it
     Given an agent that was right on 30 of 40 questions
     When it is asked other questions under the same names
     Then the comparison ends with 2
-    And it says that the questions are not what they were
+    And it says that the questions have changed
 
   Scenario: Questions about a few documents say less than as many about different ones
     Given an agent that was right on 30 of 40 questions

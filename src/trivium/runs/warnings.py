@@ -1,4 +1,4 @@
-"""Warnings that a reader of a run needs before its numbers."""
+"""Builds the warnings of a run: reservations that change how to read its numbers."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ TOO_FEW_GROUPS = 10
 def warnings_of(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], *, shown: set[str]
 ) -> tuple[str, ...]:
-    """The warnings of a run, most serious first."""
+    """Return the warnings of a run, most serious first."""
     return tuple(_warnings(summary, settings, columns, shown))
 
 
 def _is_share(gate: str, summary: Summary) -> bool:
-    """Whether a gate is on the share of judgements that certificates accept, and there are some."""
+    """Whether a gate is on the share of accepted judgements, and there are judgements."""
     share = gate == ACCEPTED or gate.endswith(f".{ACCEPTED}")
     return share and any(found.accepted + found.to_people for found in summary.acceptance.values())
 
@@ -37,7 +37,7 @@ def _is_share(gate: str, summary: Summary) -> bool:
 def _warnings(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
-    lacking = list(_about_what_is_lacking(columns, shown))
+    lacking = list(_unscored_metrics(columns, shown))
     told = {why for _, why in lacking}  # each cause is reported once
     for column in columns.values():
         if column.tier == "judge":
@@ -53,7 +53,7 @@ def _warnings(
             apart = f" ({column.aside[1]:.3f}, no part of the mean)" if column.aside else ""
             yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
-    yield from _about_what_was_cut(columns)
+    yield from _about_truncated_texts(columns)
     yield from _about_attempts(summary, settings, columns)
     for name in settings.gates:
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
@@ -64,11 +64,11 @@ def _warnings(
     yield from _about_parts(summary)
     for why, names in _by_cause(lacking).items():
         yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no score: {why}"
-    yield from _about_what_is_left_out(settings, columns, shown)
+    yield from _about_left_out_metrics(settings, columns, shown)
 
 
 def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group names by cause; of a cause with several lines the first is used."""
+    """Group names by the first line of their cause."""
     found: dict[str, list[str]] = {}
     for name, why in named:
         first, _, rest = why.strip().partition("\n")
@@ -77,7 +77,7 @@ def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Metrics that failed, grouped by error."""
+    """Warn about metrics that failed, grouped by error."""
     failed = [
         (column.name, f"on {column.status['error']} attempts: {_reason(column, 'error')}")
         for column in columns.values()
@@ -88,7 +88,7 @@ def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
-    """Traces known to be incomplete, and figures that mix different recorders."""
+    """Warn about incomplete traces, and about metrics that mix different recorders."""
     lacking: Counter[str] = Counter()
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
@@ -112,7 +112,7 @@ def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[st
 
 
 def _about_judgements(column: Column) -> Iterator[str]:
-    """Judgements that no judge could give; the overall score of a rubric is not mentioned."""
+    """Warn about judgements that no judge could make; a rubric's overall score is not mentioned."""
     unjudged = column.unavailable - column.status["error"]
     if not unjudged or column.name.endswith(f".{OVERALL}"):
         return
@@ -127,7 +127,7 @@ def _about_judgements(column: Column) -> Iterator[str]:
 
 
 def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Judgements that a substitute model made."""
+    """Warn about judgements that a substitute model made."""
     by_others: dict[str, list[str]] = {}
     for column in columns.values():
         if column.tier == "judge" and not column.name.endswith(f".{OVERALL}"):
@@ -138,8 +138,8 @@ def _about_other_judges(columns: Mapping[str, Column]) -> Iterator[str]:
         yield f"judged by {method}: {', '.join(where)}"
 
 
-def _about_what_was_cut(columns: Mapping[str, Column]) -> Iterator[str]:
-    """Texts that were truncated for judges; the dimensions of a request share them."""
+def _about_truncated_texts(columns: Mapping[str, Column]) -> Iterator[str]:
+    """Warn about texts truncated for judges; dimensions judged in one request share them."""
     most: dict[tuple[str, str], tuple[tuple[int, int, int], int]] = {}
     for column in columns.values():
         for text, counted in column.truncated.items():
@@ -197,15 +197,15 @@ def _was(names: Sequence[str]) -> str:
     return "was" if len(names) == 1 else "were"
 
 
-def _about_what_is_lacking(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
-    """Name and reason of each metric that should have scores and has none."""
+def _unscored_metrics(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and reason of each metric that should have scores and has none."""
     for column in columns.values():
         scored = column.status["ok"] + column.status["fallback"] + column.unavailable
         if column.name in shown and not scored:
             yield column.name, _reason(column, "skipped")
 
 
-def _about_what_is_left_out(
+def _about_left_out_metrics(
     settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
     hidden = [name for name in columns if name not in shown]

@@ -1,4 +1,4 @@
-"""Computes risk-coverage curves, their differences and the population they describe."""
+"""Computes risk-coverage curves, their differences, and the counts of the items they describe."""
 
 import time
 from collections.abc import Sequence
@@ -47,16 +47,16 @@ class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a risk-coverage artifact.
 
     Attributes:
-        confidence: A variant, ``all`` or ``default``; None: what the items state, else the best signal.
+        confidence: Variants, ``all`` or ``default``; None for the stated confidence, else the best signal.
         loss: ``abs``, ``abs_norm`` or ``zero_one``.
-        plan: How to resample.
-        grid: Coverages at which the risk is read.
-        area_coverage: Coverage up to which the truncated areas go.
-        scale: Of predictions and truths, where the user states it.
+        plan: Options of the bootstrap.
+        grid: Coverages at which the risk is reported, in (0, 1].
+        area_coverage: Coverage at which the truncated areas end.
+        scale: Lowest and highest value of predictions and truths, if the user states them.
         calibrator: For calibrated confidences.
-        intersection_only: Whether two inputs are compared on common groups, though one has others too.
-        drawn: Whether what a picture needs is added.
-        created_at: What stands in the artifact; the current time by default.
+        intersection_only: Whether to compare two inputs on their common groups if their groups differ.
+        drawn: Whether to add the data for a chart.
+        created_at: Time stated in the artifact; by default the current time.
     """
 
     confidence: str | None = None
@@ -72,11 +72,11 @@ class CurveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[str, Any]:
-    """Risk and coverage of one table of items, or of two and their difference.
+    """Compute risk and coverage of one table of items, or of two tables and their difference.
 
     Args:
-        tables: One, or left and right.
-        options: What is asked.
+        tables: One table, or left and right.
+        options: The options.
 
     Raises:
         ItemsError: If two tables have no group in common, or groups that the other lacks.
@@ -154,18 +154,21 @@ def _loss(name: str, scale: Scale) -> dict[str, Any]:
 
 
 STEPS = 20
-"""Stretches of coverage that a band is computed for, equally long up to the largest that is reached."""
+"""Number of equal stretches of coverage, up to the largest reached, for which a band is computed."""
 
 MOST_POINTS = 200
-"""Points that a line is drawn with."""
+"""Most points of a drawn line."""
 
 
 def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
-    """The band of the selective risk, the best ranking and the lower hull; empty lists without predictions.
+    """Compute the band of the selective risk, the optimal curve and the lower hull, for a chart.
 
     Args:
         items: The items.
-        plan: How to resample.
+        plan: Options of the bootstrap.
+
+    Returns:
+        Lists of coordinates, empty without predictions.
     """
     kept = items.predicted
     curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
@@ -186,9 +189,9 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
 
 
 def _band(items: Items, curve: Curve, plan: BootstrapOptions) -> dict[str, list[float]]:
-    """Interval of the mean height of the drawn curve over each stretch, given at its middle.
+    """Interval of the mean height of the curve over each stretch of coverage, placed at its middle.
 
-    The curve is drawn straight between working points, as the area goes; so its height comes from areas.
+    Heights are computed from areas, so that they fit the curve, which is linear between working points.
     """
     shares = [curve.cmax * step / STEPS for step in range(1, STEPS + 1)]
     names = [f"aurc_at_{share!r}" for share in shares]
@@ -224,11 +227,11 @@ INNER = {
     "aurc_common": "aurc_common",
     "augrc_common": "augrc_common",
 }
-"""Figures of a comparison, by their names in the artifact."""
+"""Metrics of a comparison, by their names in the artifact."""
 
 
 def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
-    """Right minus left, on the groups that both have and the same resamples of them."""
+    """Compute right minus left, over common groups and the same resamples of them."""
     deltas = bootstrap_deltas(left, right, list(INNER.values()), plan)
     described: dict[str, Any] = {name: _figure(deltas[inner], plan) for name, inner in INNER.items()}
     reached = min(float(side.predicted.mean()) if side.n else 0.0 for side in (left, right))
@@ -238,9 +241,9 @@ def describe_difference(left: Items, right: Items, *, plan: BootstrapOptions) ->
 
 
 def in_words(described: dict[str, Any]) -> str | None:
-    """What the areas say, and whether they still say it at equal coverage; None where nothing is known."""
+    """Describe whether the areas differ, in full and at common coverage; None if that is unknown."""
     coverage = f"{100 * described['common_coverage']:.1f} %"
-    said: dict[str, list[str]] = {}
+    sentences: dict[str, list[str]] = {}
     for name in ("aurc", "augrc"):
         full, common = (_verdict(described[f"{name}_{reach}"]["ci95"]) for reach in ("full", "common"))
         if full is None or common is None:
@@ -252,15 +255,15 @@ def in_words(described: dict[str, Any]) -> str | None:
                 "differ in how often they abstain, and abstaining alone lowers the area. Judge by the "
                 "common coverage"
             )
-        said.setdefault(words, []).append(name.upper())
+        sentences.setdefault(words, []).append(name.upper())
     return (
-        ". ".join(f"{' and '.join(names)} of the second input: {words}" for words, names in said.items())
+        ". ".join(f"{' and '.join(names)} of the second input: {words}" for words, names in sentences.items())
         or None
     )
 
 
 def _verdict(ci95: list[float] | None) -> str | None:
-    """Lower is better, since the areas are risks."""
+    """Describe a difference of areas; lower is better, because areas are risks."""
     if ci95 is None:
         return None
     if ci95[0] > 0:
@@ -288,11 +291,10 @@ SHOWN = 5
 
 
 def included_groups(tables: Sequence[ItemTable], *, intersection_only: bool) -> list[str]:
-    """Ids of the groups that succeeded on every side, in order.
+    """Return the ids of the groups that succeeded on every side, in order.
 
     Raises:
-        ItemsError: If there is none, or a side has groups that the other never met and
-            ``intersection_only`` is not set.
+        ItemsError: If there is none, or if the groups of the sides differ and ``intersection_only`` is False.
     """
     if len(tables) == 1:
         return list(tables[0].groups.ids)
@@ -319,13 +321,13 @@ def included_groups(tables: Sequence[ItemTable], *, intersection_only: bool) -> 
 
 
 def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, Any]:
-    """Counts of groups and items; of two sides the items of each.
+    """Count groups and items; with two sides, the items of each.
 
-    ``cmax_failed_abstained`` is the coverage there would be had failed groups abstained from all their items.
+    ``cmax_failed_abstained`` is the coverage if the failed groups had abstained from all their items.
     """
     everyone = set.intersection(*(_all_ids(table) for table in tables))
     total, predicted = zip(*(_counts(table, included) for table in tables), strict=True)
-    # A group that failed has no items to count: it is taken to have as many as the others on average.
+    # A failed group has no items to count; assume as many as the others have on average.
     answered = len(included) / len(everyone) if everyone else 0.0
     shares = [part / whole if whole else 0.0 for part, whole in zip(predicted, total, strict=True)]
     worst = [share * answered for share in shares]
@@ -341,7 +343,7 @@ def population(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str
 
 
 def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, int]:
-    """How the groups of two sides overlap, as the original tool counts them."""
+    """Count how the groups of two sides overlap, like the original tool."""
     left, right = (_all_ids(table) for table in tables)
     return {
         "participants_left_only": len(left - right),
@@ -355,8 +357,8 @@ def overlap(tables: Sequence[ItemTable], included: Sequence[str]) -> dict[str, i
 
 def rows_within(table: ItemTable, included: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Whether each item belongs to one of the groups, shape (n,)."""
-    wanted = set(included)
-    inside = np.array([id_ in wanted for id_ in table.groups.ids], np.bool_)
+    ids = set(included)
+    inside = np.array([id_ in ids for id_ in table.groups.ids], np.bool_)
     return inside[table.groups.codes] if table.n else np.empty(0, np.bool_)
 
 

@@ -30,14 +30,18 @@ def agreement_answer(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> dict[str, Any]:
-    """Agreement of predictions and truths, and people's mean as the judge's tells it, as a JSON value.
+    """Compute the agreement of predictions and truths, and people's mean estimated from the judge's.
 
     Args:
         table: The items; abstentions are counted and left out.
-        step: Distance between neighbouring labels; default: 1, on a narrower scale the least distance seen.
-        scale: Of predictions and truths, where the user states it.
-        resamples: Of the groups.
-        seed: Of the resamples.
+        step: Distance between neighbouring labels; by default 1, or on a scale narrower than 2 the smallest
+            distance that occurs.
+        scale: Lowest and highest value of predictions and truths, if the user states them.
+        resamples: Number of bootstrap resamples of the groups.
+        seed: Seed of the resamples.
+
+    Returns:
+        A JSON value.
 
     Raises:
         TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
@@ -82,11 +86,11 @@ def _step(judge: Any, people: Any, width: float) -> float:
     return float(np.diff(labels).min())
 
 
-def _corrected(found: Corrected) -> dict[str, Any]:
-    told = msgspec.structs.asdict(found) | {"ci95": _ends(found.interval)}
-    told["method"] = found.interval.method if found.interval else None
-    told.pop("interval")
-    return told | {"warnings": list(found.warnings)}
+def _corrected(estimate: Corrected) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(estimate) | {"ci95": _ends(estimate.interval)}
+    fields["method"] = estimate.interval.method if estimate.interval else None
+    fields.pop("interval")
+    return fields | {"warnings": list(estimate.warnings)}
 
 
 def _ends(interval: Interval | None) -> list[float] | None:
@@ -115,23 +119,26 @@ def certificate(
     bound: Literal["betting", "hoeffding"] = "betting",
     calibrator: Calibrator | None = None,
 ) -> dict[str, Any]:
-    """The lowest confidence from which on predictions are certified, as a JSON value.
+    """Find the lowest confidence from which on predictions are certified.
 
     Args:
-        table: The items; abstentions count as left to people.
-        variant: Which confidence; None: the one stated with the items, else the best signal by AUROC on
-            these labels. Then ``delta`` is divided by the number of signals that were considered, so that the
-            promise holds of whichever is chosen (Bonferroni).
-        epsilon: Error among accepted predictions that is tolerated.
-        delta: Chance that the promise is broken.
-        tolerance: A prediction farther from the truth than this is wrong.
-        group_size: The most predictions that a group can have.
-        bound: The test where groups have several predictions.
+        table: The items; abstentions go to people.
+        variant: Name of the confidence; None for the one stated with the items, else for the best signal by
+            AUROC on these labels. In the latter case ``delta`` is divided by the number of candidates, so
+            that the promise holds for the chosen one (Bonferroni).
+        epsilon: Tolerated error rate among accepted predictions, in (0, 1).
+        delta: Probability that the promise is broken, in (0, 1).
+        tolerance: A prediction farther than this from the truth is wrong.
+        group_size: Most predictions that a group can have.
+        bound: The test for groups with several predictions.
         calibrator: For calibrated confidences.
 
+    Returns:
+        A JSON value.
+
     Raises:
-        TrustError: If a value is off the scale that the table declares, an option or a confidence is not like
-            that, or a calibrator may have been fitted on these labels (spec: metrics, H.4).
+        TrustError: If a value is off the declared scale, an option or a confidence is invalid, or the
+            calibrator may have been fitted on these labels (spec: metrics, H.4).
     """
     kept_scale(table, None)
     choice = choose([table], variant, tolerance=tolerance)
@@ -194,15 +201,15 @@ def calibrate(
     Args:
         table: The items.
         method: ``temperature``, ``logistic``, ``platt``, ``linear`` or ``isotonic``.
-        features: Signals to look at; or
+        features: Signals that the calibrator uses. Give either these or ``confidence``.
         confidence: The confidence to calibrate, for ``temperature`` and ``isotonic``.
         target: ``correctness``, ``near_correct`` or ``loss``.
-        scale: Of predictions and truths, where the user states it.
-        seed: Of the split into folds.
+        scale: Lowest and highest value of predictions and truths, if the user states them.
+        seed: Seed of the split into folds.
 
     Raises:
-        TrustError: If a value is off the scale, there is nothing to fit on, or the options do not go
-            together.
+        TrustError: If a value is off the scale, there is nothing to fit on, or the options contradict each
+            other.
     """
     if bool(features) == (confidence is not None):
         raise TrustError(

@@ -1,4 +1,4 @@
-"""Describes one confidence variant of a risk-coverage artifact, with its warnings."""
+"""Computes the entry of one confidence variant in a risk-coverage artifact, with its warnings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,21 +15,21 @@ from trivium.trust.selective.inference import BootstrapOptions, bootstrap_select
 from trivium.trust.selective.items import Items
 
 GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Coverages at which the risk is read by default (S.8)."""
+"""Default coverages at which the risk is reported (S.8)."""
 
 AREA_COVERAGE = 0.5
-"""Coverage up to which the truncated areas go by default (S.7)."""
+"""Default coverage at which the truncated areas end (S.7)."""
 
 RESAMPLED = ("aurc_full", "augrc_full", "aurc_at_c", "augrc_at_c", "cmax", "aurc_per_cmax", "augrc_per_cmax")
-"""Figures with an interval, by their names in the artifact."""
+"""Metrics with an interval, by their names in the artifact."""
 
 IDEALS = ("aurc_optimal", "augrc_optimal", "eaurc", "eaugrc", "aurc_achievable")
 
 MOST_POINTS = 10_000
-"""Working points that an artifact lists; it always says how many there are."""
+"""Most working points that an artifact lists; it always states their number."""
 
 NEGLIGIBLE = 1e-15
-"""Differences of areas below this are the rounding of two sums of the same numbers."""
+"""Smaller differences of areas are due to rounding."""
 
 
 def describe_variant(
@@ -40,14 +40,14 @@ def describe_variant(
     grid: Sequence[float] = GRID,
     area_coverage: float = AREA_COVERAGE,
 ) -> dict[str, Any]:
-    """The figures of one ranking, with intervals, the curve and the reliability of the confidence.
+    """Compute the metrics of one ranking with intervals, the curve and the reliability diagram.
 
     Args:
         items: The items.
         right: Whether each prediction equals the truth, shape (n,).
-        plan: How to resample.
-        grid: Coverages at which the risk is read.
-        area_coverage: Coverage up to which the truncated areas go.
+        plan: Options of the bootstrap.
+        grid: Coverages at which the risk is reported, in (0, 1].
+        area_coverage: Coverage at which the truncated areas end.
     """
     inner = {
         "aurc_full": "aurc",
@@ -97,20 +97,20 @@ def describe_variant(
 
 
 def coverage_key(share: float) -> str:
-    """A coverage as a key: two decimals, or as many as it takes to keep it apart from others."""
+    """Format a coverage as a key, with two decimals or as many as it has."""
     short = f"{share:.2f}"
     return short if float(short) == share else repr(share)
 
 
 def ends(found: Estimate) -> list[float] | None:
-    """The interval of a figure; None where the figure itself is undefined."""
+    """Return the ends of an interval; None if there is none or the estimate is undefined."""
     if found.interval is None or found.point is None:
         return None
     return [found.interval.low, found.interval.high]
 
 
 def _drop_rate(found: Estimate, plan: BootstrapOptions) -> float:
-    """The share of resamples without a figure; the original tool says 1 where there is no figure at all."""
+    """Share of resamples without a value; like the original tool, 1 if the estimate itself is undefined."""
     return 1.0 if found.point is None and plan.method == "legacy" else found.drop_rate
 
 
@@ -119,7 +119,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _thinned(curve: Curve) -> dict[str, Any]:
-    """The working points; of very many some, and how many there are."""
+    """Return the working points, thinned to ``MOST_POINTS``, and their number."""
     points = curve.coverage.size
     shown = np.unique(np.linspace(0, points - 1, min(points, MOST_POINTS)).astype(np.int64))
     return {
@@ -147,12 +147,12 @@ def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> dict[
 
 
 def _percent(part: float | None, whole: float | None) -> float | None:
-    """100 · part / whole; None where there is no whole: otherwise missing data would read as "no gap"."""
+    """100 · part / whole; None without a whole, so that missing data does not look like "no gap"."""
     return None if part is None or not whole else 100 * part / whole
 
 
 def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any] | None:
-    """How often predictions of a confidence were right; None where the confidence is no probability."""
+    """Compute the reliability diagram; None if the confidence is not a probability."""
     sure, hits = items.confidence[items.predicted], right[items.predicted]
     if not sure.size or sure.min() < 0 or sure.max() > 1:
         return None
@@ -163,14 +163,14 @@ def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> di
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10
 
 MOST_TIED = 0.2
-"""Share of the predictions with equal confidence above which a warning mentions ties."""
+"""If a larger share of the predictions has equal confidence, a warning mentions ties."""
 
 WIDEST_JUMP = 0.05
-"""Excess over the requested coverage from which on a warning mentions it."""
+"""If the coverage exceeds the requested one by more than this, a warning mentions it."""
 
 
 def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:
-    """Warnings about the items, whatever the confidence."""
+    """Return the warnings about the items, which hold for every confidence."""
     found = [f"{table.origin.path}: {note}" for table in tables for note in table.notes]
     if scale.source == "observed":
         found.append(
@@ -200,7 +200,7 @@ def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) 
 
 
 def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
-    """Warnings about one confidence: ties, and how far they make the coverage jump."""
+    """Return the warnings about one confidence: ties, and jumps of the coverage that they cause."""
     found = []
     points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
     if points == 1 and predicted > 1:

@@ -1,4 +1,4 @@
-"""Compares two runs (``trivium.compare``): caveats, deltas and the answer; detects identical runs."""
+"""Compares two runs: computes differences, decides on them and collects warnings."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,8 +28,10 @@ from trivium.suites.settings import Settings
 from trivium.traces.trace import Trace
 
 DECIDING = ("composite", "pass_rate")
-"""Figures that decide the answer. With many more, some would fail by chance alone."""
-MOVES_KEPT = 10
+"""Metrics that decide the answer. With many more, some would fail by chance alone."""
+
+MAX_MOVES = 10
+"""Most cases that the comparison lists as moved."""
 
 
 def compare(
@@ -43,24 +45,25 @@ def compare(
     force: bool = False,
     graphs: bool = False,
 ) -> Comparison:
-    """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each figure.
+    """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each metric.
 
-    Attempts are paired by case and repeat, reduced to one value a case, and clustered as the suite's groups
-    say. What only one run has is counted and takes no part.
+    Attempts are paired by case and repeat, reduced to one value per case, and clustered by the suite's
+    groups. Attempts that only one run has are counted but not compared.
 
     Args:
         base: The run to compare with.
         head: The run in question.
         margin: The loss that does not matter, in [0, 1]. This and the next three default to head's settings.
-        level: Of the intervals, in (0, 1).
-        resamples: Of the bootstrap, at least 1.
-        seed: Of the bootstrap.
-        force: Compare runs although their numbers do not mean the same; what differs becomes warnings.
-        graphs: Compare what they did too: the edges of their graphs, and how long their steps took.
+        level: Confidence level of the intervals, in (0, 1).
+        resamples: Number of bootstrap resamples, at least 1.
+        seed: Seed of the bootstrap.
+        force: Compare runs even if their numbers do not mean the same; the differences become warnings.
+        graphs: Also compare the edges of their process graphs and the times of their steps.
 
     Raises:
-        ComparisonError: If the runs are unlike (other metric versions, encoders, judges, rules or contents of
-            cases) and not forced, if they share no attempt, or an option is out of range.
+        ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or
+            contents of cases) and ``force`` is False, if they have no attempt in common, or if an option is
+            out of range.
     """
     settings = msgspec.convert(head.record.settings, Settings)
     options = Options(
@@ -70,9 +73,9 @@ def compare(
         seed=settings.seed if seed is None else seed,
     )
     options.check()
-    unlike = list(incomparabilities(base, head))
-    if unlike and not force:
-        raise _refusal(base, head, unlike)
+    differences = list(incomparabilities(base, head))
+    if differences and not force:
+        raise _refusal(base, head, differences)
     methods = Methods()
     left, right = ScoredRun(base, methods), ScoredRun(head, methods)
     absent = {"base": _absent(base, left, right), "head": _absent(head, right, left)}
@@ -80,24 +83,24 @@ def compare(
     pairing = Pairing(left, right, clusters=clusters, absent=[*absent["base"], *absent["head"]])
     if not pairing.attempts:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no case and repeat in common")
-    figures = {name: pairing.reduced(name, alike=not force) for name in pairing.names}
-    apart = list(_different_methods(figures, methods))
-    if apart and not force:
-        raise _refusal(base, head, apart)
+    figures = {name: pairing.reduced(name, same_method=not force) for name in pairing.names}
+    other_methods = list(_different_methods(figures, methods))
+    if other_methods and not force:
+        raise _refusal(base, head, other_methods)
     paired = {name: figure for name, figure in figures.items() if figure.pairs or figure.missing}
     if not paired:
         raise ComparisonError("", f"run {base.id} and run {head.id} have no figure in common")
     deltas = deltas_of(paired, pairing, right.tiers, options)
-    same = not (unlike or apart) and unchanged(base, head)
+    same = not (differences or other_methods) and unchanged(base, head)
     if same:
         deltas = {name: passing(one) for name, one in deltas.items()}
     decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
     unjudged = list(about_judges(left, right))
     answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
-    moves = figures[decided_by[0]].moved(MOVES_KEPT)
+    moves = figures[decided_by[0]].moved(MAX_MOVES)
     only_base = tuple(case for case in left.cases if case not in right.cases)
     only_head = tuple(case for case in right.cases if case not in left.cases)
-    warnings = [f"compared although unlike: {what}" for what in [*unlike, *apart]]
+    warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
     warnings += unjudged
     warnings += about_runs(base, head, left, right)
     warnings += (
@@ -133,17 +136,17 @@ def compare(
         seed=options.seed,
         warnings=tuple(warnings),
         graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
-        missing={word: found for word, found in missing.items() if found},
+        missing={word: counts for word, counts in missing.items() if counts},
     )
 
 
-def _refusal(base: Run, head: Run, unlike: Sequence[str]) -> ComparisonError:
+def _refusal(base: Run, head: Run, differences: Sequence[str]) -> ComparisonError:
     advice = "their numbers do not mean the same; force=True (--force) compares them all the same"
-    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*unlike, advice]])
+    return ComparisonError(f"{base.id} and {head.id}", [Problem("", what) for what in [*differences, advice]])
 
 
 def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[str, str]]:
-    """Cluster of every case with an attempt; of every case if ``lacking``."""
+    """Yield the cluster of every case with an attempt; of every case if ``lacking``."""
     names = dict(enumerate(case.id for case in run.cases())) if lacking else scored.positions
     for position, cluster in enumerate(run.store.groups(run.record.suite, scored.settings.group)):
         if position in names:
@@ -151,7 +154,7 @@ def _clusters(run: Run, scored: ScoredRun, *, lacking: bool) -> Iterator[tuple[s
 
 
 def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
-    """Attempts that the other run has and this one lacks although they were due."""
+    """Return the attempts that the other run has and this one should have but lacks."""
     if run.record.kind == "human":
         return []
     alone = [key for key in other.rows if key not in own.rows and 0 <= key[1] < own.settings.repeats]
@@ -162,7 +165,7 @@ def _absent(run: Run, own: ScoredRun, other: ScoredRun) -> list[Key]:
 
 
 def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> Iterator[str]:
-    """Figures of which no pair has values of the same method; the composite only gets a warning."""
+    """Describe metrics without a pair of values of the same method; the composite only gets a warning."""
     for name, figure in figures.items():
         if name != "composite" and figure.wholly_unlike:
             (ours, theirs), count = figure.unlike.most_common(1)[0]
@@ -170,7 +173,7 @@ def _different_methods(figures: dict[str, PairedScores], methods: Methods) -> It
 
 
 def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Iterator[str]:
-    """Caveats about values that are missing in either run."""
+    """Yield warnings about values that are missing in either run."""
     for word, run in (("base", base), ("head", head)):
         if run.record.state != "done":
             yield f"{word} is not finished ({run.record.state})"
@@ -185,7 +188,7 @@ def about_runs(base: Run, head: Run, left: ScoredRun, right: ScoredRun) -> Itera
 
 
 def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
-    """Caveats about judgements that are missing, with the reason."""
+    """Yield warnings about missing judgements, with the reason."""
     for word, side in (("base", base), ("head", head)):
         judged = {
             name: reasons
@@ -200,12 +203,12 @@ def about_judges(base: ScoredRun, head: ScoredRun) -> Iterator[str]:
 
 
 def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
-    """Caveats about values that are left out of the comparison."""
+    """Yield warnings about values that are left out of the comparison."""
     for name, figure in figures.items():
-        apart = figure.left_out - figure.one_sided
-        if apart:
+        other_method = figure.left_out - figure.one_sided
+        if other_method:
             how = "rest on other parts in head" if name == "composite" else "were made in unlike ways"
-            yield f"{name}: {apart:,} pairs {how} and are left out"
+            yield f"{name}: {other_method:,} pairs {how} and are left out"
         if figure.missing:
             yield f"{name}: {figure.missing:,} pairs lack a side: taken at its worst and at its best"
         if figure.one_sided:
@@ -213,7 +216,7 @@ def about_figures(figures: dict[str, PairedScores]) -> Iterator[str]:
 
 
 def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[str]:
-    """Caveats about the number of groups."""
+    """Yield warnings about the number of groups."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     if fewest == 1:
         yield "one group gives no interval: it cannot be told how much another group would differ"
@@ -224,22 +227,23 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
 
 
 def unchanged(base: Run, head: Run) -> bool:
-    """Whether both runs hold the same attempts, in the same order, and each did what its counterpart did.
+    """Whether both runs have the same attempts, in the same order, with the same contents and steps.
 
-    Times, ids of spans and usage do not count. Reading ends at the first difference.
+    Times, ids of spans and usage are ignored. Reading stops at the first difference.
     """
     return all(
-        one is not None and other is not None and _did(one) == _did(other)
-        for one, other in zip_longest(base.attempts(), head.attempts())
+        ours is not None and theirs is not None and _digest(ours) == _digest(theirs)
+        for ours, theirs in zip_longest(base.attempts(), head.attempts())
     )
 
 
-def _did(attempt: Attempt) -> bytes:
+def _digest(attempt: Attempt) -> bytes:
     trace = None if attempt.trace is None else _steps(attempt.trace)
-    what = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
-    return blake2b(msgspec.json.encode(what, order="deterministic"), digest_size=16).digest()
+    content = (attempt.case, attempt.repeat, attempt.output, attempt.error, attempt.reward, trace)
+    return blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).digest()
 
 
 def _steps(trace: Trace) -> tuple[object, object]:
-    spans = [(one.kind, one.name, one.agent, one.ok, one.input, one.output) for one in trace.spans]
-    return spans, [(one.sender, one.receiver, one.type, one.content) for one in trace.messages]
+    spans = [(span.kind, span.name, span.agent, span.ok, span.input, span.output) for span in trace.spans]
+    messages = [(each.sender, each.receiver, each.type, each.content) for each in trace.messages]
+    return spans, messages

@@ -12,7 +12,7 @@ from trivium.trust.paired import Answer
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A case and the change of a figure on it."""
+    """The change of a metric on a case."""
 
     case: str
     base: float
@@ -21,16 +21,16 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """The difference of one figure, head minus base, over the pairs both runs have.
+    """The difference of one metric, head minus base, over the attempts paired by case and repeat.
 
     Attributes:
         delta: Mean difference over cases; None without pairs.
-        ci95: Interval of the difference, at the comparison's level whatever its name says.
-        p: Two-sided p-value of no difference, by the method of the interval: below 1 - level where that is
-            off 0.
-        p_holm: The same, adjusted for the number of metrics.
-        share_positive: Share of resamples with a difference above 0.
-        mde: The least true difference that so many cases would show with probability 0.8.
+        ci95: Interval of the difference at the comparison's level, not always 95 %.
+        p: Two-sided p-value of no difference, by the method of the interval: below 1 - level exactly if the
+            interval excludes 0.
+        p_holm: ``p`` adjusted for the number of metrics (Holm).
+        share_positive: Share of bootstrap resamples with a difference above 0.
+        mde: The smallest true difference that this number of cases detects with 80 % power.
         wins: Cases in which head is better.
         losses: Cases in which base is better.
         ties: Cases in which they are equal.
@@ -38,18 +38,17 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
         head: Mean of head over the paired cases.
         n: Paired cases.
         pairs: Paired attempts.
-        left_out: Paired attempts of which one side has no value, or values made in unlike ways.
-        groups: Clusters of the paired cases.
-        method: How the interval was made.
+        left_out: Paired attempts with a value on one side only, or with values of different methods.
+        groups: Number of clusters of the paired cases.
+        method: How the interval was computed.
         answer: pass, fail or inconclusive, by the interval alone.
-        needs_cases: How many further cases would settle it with 80 % probability if the truth is where the
-            estimate is; 0 where it is settled, None where more than 10,000 would be needed or there is no
-            interval.
-        needs_groups: How many groups (clusters) these are.
+        needs_cases: Further cases that would settle it with 80 % probability if the true difference equals
+            the estimate; 0 if it is settled, None without an interval or if more than 10,000 are needed.
+        needs_groups: Number of groups (clusters) of these cases.
         worst: The cases that lost most.
         tier: text, judge, trace or composite.
-        missing: Paired attempts of which a side was due and is missing; the answer holds however those come
-            out.
+        missing: Paired attempts with a missing value on a side; the answer holds for every value that it
+            could have.
     """
 
     delta: float | None
@@ -83,26 +82,26 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         base: Id of the run compared with.
         head: Id of the run in question.
         suite: Name of the head's suite.
-        answer: pass, fail or inconclusive. It fails where a deciding figure fails, or any other whose
-            loss stays beyond chance among so many (``p_holm``); it passes where every deciding one does.
-        reason: What the answer rests on, in a sentence.
-        decided_by: The deciding figures: composite and pass_rate where the runs have them, else all.
-        metrics: Every figure that both runs have.
-        only_base: Cases that base alone has attempts of.
-        only_head: Cases that head alone has attempts of.
-        unpaired: Attempts without a counterpart, by run.
-        moved: The cases that moved most, by ``moves_of``.
-        moves: The same with their values.
-        moves_of: The figure by which ``moved`` is ordered.
+        answer: pass, fail or inconclusive. It fails if a deciding metric fails, or if another one fails and
+            its loss is significant after adjustment (``p_holm``). It passes if every deciding metric passes.
+        reason: The grounds of the answer, in a sentence.
+        decided_by: The deciding metrics: composite and pass_rate if the runs have them, else all.
+        metrics: Every metric that both runs have.
+        only_base: Cases that only base has attempts of.
+        only_head: Cases that only head has attempts of.
+        unpaired: Number of attempts without a counterpart, by run.
+        moved: The cases that changed most in ``moves_of``.
+        moves: The same cases with their values.
+        moves_of: The metric by which ``moved`` is ordered.
         unchanged: Whether all outputs are the same.
         margin: The loss that does not matter.
-        level: Of the intervals.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
-        warnings: What a reader must know before reading the numbers.
-        graphs: What changed in what they did, where that was asked for.
-        missing: By run and figure how many scores are missing because of an error or for want of a judge, and
-            attempts that are missing altogether as ``attempts``; empty where nothing is.
+        level: Confidence level of the intervals.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the bootstrap.
+        warnings: Reservations that change how to read the numbers.
+        graphs: Changes of the process graphs, if they were compared.
+        missing: By run and metric, the number of scores missing because of an error or an unavailable judge;
+            ``attempts`` counts missing attempts. Empty if nothing is missing.
     """
 
     base: str
@@ -138,9 +137,9 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.answer == "pass" or (self.answer == "inconclusive" and inconclusive == "pass"):
             return
-        raise RegressionError(self._complaint())
+        raise RegressionError(self._regression_report())
 
-    def _complaint(self) -> str:
+    def _regression_report(self) -> str:
         lines = [f"{self.head} against {self.base}: {self.answer}. {self.reason}"]
         listed: set[str] = set()
         for name, figure in self.metrics.items():

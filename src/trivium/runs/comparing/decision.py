@@ -28,20 +28,24 @@ _MEANING = (
     "tools",
     "messages",
 )
-"""Settings that change what a score means. The encoder is not among them: scores name it."""
+"""Settings that change the meaning of a score. The encoder is not among them, because scores name it."""
+
 _OPERATION = frozenset(
     {"concurrency", "timeout", "budget_usd", "budget_tokens", "prices", "cache", "certificate"}
 )
 """Settings of a judge that change its cost or speed, not its judgements."""
+
 _RECORDED = ("metrics", "judge")
 """Parts of the provenance that determine scores: versions of metrics, models and prompts of judges."""
+
 _CASES_NAMED = 5
+WORST_SHOWN = 5
 
 
 def incomparabilities(base: Run, head: Run) -> Iterator[str]:
     """Describe each difference that makes two runs incomparable."""
     if (base.record.kind == "human") != (head.record.kind == "human"):
-        yield "one run holds people's own outputs, scored against each other: its references are others"
+        yield "one run holds people's own outputs, scored against each other: its references differ"
     for part in _RECORDED:
         yield from _recorded(part, base.provenance.get(part), head.provenance.get(part))
     yield from _settings(
@@ -54,17 +58,17 @@ def incomparabilities(base: Run, head: Run) -> Iterator[str]:
 def _recorded(part: str, base: Any, head: Any) -> Iterator[str]:
     if not (isinstance(base, Mapping) and isinstance(head, Mapping)):
         return
-    # Differences of the settings are reported with the settings.
-    told = JudgeSettings.__struct_fields__ if part == "judge" else ()
+    # Settings of the judge are compared in _settings.
+    elsewhere = JudgeSettings.__struct_fields__ if part == "judge" else ()
     for name in base:
         if part == "judge" and name == "addresses" and name in head:
             yield from _addresses(base[name], head[name])
-        elif name not in told and name in head and base[name] != head[name]:
+        elif name not in elsewhere and name in head and base[name] != head[name]:
             yield f"{part}.{name}: {_short(base[name])} in base, {_short(head[name])} in head"
 
 
 def _addresses(base: Mapping[str, str | None], head: Mapping[str, str | None]) -> Iterator[str]:
-    """Models that had another address. A model that was off has none: its judgements are missing."""
+    """Describe models with different addresses; an unavailable model has none, and is not reported here."""
     for model, ours in base.items():
         theirs = head.get(model)
         if ours is not None and theirs is not None and ours != theirs:
@@ -76,15 +80,15 @@ def _settings(base: Settings, head: Settings) -> Iterator[str]:
     pairs["composite.weights"] = base.composite.weights, head.composite.weights
     pairs["composite.missing"] = base.composite.missing, head.composite.missing
     if base.judge and head.judge:
-        asked = [name for name in JudgeSettings.__struct_fields__ if name not in _OPERATION]
-        pairs |= {f"judge.{name}": (_setting(base.judge, name), _setting(head.judge, name)) for name in asked}
+        names = [name for name in JudgeSettings.__struct_fields__ if name not in _OPERATION]
+        pairs |= {f"judge.{name}": (_setting(base.judge, name), _setting(head.judge, name)) for name in names}
     for name, (ours, theirs) in pairs.items():
         if ours != theirs:
             yield f"{'pass' if name == 'passed' else name}: {_short(ours)} in base, {_short(theirs)} in head"
 
 
 def _setting(judge: JudgeSettings, name: str) -> Any:
-    """A setting of a judge; rubrics of the suite by name and digest."""
+    """Return a setting of a judge; for rubrics of the suite, name and digest."""
     if name != "rubric":
         return getattr(judge, name)
     return [each if isinstance(each, str) else f"{each.name} {each.digest}" for each in judge.rubric]
@@ -95,11 +99,11 @@ def _cases(base: Run, head: Run) -> Iterator[str]:
     changed = [case.id for case in head.cases() if known.get(case.id, content := _content(case)) != content]
     if changed:
         named = ", ".join(changed[:_CASES_NAMED]) + (", …" if len(changed) > _CASES_NAMED else "")
-        yield f"{len(changed):,} of the cases are not what they were: {named}"
+        yield f"{len(changed):,} of the cases have changed: {named}"
 
 
 def _content(case: Case) -> str:
-    """Digest of what a case asks and expects, without tags and metadata."""
+    """Digest of a case without its tags and metadata."""
     return digest_of([msgspec.structs.replace(case, tags=(), metadata={})])
 
 
@@ -109,13 +113,13 @@ def _short(value: Any) -> str:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How two runs are compared.
+    """Options of a comparison.
 
     Attributes:
         margin: The loss that does not matter, in [0, 1].
-        level: Of the intervals, in (0, 1).
-        resamples: Of the bootstrap, at least 1.
-        seed: Of the bootstrap, at least 0.
+        level: Confidence level of the intervals, in (0, 1).
+        resamples: Number of bootstrap resamples, at least 1.
+        seed: Seed of the bootstrap, at least 0.
     """
 
     margin: float
@@ -124,10 +128,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
     def check(self) -> None:
-        """Raise one error for all options that are out of range.
+        """Check the ranges of all options.
 
         Raises:
-            ComparisonError: If anything is.
+            ComparisonError: If any is out of range; it lists all of them.
         """
         rules = (
             ("margin", self.margin, "0 to 1", 0 <= self.margin <= 1),
@@ -142,21 +146,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise ComparisonError("", problems)
 
 
-WORST_KEPT = 5
-
-
 def deltas_of(
     figures: dict[str, PairedScores], pairing: Pairing, tiers: dict[str, str], options: Options
 ) -> dict[str, MetricDelta]:
-    """The differences of all figures, computed from the same resamples.
+    """Compute the differences of all metrics from the same bootstrap resamples.
 
     Args:
-        figures: By name, each with at least one pair.
-        pairing: Gives the clusters.
-        tiers: Of the figures.
-        options: Of the comparison.
+        figures: Paired scores by metric, each with at least one pair.
+        pairing: The pairing, for the clusters.
+        tiers: Tiers by metric.
+        options: Options of the comparison.
     """
-    found = paired_means(
+    estimates = paired_means(
         np.array([figure.base for figure in figures.values()]),
         np.array([figure.head for figure in figures.values()]),
         pairing.groups,
@@ -164,36 +165,36 @@ def deltas_of(
         resamples=options.resamples,
         seed=options.seed,
     )
-    settled = _settled_whatever_is_missing(figures, pairing, options)
-    tested = {name: one.p for name, one in zip(figures, found, strict=True) if one.p is not None}
+    with_missing = _answers_with_missing(figures, pairing, options)
+    tested = {name: each.p for name, each in zip(figures, estimates, strict=True) if each.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
     return {
         name: msgspec.structs.replace(
-            _delta(figures[name], one, pairing, options, settled.get(name)),
+            _delta(figures[name], estimate, pairing, options, with_missing.get(name)),
             tier=tiers[name],
             p_holm=adjusted.get(name),
         )
-        for name, one in zip(figures, found, strict=True)
+        for name, estimate in zip(figures, estimates, strict=True)
     }
 
 
-def _settled_whatever_is_missing(
+def _answers_with_missing(
     figures: dict[str, PairedScores], pairing: Pairing, options: Options
 ) -> dict[str, Answer]:
-    """The answers of figures with missing values that hold whatever the missing values are.
+    """Decide on metrics with missing values.
 
-    One passes that does with all that is missing at its worst, and fails that does with it at its best
-    (spec: metrics, "What was due and is not there").
+    A metric passes only if it also passes with all missing values at their worst, and fails only if it also
+    fails with all of them at their best (spec: metrics, "What was due and is not there").
     """
-    sides = {
-        name: (one.at_worst, one.at_best)
-        for name, one in figures.items()
-        if one.at_worst is not None and one.at_best is not None
+    extremes = {
+        name: (figure.at_worst, figure.at_best)
+        for name, figure in figures.items()
+        if figure.at_worst is not None and figure.at_best is not None
     }
-    if not sides:
+    if not extremes:
         return {}
-    filled = np.array([each for both in sides.values() for each in both])
-    found = paired_means(
+    filled = np.array([values for worst_and_best in extremes.values() for values in worst_and_best])
+    estimates = paired_means(
         filled[:, 0],
         filled[:, 1],
         pairing.groups,
@@ -201,36 +202,36 @@ def _settled_whatever_is_missing(
         resamples=options.resamples,
         seed=options.seed,
     )
-    answers = [non_inferiority(one.interval, margin=options.margin) for one in found]
+    answers = [non_inferiority(each.interval, margin=options.margin) for each in estimates]
     return {
         name: "pass" if worst == "pass" else "fail" if best == "fail" else "inconclusive"
-        for name, worst, best in zip(sides, answers[::2], answers[1::2], strict=True)
+        for name, worst, best in zip(extremes, answers[::2], answers[1::2], strict=True)
     }
 
 
 def _delta(
-    figure: PairedScores, found: Paired, pairing: Pairing, options: Options, settled: Answer | None
+    figure: PairedScores, estimate: Paired, pairing: Pairing, options: Options, with_missing: Answer | None
 ) -> MetricDelta:
-    interval, there = found.interval, figure.there
-    cases, groups = int(np.count_nonzero(there)), int(np.unique(pairing.groups[there]).size)
+    interval, paired = estimate.interval, figure.has_pair
+    cases, groups = int(np.count_nonzero(paired)), int(np.unique(pairing.groups[paired]).size)
     answer = non_inferiority(interval, margin=options.margin)
     further: int | None = 0
     if answer == "inconclusive":
-        further = settling_groups(found.clustered, margin=options.margin, level=options.level)
-    if settled is not None:
-        # If the present values settle the figure, only the missing ones keep it open.
-        answer, further = settled, 0 if settled != "inconclusive" else further
+        further = settling_groups(estimate.clustered, margin=options.margin, level=options.level)
+    if with_missing is not None:
+        # If the present values settle the metric, only the missing ones keep it open.
+        answer, further = with_missing, 0 if with_missing != "inconclusive" else further
     return MetricDelta(
-        base=float(figure.base[there].mean()) if cases else None,
-        head=float(figure.head[there].mean()) if cases else None,
-        delta=found.delta,
+        base=float(figure.base[paired].mean()) if cases else None,
+        head=float(figure.head[paired].mean()) if cases else None,
+        delta=estimate.delta,
         ci95=None if interval is None else (interval.low, interval.high),
-        p=found.p,
-        share_positive=found.share_positive,
-        mde=found.mde,
-        wins=found.counts.wins,
-        losses=found.counts.losses,
-        ties=found.counts.ties,
+        p=estimate.p,
+        share_positive=estimate.share_positive,
+        mde=estimate.mde,
+        wins=estimate.counts.wins,
+        losses=estimate.counts.losses,
+        ties=estimate.counts.ties,
         n=cases,
         pairs=figure.pairs,
         left_out=figure.left_out,
@@ -239,13 +240,13 @@ def _delta(
         answer=answer,
         needs_cases=further and ceil(further * cases / groups),
         needs_groups=further,
-        worst=figure.worst(WORST_KEPT),
+        worst=figure.worst(WORST_SHOWN),
         missing=figure.missing,
     )
 
 
 def passing(figure: MetricDelta) -> MetricDelta:
-    """Decide on a figure of unchanged outputs: it passes unless it is certainly worse."""
+    """Decide on a metric of unchanged outputs: an inconclusive answer becomes a pass."""
     if figure.delta is not None and not (figure.wins or figure.losses):
         figure = msgspec.structs.replace(figure, ci95=None, p=None, p_holm=None, mde=None, method=None)
     if figure.answer != "inconclusive":
@@ -261,14 +262,14 @@ def overall_answer(
     same: bool,
     unjudged: Sequence[str] = (),
 ) -> tuple[Answer, str]:
-    """The answer and the reasons for it.
+    """Return the answer of a comparison and its reason.
 
     Args:
-        deltas: The differences by figure.
-        decided_by: The figures that decide.
-        options: Of the comparison.
+        deltas: Differences by metric.
+        decided_by: The deciding metrics.
+        options: Options of the comparison.
         same: Whether all outputs are the same.
-        unjudged: Which run was not judged and why, a sentence each.
+        unjudged: One sentence for each run that was not judged, with the reason.
     """
     failing = [
         name
@@ -296,7 +297,7 @@ def overall_answer(
 
 
 def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:
-    """Describe figures that pass: better, slightly worse, or no detectable difference."""
+    """Describe metrics that pass: better, slightly worse, or no detectable difference."""
     better = [name for name, one in figures.items() if one.ci95 and one.ci95[0] > 0]
     worse = [name for name, one in figures.items() if one.ci95 and one.ci95[1] < 0]
     level = [name for name in figures if name not in {*better, *worse}]
@@ -309,5 +310,5 @@ def _no_loss(figures: dict[str, MetricDelta], margin: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Join names as ``a, b and c``."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -24,60 +24,63 @@ T = TypeVar("T", EdgeChange, PaceChange)
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MOST_KEPT = 1_000
-"""Most edges, and most tools and agents, in a comparison; further ones are counted."""
+MAX_LISTED = 1_000
+"""Most edges, and most tools and agents, that a comparison lists; the others are counted."""
 
-NOISE = 1e-9
-"""Differences below this, in times an attempt or in the logarithm of a ratio, are rounding."""
+ROUNDING = 1e-9
+"""Smaller differences, in counts per attempt or in the logarithm of a ratio, are due to rounding."""
 
 
 def compare_graphs(base: Run, head: Run, *, clusters: dict[str, str], level: float) -> GraphComparison:
     """Compare the process graphs of two runs, over the attempts with a trace in both.
 
-    Every edge is counted an attempt and averaged by case; the interval is the cluster-robust t interval of
-    the differences, the p-value that of the exact sign test over clusters, in which a cluster counts by the
-    sign of its mean difference. Holm's adjustment is over the edges of which enough clusters differ that
+    Edges are counted per attempt and averaged by case. The interval is the cluster-robust t interval of the
+    differences. The p-value is that of the exact sign test over clusters, in which a cluster counts by the
+    sign of its mean difference. Holm's adjustment is over the edges for which enough clusters differ that
     their p-value could be small enough at all (Tarone, "A modified Bonferroni method for discrete data",
-    Biometrics 46, 1990). Times are compared alike, by the logarithm of the ratio of a case's median times.
+    Biometrics 46, 1990). Times are compared in the same way, by the logarithm of the ratio of a case's median
+    times.
 
     Args:
         base: The run to compare with.
         head: The run in question.
         clusters: Cluster of every case of head.
-        level: Of the intervals, in (0, 1); what is sure has an adjusted p-value of at most 1 − level.
+        level: Confidence level of the intervals, in (0, 1); a change is significant if its adjusted p-value
+            is at most 1 − level.
     """
     paired = PairedGraphs(base, head, clusters=clusters)
     edges: list[EdgeChange] = []
     paces: list[PaceChange] = []
     if paired.attempts:
-        met = [_edge(edge, paired) for edge in paired.edges]
-        edges = [one for one in met if one.share_base or one.share_head]
-        edges = _adjusted(edges, [one.groups_more + one.groups_fewer for one in edges], level)
-        found = [_pace(step, paired, level) for step in paired.steps]
-        paces = [one for one in found if one is not None]
-        paces = _adjusted(paces, [one.groups_slower + one.groups_faster for one in paces], level)
-    edges.sort(key=lambda one: (not one.sure, -abs(one.delta), one.kind, one.source or "", one.target))
-    paces.sort(key=lambda one: (not one.sure, -abs(log(one.factor)), one.kind, one.name))
+        all_edges = [_edge(edge, paired) for edge in paired.edges]
+        edges = [edge for edge in all_edges if edge.share_base or edge.share_head]
+        edges = _adjusted(edges, [edge.groups_more + edge.groups_fewer for edge in edges], level)
+        all_paces = [_pace(step, paired, level) for step in paired.steps]
+        paces = [pace for pace in all_paces if pace is not None]
+        paces = _adjusted(paces, [pace.groups_slower + pace.groups_faster for pace in paces], level)
+    edges.sort(key=lambda edge: (not edge.sure, -abs(edge.delta), edge.kind, edge.source or "", edge.target))
+    paces.sort(key=lambda pace: (not pace.sure, -abs(log(pace.factor)), pace.kind, pace.name))
     return GraphComparison(
         attempts=paired.attempts,
         cases=len(paired.groups),
         groups=int(np.unique(paired.groups).size),
         without_trace=paired.without_trace,
-        edges=tuple(_with_interval(one, paired, level) for one in edges[:MOST_KEPT]),
-        edges_left_out=max(0, len(edges) - MOST_KEPT),
-        paces=tuple(paces[:MOST_KEPT]),
-        paces_left_out=max(0, len(paces) - MOST_KEPT),
+        # Computing intervals takes long, so only listed edges get one.
+        edges=tuple(_with_interval(edge, paired, level) for edge in edges[:MAX_LISTED]),
+        edges_left_out=max(0, len(edges) - MAX_LISTED),
+        paces=tuple(paces[:MAX_LISTED]),
+        paces_left_out=max(0, len(paces) - MAX_LISTED),
         level=level,
     )
 
 
 def _edge(edge: Edge, paired: PairedGraphs) -> EdgeChange:
-    """An edge without interval; only listed edges get one."""
+    """Compute the change of an edge, without its interval."""
     columns = paired.edge(edge)
     deltas = _cleared(columns.head - columns.base)
     more, fewer = _signs(deltas, paired.groups)
     delta = float(deltas.mean())
-    became = "more" if delta > NOISE else "fewer" if delta < -NOISE else "same"
+    became = "more" if delta > ROUNDING else "fewer" if delta < -ROUNDING else "same"
     if not columns.with_base or not columns.with_head:
         became = "appeared" if columns.with_head else "vanished" if columns.with_base else "same"
     kind, source, target = edge
@@ -107,7 +110,7 @@ def _with_interval(change: EdgeChange, paired: PairedGraphs, level: float) -> Ed
 
 
 def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
-    """The change of a step's time; None if no case has a time above 0 on both sides."""
+    """Compute the change of a step's time; None if no case has a time above 0 on both sides."""
     base, head = paired.pace(step)
     there = (base > 0) & (head > 0)
     if not there.any():
@@ -120,7 +123,7 @@ def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
     return PaceChange(
         kind="tool" if step[0] == "tool" else "agent",
         name=step[1],
-        became="slower" if mean > NOISE else "faster" if mean < -NOISE else "same",
+        became="slower" if mean > ROUNDING else "faster" if mean < -ROUNDING else "same",
         sure=False,
         base=float(np.median(base)),
         head=float(np.median(head)),
@@ -136,7 +139,7 @@ def _pace(step: Step, paired: PairedGraphs, level: float) -> PaceChange | None:
 
 
 def _signs(deltas: Floats, groups: Ints) -> tuple[int, int]:
-    """Numbers of clusters whose mean difference is above 0 and below 0."""
+    """Count the clusters whose mean difference is above 0, and below 0."""
     sums = _cleared(np.bincount(groups, weights=deltas).astype(np.float64))
     return int(np.count_nonzero(sums > 0)), int(np.count_nonzero(sums < 0))
 
@@ -149,22 +152,22 @@ def _interval(deltas: Floats, groups: Ints, level: float) -> tuple[float, float]
 
 def _cleared(values: Floats) -> Floats:
     """Set differences that are only rounding to 0."""
-    return np.where(np.abs(values) < NOISE, 0.0, values)
+    return np.where(np.abs(values) < ROUNDING, 0.0, values)
 
 
-def _adjusted(found: Sequence[T], differing: Sequence[int], level: float) -> list[T]:
-    """Adjust the p-values, over those that could be small enough.
+def _adjusted(changes: Sequence[T], differing: Sequence[int], level: float) -> list[T]:
+    """Adjust the p-values of the changes that could be significant at all.
 
     Args:
-        found: Changes, not adjusted.
-        differing: Clusters that differ, of each: with m of them no sign test gives less than 2 · 2^−m.
-        level: What is sure has an adjusted p-value of at most 1 − level.
+        changes: The changes.
+        differing: For each change, the number m of clusters that differ: its p-value is at least 2 · 2^−m.
+        level: A change is significant if its adjusted p-value is at most 1 − level.
     """
-    tested = [place for place, clusters in enumerate(differing) if 2 * 0.5**clusters <= 1 - level]
-    adjusted = dict(zip(tested, holm([found[place].p or 0.0 for place in tested]), strict=True))
+    tested = [index for index, clusters in enumerate(differing) if 2 * 0.5**clusters <= 1 - level]
+    adjusted = dict(zip(tested, holm([changes[index].p or 0.0 for index in tested]), strict=True))
     return [
-        msgspec.structs.replace(one, p_holm=adjusted[place], sure=adjusted[place] <= 1 - level)
-        if place in adjusted
-        else one
-        for place, one in enumerate(found)
+        msgspec.structs.replace(change, p_holm=adjusted[index], sure=adjusted[index] <= 1 - level)
+        if index in adjusted
+        else change
+        for index, change in enumerate(changes)
     ]

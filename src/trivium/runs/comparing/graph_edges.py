@@ -1,4 +1,4 @@
-"""Counts edges and step times case by case, for two runs."""
+"""Counts the edges of process graphs and measures the times of steps by case, for two runs."""
 
 from array import array
 from collections import Counter
@@ -19,26 +19,26 @@ Pace = Literal["slower", "faster", "same"]
 
 
 class EdgeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge in both runs, over the attempts that both have with a trace.
+    """The change of an edge, over the attempts with a trace in both runs.
 
     Attributes:
         kind: ``message`` from agent to agent, ``call`` of a tool by an agent, ``order`` of one tool after
-            another (START and END included).
-        source: Where the edge leads from; None for a call that is no agent's.
-        target: Where it leads to.
-        became: appeared, vanished, more, fewer or same, in the attempts that were met.
-        sure: Whether that is beyond chance among so many edges: ``p_holm`` is at most 1 − level.
-        base: Mean number of times an attempt, over cases.
-        head: Alike.
+            another (including START and END).
+        source: Node that the edge starts at; None for a call by no known agent.
+        target: Node that the edge ends at.
+        became: appeared, vanished, more, fewer or same, in the attempts compared.
+        sure: Whether the change is significant: ``p_holm`` is at most 1 − level.
+        base: Mean count per attempt in base, over cases.
+        head: The same in head.
         delta: Head minus base.
-        ci95: Interval of ``delta``, at the comparison's level whatever its name says.
-        share_base: Share of base's attempts that have the edge at all, in [0, 1].
-        share_head: Alike.
-        groups_more: Clusters in which head has it more often.
-        groups_fewer: Clusters in which it has it less often.
-        p: Two-sided exact sign test over clusters; None where no cluster differs.
-        p_holm: The same, adjusted for the number of edges; None where too few clusters differ for any
-            p-value to be small enough.
+        ci95: Interval of ``delta`` at the comparison's level, not always 95 %.
+        share_base: Share of base's attempts that have the edge, in [0, 1].
+        share_head: The same in head.
+        groups_more: Clusters in which head has the edge more often.
+        groups_fewer: Clusters in which head has the edge less often.
+        p: Two-sided p-value of the exact sign test over clusters; None if no cluster differs.
+        p_holm: ``p`` adjusted for the number of edges (Holm); None if too few clusters differ for any
+            significant p-value.
     """
 
     kind: EdgeKind
@@ -59,23 +59,23 @@ class EdgeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaceChange(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the calls of a tool, or the turns of an agent, take in both runs.
+    """The change of the time that calls of a tool, or turns of an agent, take.
 
     Attributes:
         kind: tool or agent.
-        name: Which.
+        name: Name of the tool or agent.
         became: slower, faster or same.
-        sure: Whether that is beyond chance among so many (see :class:`EdgeChange`).
+        sure: Whether the change is significant (see :class:`EdgeChange`).
         base: Median over cases of the median time in base, in seconds.
-        head: Alike.
+        head: The same in head.
         factor: Geometric mean over cases of head's median time / base's; above 1 is slower.
         ci95: Interval of ``factor``.
-        cases: Cases in which both runs have a time above 0.
-        groups: Their clusters.
+        cases: Number of cases in which both runs have a time above 0.
+        groups: Number of their clusters.
         groups_slower: Clusters in which head is slower.
-        groups_faster: Clusters in which it is faster.
-        p: Two-sided exact sign test over clusters.
-        p_holm: The same, adjusted for the number of tools and agents.
+        groups_faster: Clusters in which head is faster.
+        p: Two-sided p-value of the exact sign test over clusters.
+        p_holm: ``p`` adjusted for the number of tools and agents (Holm).
     """
 
     kind: Literal["tool", "agent"]
@@ -95,18 +95,18 @@ class PaceChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed in what two runs did.
+    """Changes of the process between two runs.
 
     Attributes:
-        attempts: Pairs of attempts that have a trace on both sides.
-        cases: Their cases.
-        groups: Their clusters.
-        without_trace: Pairs of attempts of which one side has no trace.
-        edges: The sure changes first, then the largest.
-        edges_left_out: Edges beyond the first thousand.
-        paces: Likewise, of tools and agents.
-        paces_left_out: Tools and agents beyond the first thousand.
-        level: Of the intervals, and of what is sure.
+        attempts: Pairs of attempts with a trace on both sides.
+        cases: Number of their cases.
+        groups: Number of their clusters.
+        without_trace: Pairs of attempts in which a side has no trace.
+        edges: Changes of edges: significant ones first, then the largest.
+        edges_left_out: Number of edges beyond the first thousand.
+        paces: Changes of the times of tools and agents, in the same order.
+        paces_left_out: Number of tools and agents beyond the first thousand.
+        level: Confidence level of the intervals; significance is at 1 − level.
     """
 
     attempts: int
@@ -145,7 +145,7 @@ def edges_of(trace: Trace) -> Counter[Edge]:
 
 
 def paces_of(trace: Trace) -> dict[Step, float]:
-    """Median time in seconds of the calls of each tool and of the turns of each agent that ended."""
+    """Return the median time in seconds of the finished calls of each tool and turns of each agent."""
     times: dict[Step, list[float]] = {}
     for span in trace.spans:
         if span.start is None or span.end is None:
@@ -163,7 +163,7 @@ Key = tuple[str, int]
 
 
 class _Side:
-    """Edges and times of one run by row (an attempt with a trace), stored sparsely."""
+    """Edges and times of one run, stored sparsely; a row is an attempt with a trace."""
 
     def __init__(self, run: Run) -> None:
         self.rows: dict[Key, int] = {}
@@ -190,7 +190,7 @@ class _Side:
 
 
 class EdgeColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """An edge by case: mean number of times an attempt, shape (cases,), and attempts that have it."""
+    """Mean count of an edge per attempt by case, shape (cases,), and the number of attempts that have it."""
 
     base: Floats
     head: Floats
@@ -202,13 +202,13 @@ class PairedGraphs:
     """Edges and times of two runs by case, over the attempts that both have.
 
     Attributes:
-        attempts: Pairs with a trace on both sides.
-        without_trace: Pairs of which one side has none.
+        attempts: Number of pairs with a trace on both sides.
+        without_trace: Number of pairs in which a side has no trace.
         groups: Code 0 … G - 1 of the cluster of each case, shape (cases,).
 
     Args:
-        base: One run.
-        head: The other.
+        base: The run to compare with.
+        head: The run in question.
         clusters: Cluster of every case of head.
     """
 
@@ -233,7 +233,7 @@ class PairedGraphs:
 
     @property
     def edges(self) -> dict[Edge, None]:
-        """Every edge of either run."""
+        """Every edge that either run has."""
         return dict.fromkeys([*self._head.edges, *self._base.edges])
 
     @property
@@ -242,7 +242,7 @@ class PairedGraphs:
         return {step: None for step in self._head.paces if step in self._base.paces}
 
     def edge(self, edge: Edge) -> EdgeColumns:
-        """An edge by case."""
+        """Return the counts of an edge by case."""
         base, with_base = self._counts(self._base, edge)
         head, with_head = self._counts(self._head, edge)
         return EdgeColumns(base=base, head=head, with_base=with_base, with_head=with_head)
@@ -256,17 +256,17 @@ class PairedGraphs:
         return sums / self._sizes, int(np.count_nonzero(paired))
 
     def pace(self, step: Step) -> tuple[Floats, Floats]:
-        """Median time by case in base and in head, NaN where a case has none, shape (cases,)."""
+        """Return the median times by case in base and in head, NaN without a time, shape (cases,)."""
         return self._times(self._base, step), self._times(self._head, step)
 
     def _times(self, side: _Side, step: Step) -> Floats:
         rows, seconds = side.paces[step]
         cases = self._case_of[side][np.frombuffer(rows, np.int64)]
-        found = np.full(len(self._sizes), np.nan)
+        medians = np.full(len(self._sizes), np.nan)
         order = np.lexsort((np.array(seconds), cases))
         order = order[cases[order] >= 0]
-        met, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
-        risen = np.array(seconds)[order]
-        # Sorted within each case: its median lies in the middle.
-        found[met] = (risen[starts + (sizes - 1) // 2] + risen[starts + sizes // 2]) / 2
-        return found
+        present, starts, sizes = np.unique(cases[order], return_index=True, return_counts=True)
+        ascending = np.array(seconds)[order]
+        # Sorted within each case, so that its median lies in the middle.
+        medians[present] = (ascending[starts + (sizes - 1) // 2] + ascending[starts + sizes // 2]) / 2
+        return medians

@@ -1,4 +1,4 @@
-"""Pairs the attempts of two runs and holds their scores in arrays."""
+"""Pairs the attempts of two runs and stores their scores in arrays."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -21,9 +21,15 @@ from trivium.suites.settings import Settings
 Key = tuple[str, int]
 """Case and repeat. The repeat ``WHOLE`` stands for the case as a whole."""
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 WHOLE = -1
+ABSENT = -1
+"""Row of an attempt that a run lacks."""
+
 ANY_METHOD = 0
-"""Method of a value that may be compared with any other: the 0 of a failed attempt."""
+"""Method number of values that may be compared with all others, such as the 0 of a failed attempt."""
 
 
 class Methods:
@@ -33,20 +39,20 @@ class Methods:
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, method: Hashable) -> int:
-        """The number of a method, from 1."""
+        """Return the number of a method, from 1."""
         return self._numbers.setdefault(method, len(self._numbers) + 1)
 
     def named(self, number: int) -> str:
-        """The name of a method."""
+        """Return the name of the method with this number."""
         return str(list(self._numbers)[number - 1])
 
 
 class ScoredRun:
-    """Every score of a run, in arrays whose rows are its attempts.
+    """All scores of a run in arrays by metric, one row per attempt.
 
     Args:
         run: The run.
-        methods: Shared by the runs that are compared.
+        methods: Numbers of the methods, shared by the compared runs.
     """
 
     def __init__(self, run: Run, methods: Methods) -> None:
@@ -58,9 +64,9 @@ class ScoredRun:
         self.positions: dict[int, str] = {}
         self.attempts = 0
         self.bounds: defaultdict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
-        """By figure and row of a missing value: its lowest and highest possible value."""
+        """By metric and row of a missing value: its lowest and highest possible value."""
         self.unavailable: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """By figure: how often each error, or the lack of a judge, made a value missing."""
+        """By metric: the errors and unavailable judges that made values missing, with their counts."""
         self._methods = methods
         for stored in run.store.evaluations(run.record):
             self.positions[stored.position] = stored.evaluation.case
@@ -74,12 +80,12 @@ class ScoredRun:
 
     @cached_property
     def cases(self) -> dict[str, None]:
-        """Cases with an attempt, in the order of the suite."""
+        """Cases with an attempt, in suite order."""
         return dict.fromkeys(self.positions.values())
 
     @property
     def scored(self) -> list[str]:
-        """Figures that have a value anywhere."""
+        """Metrics that have at least one value."""
         return [name for name, values in self.values.items() if not all(map(isnan, values))]
 
     def _add(self, evaluation: Evaluation) -> None:
@@ -98,15 +104,15 @@ class ScoredRun:
                 self.unavailable[name][score.reason or score.status] += 1
 
     def _add_verdict(self, evaluation: Evaluation, *, failed: bool) -> None:
-        folded, row = evaluation.composite, len(self.rows) - 1
-        parts = frozenset(name for name, value in folded.parts.items() if value is not None)
+        composite, row = evaluation.composite, len(self.rows) - 1
+        parts = frozenset(name for name, value in composite.parts.items() if value is not None)
         method = ANY_METHOD if failed else self._methods.number(("parts", parts))
-        self._put("composite", "composite", folded.value if folded.bounds is None else None, method)
-        if folded.bounds is not None:
-            self.bounds["composite"][row] = folded.bounds
+        self._put("composite", "composite", composite.value if composite.bounds is None else None, method)
+        if composite.bounds is not None:
+            self.bounds["composite"][row] = composite.bounds
         verdict = None if evaluation.passed is None else float(evaluation.passed)
         self._put("pass_rate", "composite", verdict, ANY_METHOD)
-        if verdict_is_missing(evaluation.passed, evaluation.scores, folded, self.settings):
+        if verdict_is_missing(evaluation.passed, evaluation.scores, composite, self.settings):
             self.bounds["pass_rate"][row] = (0.0, 1.0)
 
     def _method_of(self, score: Score) -> int:
@@ -132,20 +138,12 @@ class ScoredRun:
             self.methods[name].extend([ANY_METHOD] * gap)
 
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-
-ABSENT = -1
-"""Row of an attempt that a run lacks."""
-
-
 class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
-    """One figure over the paired cases.
+    """One metric over the paired cases.
 
     Attributes:
-        cases: Every paired case, shape (n,).
-        base: Reduced value of each case, NaN where it has no pair, shape (n,).
+        cases: Ids of the n paired cases.
+        base: Reduced value of each case in base, NaN without a pair, shape (n,).
         head: The same for head.
         pairs: Attempts with values of the same method on both sides.
         one_sided: Attempts with a value on one side only.
@@ -172,21 +170,21 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
     at_best: Floats | None = None
 
     @cached_property
-    def there(self) -> npt.NDArray[np.bool_]:
+    def has_pair(self) -> npt.NDArray[np.bool_]:
         """Which cases have a pair, shape (n,)."""
         return ~np.isnan(self.base)
 
     @cached_property
     def deltas(self) -> Floats:
-        """Head minus base, NaN where a case has no pair, shape (n,)."""
+        """Head minus base, NaN without a pair, shape (n,)."""
         return self.head - self.base
 
     def moved(self, at_most: int) -> tuple[Move, ...]:
-        """The cases that changed most, largest change first; unchanged ones are left out."""
+        """Return the cases that changed most, largest change first, without unchanged ones."""
         return self._moves(-np.abs(self.deltas), at_most)
 
     def worst(self, at_most: int) -> tuple[Move, ...]:
-        """The cases that lost most, the worst first."""
+        """Return the cases that lost most, the worst first."""
         return self._moves(np.where(self.deltas < 0, self.deltas, 0.0), at_most)
 
     def _moves(self, keys: Floats, at_most: int) -> tuple[Move, ...]:
@@ -204,12 +202,12 @@ class PairedScores(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=Tru
 
 
 class Pairing:
-    """The attempts that two runs have in common, by case and repeat.
+    """Pairs the attempts of two runs by case and repeat.
 
     Args:
-        base: Scores of one run.
-        head: Scores of the other.
-        clusters: Cluster of every case of head that has an attempt, or lacks one.
+        base: Scores of base.
+        head: Scores of head.
+        clusters: Cluster of every case of head that has an attempt, or should have one.
         absent: Attempts that one run has and the other should have but lacks.
     """
 
@@ -232,48 +230,49 @@ class Pairing:
 
     @property
     def names(self) -> list[str]:
-        """Figures that both runs have: composite and pass rate first, then the metrics as head has them."""
+        """Metrics that both runs have: composite and pass rate first, then in head's order."""
         return [name for name in self._head.values if name in self._base.values]
 
-    def reduced(self, name: str, *, alike: bool) -> PairedScores:
-        """A figure, one value a case on each side.
+    def reduced(self, name: str, *, same_method: bool) -> PairedScores:
+        """Reduce a metric to one value per case on each side.
 
         Args:
-            name: The figure.
-            alike: Whether values of different methods are left out.
+            name: The metric.
+            same_method: Whether to leave out pairs whose values have different methods.
         """
         base, ours = _at_rows(self._base, name, self._base_rows)
         head, theirs = _at_rows(self._head, name, self._head_rows)
         both = ~np.isnan(base) & ~np.isnan(head)
-        made = both & (ours != ANY_METHOD) & (theirs != ANY_METHOD)
-        apart = made & (ours != theirs)
-        paired = both & ~apart if alike else both
+        with_method = both & (ours != ANY_METHOD) & (theirs != ANY_METHOD)
+        different = with_method & (ours != theirs)
+        paired = both & ~different if same_method else both
         one_sided = int(np.count_nonzero(np.isnan(base) != np.isnan(head)))
         reduce = self._head.settings.reduce
         left, right = self._with_bounds(self._base, name, base), self._with_bounds(self._head, name, head)
-        whole = (paired | (np.isnan(base) | np.isnan(head))) & ~np.isnan(left[0]) & ~np.isnan(right[0])
-        missing = int(np.count_nonzero(whole & ~paired))
-        one_sided -= int(np.count_nonzero(whole & (np.isnan(base) != np.isnan(head))))
+        # Pairs with a value, or bounds of a missing value, on both sides.
+        filled = (paired | (np.isnan(base) | np.isnan(head))) & ~np.isnan(left[0]) & ~np.isnan(right[0])
+        missing = int(np.count_nonzero(filled & ~paired))
+        one_sided -= int(np.count_nonzero(filled & (np.isnan(base) != np.isnan(head))))
         return PairedScores(
             cases=self.cases,
             base=self._by_case(base, paired, reduce),
             head=self._by_case(head, paired, reduce),
             pairs=int(np.count_nonzero(paired)),
             one_sided=one_sided,
-            unlike=Counter(zip(ours[apart].tolist(), theirs[apart].tolist(), strict=True)),
-            wholly_unlike=bool(made.any() and (apart == made).all()),
+            unlike=Counter(zip(ours[different].tolist(), theirs[different].tolist(), strict=True)),
+            wholly_unlike=bool(with_method.any() and (different == with_method).all()),
             left_out=one_sided + int(np.count_nonzero(both & ~paired)),
             missing=missing,
-            at_worst=self._sides(left[1], right[0], whole, reduce) if missing else None,
-            at_best=self._sides(left[0], right[1], whole, reduce) if missing else None,
+            at_worst=self._sides(left[1], right[0], filled, reduce) if missing else None,
+            at_best=self._sides(left[0], right[1], filled, reduce) if missing else None,
         )
 
     def _with_bounds(self, side: ScoredRun, name: str, values: Floats) -> tuple[Floats, Floats]:
-        """Values of a side with the missing ones at their lowest, and at their highest."""
+        """Return the values of a side with the missing ones at their lowest, and at their highest."""
         low, high = values.copy(), values.copy()
         rows = self._base_rows if side is self._base else self._head_rows
         missing = side.bounds[name]
-        absent = name not in CASE_FIGURES  # a figure of a case is not missing in single attempts
+        absent = name not in CASE_FIGURES  # a score of a case is not missing in single attempts
         for at in np.flatnonzero(np.isnan(values)).tolist():
             row = int(rows[at])
             ends = missing.get(row) if row != ABSENT else (0.0, 1.0) if absent else None
@@ -281,8 +280,8 @@ class Pairing:
                 low[at], high[at] = ends
         return low, high
 
-    def _sides(self, base: Floats, head: Floats, whole: npt.NDArray[np.bool_], reduce: str) -> Floats:
-        return np.array([self._by_case(base, whole, reduce), self._by_case(head, whole, reduce)])
+    def _sides(self, base: Floats, head: Floats, selected: npt.NDArray[np.bool_], reduce: str) -> Floats:
+        return np.array([self._by_case(base, selected, reduce), self._by_case(head, selected, reduce)])
 
     def _by_case(self, values: Floats, paired: npt.NDArray[np.bool_], reduce: str) -> Floats:
         reducer: Reducer = REDUCERS[reduce]
@@ -296,7 +295,7 @@ class Pairing:
 
 
 def _at_rows(side: ScoredRun, name: str, rows: Ints) -> tuple[Floats, Ints]:
-    """Values of a figure and their methods at the given rows; nan at absent rows."""
+    """Return the values of a metric and their methods at the given rows; NaN at absent rows."""
     values, methods = (
         np.array(side.values[name], np.float64)[rows],
         np.array(side.methods[name], np.int64)[rows],

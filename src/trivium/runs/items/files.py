@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=msgspec.Struct)
 Refuse = Callable[[int, str], None]
-"""Called with the number of a line or row and its mistake."""
+"""Called with the number of a line or row, and a description of its mistake."""
 
 WORDS = {".jsonl": "line", ".csv": "line", ".parquet": "row"}
 """Formats by suffix, and the word for their records."""
@@ -39,15 +39,15 @@ TEXT_FIELDS = frozenset({"group", "item", "case", "dimension", "by", "at", "reas
 
 
 def read_records(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
-    """Number and record of every line or row; a wrong one is refused and left out.
+    """Yield number and record of every valid line or row.
 
     Args:
-        path: Where they are.
-        kind: What each is.
-        refuse: Called with each mistake.
+        path: The file.
+        kind: Type of the records.
+        refuse: Called with each mistake of an invalid line or row.
 
     Raises:
-        ItemsError: If the file cannot be read as what its name says.
+        ItemsError: If the file cannot be read in the format of its suffix.
     """
     check_is_file(path, error=ItemsError)
     readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
@@ -70,7 +70,7 @@ def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]
                 yield number, decoder.decode(line)
                 continue
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass  # found again below, in words
+                pass  # parsed again below, for a readable message
             try:
                 raw = lenient_json(decode(line))
             except MalformedDocument as malformed:
@@ -80,10 +80,10 @@ def _jsonl(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]
 
 
 def lenient_json(text: str) -> Any:
-    """A JSON text in which NaN and infinity are numbers, so that whoever holds them can be named.
+    """Parse JSON, accepting NaN and infinity so that messages can name the record that contains them.
 
     Raises:
-        MalformedDocument: If it is no JSON.
+        MalformedDocument: If it is not JSON.
     """
     try:
         return json.loads(text)
@@ -107,8 +107,8 @@ def _called(raw: Any) -> str:
     """Identify a raw record in a message, as far as possible."""
     if not isinstance(raw, dict):
         return ""
-    said = [f'{key} "{raw[key]}"' for key in ("group", "item", "case") if isinstance(raw.get(key), str | int)]
-    return f"{', '.join(said)}: " if said else ""
+    keys = [f'{key} "{raw[key]}"' for key in ("group", "item", "case") if isinstance(raw.get(key), str | int)]
+    return f"{', '.join(keys)}: " if keys else ""
 
 
 def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
@@ -138,7 +138,7 @@ def _csv(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T]]:
 
 
 def _cell(name: str, cell: str) -> Any:
-    """Convert a cell of a table: nothing, a number, a text or JSON."""
+    """Convert a cell of a table to None, a boolean, a number, text or JSON."""
     cell = unescape_formula(cell)
     if cell == "" or name in TEXT_FIELDS:
         return cell or None
@@ -157,7 +157,7 @@ def _cell(name: str, cell: str) -> Any:
 
 
 def _whole(raw: dict[str, Any], kind: type[msgspec.Struct], header: list[str]) -> dict[str, Any]:
-    """A row as a record: ``signals.NAME`` is one signal, and an empty cell of a column says null."""
+    """Convert a row to a record: ``signals.NAME`` is one signal, and an empty cell means null."""
     whole = {name: value for name, value in raw.items() if "." not in name}
     signals = {name.partition(".")[2]: raw.get(name) for name in header if name.startswith("signals.")}
     if signals:
@@ -205,7 +205,7 @@ def _parquet(path: Path, kind: type[T], refuse: Refuse) -> Iterator[tuple[int, T
 
 
 def _from_arrow(cell: Any) -> Any:
-    """Signals: JSON, or a struct or a map, in which null says that one is absent."""
+    """Convert signals given as JSON, a struct or a map; null means that a signal is absent."""
     if isinstance(cell, dict):
         return {name: value for name, value in cell.items() if value is not None}
     return _cell("signals", cell) if isinstance(cell, str) else cell
@@ -216,15 +216,14 @@ Key = tuple[str, int, str]
 
 
 class Labels:
-    """Labels of one file.
-
-    Where several people labelled the same, their median counts.
+    """People's labels in a file; of several people's labels of the same dimension, the median counts.
 
     Args:
-        path: The file, .jsonl or .csv (or .parquet).
+        path: The file, .jsonl, .csv or .parquet.
 
     Raises:
-        ItemsError: If the file is wrong, or one person labelled the same twice; names the lines.
+        ItemsError: If the file is invalid, or a person labelled the same dimension of an attempt twice; names
+            the lines.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -246,12 +245,12 @@ class Labels:
         self._raise()
 
     def value(self, key: Key) -> float | None:
-        """The label, or None."""
+        """Return the label in [0, 1], or None."""
         values = self._values.get(key)
         return None if values is None else float(median(values))
 
     def of(self, case: str, repeat: int) -> Iterator[str]:
-        """The dimensions in which an attempt is labelled."""
+        """Yield the labelled dimensions of an attempt."""
         return (dimension for dimension in self.dimensions if (case, repeat, dimension) in self._values)
 
     @property
@@ -260,7 +259,7 @@ class Labels:
         return list(dict.fromkeys(dimension for _, _, dimension in self._values))
 
     def records(self) -> Iterator[Label]:
-        """One label a key, as it counts."""
+        """Yield one label per case, repeat and dimension: the median of people's labels."""
         for case, repeat, dimension in self._values:
             value = self.value((case, repeat, dimension))
             if value is not None:
@@ -303,10 +302,10 @@ def _called_of_labels(key: Key, *, attempt: bool = False) -> str:
 
 
 def read_calibrator(path: Path) -> "Calibrator":
-    """The calibrator of a JSON artifact, whichever tool wrote it.
+    """Read a calibrator from a JSON artifact, of this or the original tool.
 
     Raises:
-        ItemsError: If the file is no such artifact.
+        ItemsError: If the file does not contain a calibrator.
     """
     from trivium.trust.calibration.calibrator import calibrator_from_json
 

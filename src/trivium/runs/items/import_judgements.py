@@ -1,6 +1,6 @@
-"""Adds judgements that were recorded elsewhere to a run (spec: files; metrics, T2.5).
+"""Adds judgements recorded elsewhere to a run (spec: files; metrics, T2.5).
 
-The stored run does not change: a new run holds its attempts and scores, together with the judgements.
+The stored run does not change: a new run has its attempts and scores, and the judgements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,18 +28,18 @@ AT_ONCE = 256
 def import_judgements(
     store: Store, source: RunRecord, path: str | Path, certificates: Sequence[str | Path] = ()
 ) -> RunRecord:
-    """A new run with the attempts and scores of another, and judgements of them from a file.
+    """Store a new run with the attempts and scores of another run and judgements from a file.
 
     Args:
-        store: Where the run is, and the new one goes.
+        store: The store of both runs.
         source: The run.
-        path: Judgements, .jsonl, .csv or .parquet.
-        certificates: Files of certificates that say which judgements stand without a person; by default those
-            of the run's suite.
+        path: File of judgements, .jsonl, .csv or .parquet.
+        certificates: Files of certificates, which decide which judgements are accepted without a person; by
+            default those of the run's suite.
 
     Raises:
-        ItemsError: If the file is wrong, or judges an attempt or a metric that it cannot.
-        SuiteError: If a certificate is wrong.
+        ItemsError: If the file is invalid, or judges an unknown attempt or a metric that is computed.
+        SuiteError: If a certificate is invalid.
     """
     judgements = _Judgements(path)
     judgements.check(store, source)
@@ -79,7 +79,7 @@ def import_judgements(
 
 
 def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attempt, dict[str, Score]]]:
-    """Position, attempt and scores of what a run scored; both come in the order of the suite."""
+    """Yield position, attempt and scores of every scored attempt, in suite order."""
     attempts = store.attempts(run)
     for scored in store.evaluations(run):
         key = scored.position, scored.evaluation.repeat
@@ -88,9 +88,9 @@ def _scored_attempts(store: Store, run: RunRecord) -> Iterator[tuple[int, Attemp
 
 
 def judgement_rows(store: Store, run: RunRecord) -> Iterator[Judgement]:
-    """The judgements of a run as they stand in a file.
+    """Yield the judgements of a run as records of a file.
 
-    What stood in for one is left out, and so is a rubric's overall score, which no judge gave.
+    Fallbacks are left out, and so is a rubric's overall score, because no judge gave it.
     """
     for stored in store.evaluations(run):
         for score in stored.evaluation.scores.values():
@@ -113,7 +113,7 @@ _KEPT = ("model", "prompt", "confidence", "signals", "tokens", "cost_usd", "late
 
 
 class _Judgements:
-    """The judgements of a file, by attempt."""
+    """The judgements of a file by attempt."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = str(path)
@@ -131,7 +131,11 @@ class _Judgements:
                 )
 
     def check(self, store: Store, run: RunRecord) -> None:
-        """Raise ItemsError unless every judgement is of an attempt of the run, and of no computed metric."""
+        """Check that every judgement belongs to an attempt of the run, and to no computed metric.
+
+        Raises:
+            ItemsError: If any does not.
+        """
         tiers: dict[str, str] = {}
         attempts: set[tuple[str, int]] = set()
         for stored in store.evaluations(run):
@@ -150,12 +154,12 @@ class _Judgements:
             raise ItemsError(self._path, self._problems, left_out=self._left_out)
 
     def scores(self, case: str, repeat: int) -> dict[str, Score]:
-        """The judgements of one attempt as scores."""
+        """Return the judgements of an attempt as scores by dimension."""
         found = self._found.get((case, repeat), {})
         return {name: _score(judgement) for name, (_, judgement) in found.items()}
 
     def provenance(self, source: RunRecord) -> dict[str, Any]:
-        """Where the judgements come from."""
+        """Describe the file, the judges and the prompts of the judgements."""
         every = [judgement for found in self._found.values() for _, judgement in found.values()]
         return {
             "judgements": {"file": self._path, "count": len(every), "of_run": source.id},

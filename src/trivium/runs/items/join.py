@@ -1,4 +1,4 @@
-"""Joins stored scores with people's labels into items, and makes the rows of exports."""
+"""Joins stored scores with people's labels into items, and builds the rows of exports."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,22 +31,27 @@ from trivium.store.store import Store
 from trivium.suites.certificate import JudgeCertificate, loaded
 from trivium.suites.settings import Settings
 
+Row = dict[str, Any]
+
 SCALE = (0.0, 1.0)
 """Scores and labels lie in [0, 1]."""
 
+REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
+"""Columns of ``review``. The judge's score is called ``verdict``, so that it is never read as a label."""
+
 
 def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels) -> ItemTable:
-    """One item for every labelled attempt: what was judged, what people say, the judge's confidence.
+    """Build an item for every labelled attempt: the score, the label and the judge's confidence.
 
     Args:
-        store: Where the run is.
+        store: The store that holds the run.
         run: The run.
         dimension: The judged dimension, or any other metric.
-        labels: What people say.
+        labels: People's labels.
 
     Raises:
-        ItemsError: If nobody labelled the dimension, the run never scored it, or a label is of an attempt
-            that the run does not have.
+        ItemsError: If the dimension has no label or no score, or a label belongs to an attempt that the run
+            does not have.
     """
     labels.check_dimension(dimension)
     builder = TableBuilder(_origin(store, run, dimension), scale=SCALE)
@@ -107,7 +112,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
 
 
 def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:
-    """The items of all labelled dimensions, in the order of the suite, as they stand in a file."""
+    """Yield the items of all labelled dimensions as records of a file, in suite order."""
     for group, evaluation in _evaluations(store, run):
         for dimension in labels.of(evaluation.case, evaluation.repeat):
             truth = labels.value((evaluation.case, evaluation.repeat, dimension))
@@ -118,7 +123,7 @@ def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Ite
 
 
 def judged(score: Score | None) -> float | None:
-    """The value of a judgement; None for a value that stands in for one."""
+    """Return the value of a judgement; None for a fallback."""
     return score.value if score is not None and score.status == "ok" else None
 
 
@@ -140,7 +145,7 @@ def _item(group: str, dimension: str, pred: float | None, truth: float, score: S
 
 
 def _evaluations(store: Store, run: RunRecord) -> Iterator[tuple[str, Evaluation]]:
-    """The group and evaluation of every attempt, in the order of the suite."""
+    """Yield the group and evaluation of every attempt, in suite order."""
     settings = msgspec.convert(run.settings, Settings)
     groups = list(store.groups(run.suite, settings.group))
     return ((groups[stored.position], stored.evaluation) for stored in store.evaluations(run))
@@ -165,30 +170,23 @@ def _notes(statuses: Counter[str], failed: dict[str, int], included: set[str]) -
         yield f"{partly:,} failed attempts of groups that have others are left out"
 
 
-Row = dict[str, Any]
-
-
-REVIEW_COLUMNS = ("case", "repeat", "dimension", "verdict", "confidence", "why", "reason")
-"""Of ``review``: the judge's verdict is called so, and not ``value``, so that it is never read as a label."""
-
-
 def rows_and_columns(
     what: str, labels: Path | None, certificates: Sequence[str | Path] = (), confidence: str | None = None
 ) -> tuple[Callable[..., Iterator[Row]], tuple[str, ...]]:
-    """The maker of the rows of ``judgements``, ``items``, ``labels`` or ``review``, and their columns.
+    """Return the function that yields the rows of a kind, and their columns.
 
     Args:
-        what: Which.
+        what: ``judgements``, ``items``, ``labels`` or ``review``.
         labels: People's labels, for items and labels.
-        certificates: For review, in place of those that the run applied.
-        confidence: For judgements and items, in place of what they state.
+        certificates: For review: certificates that replace those of the run.
+        confidence: For judgements and items: name of the confidence that replaces the stated one.
 
     Raises:
-        InputError: If labels are needed and none are given, or no confidence is called like that.
+        InputError: If labels are needed and not given, or the confidence is unknown.
     """
     if confidence is not None:
         if what not in {"judgements", "items"}:
-            raise InputError("--confidence", "goes with --what judgements and items alone")
+            raise InputError("--confidence", "goes only with --what judgements and items")
         make, columns = rows_and_columns(what, labels)
         return partial(_with_confidence, make, _computing(confidence)), columns
     if what == "review":
@@ -214,7 +212,7 @@ def rows_and_columns(
 
 
 def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:
-    """(case, repeat) of every attempt that a run scored."""
+    """Return (case, repeat) of every attempt that a run scored."""
     return {(stored.evaluation.case, stored.evaluation.repeat) for stored in store.evaluations(run)}
 
 
@@ -236,10 +234,10 @@ def _with_confidence(
 
 
 def _computing(name: str) -> Callable[[Row], float | None]:
-    """A function that computes a confidence from a row; None if the row lacks the signals.
+    """Return a function that computes a confidence from a row, or None if the row lacks the signals.
 
     Raises:
-        TrustError: If no confidence is called like that, or it takes a calibrator.
+        TrustError: If the confidence is unknown or needs a calibrator.
     """
     from trivium.trust.confidence.functions import confidence
 
@@ -257,10 +255,10 @@ def _computing(name: str) -> Callable[[Row], float | None]:
 def _review(
     store: Store, run: RunRecord, *, certificates: Sequence[JudgeCertificate], **_options: Any
 ) -> Iterator[Row]:
-    """The judgements that go to people.
+    """Yield the judgements that go to people.
 
     Raises:
-        InputError: If no certificate says which.
+        InputError: If there is no certificate.
     """
     settings = msgspec.convert(run.settings, Settings)
     if not certificates and not certificates_in(settings):

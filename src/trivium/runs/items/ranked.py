@@ -1,4 +1,4 @@
-"""Turns items into arrays of losses and confidences."""
+"""Computes the losses and confidences of items, and chooses the confidence."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -43,7 +43,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         low: Lowest value.
         high: Highest value.
-        source: ``declared``, or ``observed`` where nobody said it.
+        source: ``declared``, or ``observed`` if not declared.
     """
 
     low: float
@@ -57,11 +57,11 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scale_of(tables: Sequence[ItemTable], stated: tuple[float, float] | None) -> Scale:
-    """The scale: as stated, else as the source declares it, else as observed.
+    """Return the scale that the user states, else the declared one, else the observed range.
 
     Args:
-        tables: The sides of a comparison, or the only one.
-        stated: By the user.
+        tables: The two sides of a comparison, or a single table.
+        stated: Lowest and highest value given by the user, or None.
     """
     declared = stated or next((table.scale for table in tables if table.scale is not None), None)
     if declared is not None:
@@ -72,7 +72,7 @@ def scale_of(tables: Sequence[ItemTable], stated: tuple[float, float] | None) ->
 
 
 def kept_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
-    """The scale of a table, with every prediction and truth on it.
+    """Return the scale of a table, and check that every prediction and truth lies on it.
 
     Raises:
         TrustError: If a value is off the scale; names group and item.
@@ -96,10 +96,10 @@ def ranked(
     scale: Scale,
     calibrator: Calibrator | None = None,
 ) -> tuple[Items, Confidence]:
-    """Items with their loss and confidence, and what a reader must know of the confidence.
+    """Return the items with their losses and confidences, and the confidence with its warnings.
 
     Raises:
-        ItemsError: If a prediction states no confidence where it should.
+        ItemsError: If a prediction lacks the stated confidence.
         TrustError: If a value is off the scale, or a confidence cannot be computed; names group and item.
     """
     found = confidences(table, variant, calibrator=calibrator)
@@ -116,7 +116,7 @@ def _losses(table: ItemTable, kind: str, scale: Scale) -> Floats:
 
 
 def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None = None) -> Confidence:
-    """The confidence of every item, NaN where there is no prediction, and what a reader must know of it.
+    """Compute the confidence of every item, NaN without a prediction, and warnings about it.
 
     Raises:
         ItemsError: If a prediction states no confidence, or has no signals to compute one from.
@@ -163,7 +163,7 @@ def confidences(table: ItemTable, variant: str, *, calibrator: Calibrator | None
 
 
 def _of_calibrator(calibrator: Calibrator, use: CalibratorUse, table: ItemTable) -> list[str]:
-    """What a reader must know of the calibrator that a variant asked for."""
+    """Return warnings about the calibrator that a variant uses."""
     notes = [*calibrator.warnings, *calibrator.provenance_warnings(table.provenance)]
     if calibrator.keeps_ranking:
         notes.append("a temperature keeps the order of the items, so no area changes by it")
@@ -183,18 +183,18 @@ def _of_calibrator(calibrator: Calibrator, use: CalibratorUse, table: ItemTable)
 
 
 CANDIDATES = ("verbalized", "llm", "retrieval_similarity_mean", "token_msp", "consistency")
-"""One confidence for each kind of signal. Few, since a certificate pays for each that is chosen among."""
+"""One confidence for each kind of signal. They are few, because a certificate pays for each candidate."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The confidences that are used, and why these.
+    """The chosen confidences, and the reason for the choice.
 
     Attributes:
-        names: The confidences.
+        names: Names of the confidences.
         why: ``named`` by the user, ``stated`` with the items, ``best`` by AUROC on the labels, or the
             ``default`` of a source.
-        auroc: Where the best was chosen, the AUROC of each signal that was considered. A signal is not fitted
-            to the labels, so this is its cross-fitted AUROC too; only the choice has to be paid for.
+        auroc: If the best was chosen, the AUROC of each candidate. Signals are not fitted to the labels, so
+            this is also their cross-fitted AUROC; only the choice among them needs a correction.
     """
 
     names: tuple[str, ...]
@@ -203,24 +203,24 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def among(self) -> int:
-        """How many confidences were compared by means of the labels; 1 if none was."""
+        """Number of confidences compared on the labels; 1 if none was."""
         return max(1, len(self.auroc))
 
     def to_json(self) -> dict[str, Any]:
-        """The choice as a JSON value."""
+        """Return the choice as a JSON value."""
         return {"why": self.why, "among": self.among, "auroc": self.auroc}
 
 
 def choose(tables: Sequence[ItemTable], word: str | None, *, tolerance: float = 0.0) -> Choice:
-    """The confidences that are asked for; where none are, what the items state, else the best signal.
+    """Choose the confidences: those named, else the one stated with the items, else the best signal.
 
     The best is the one of ``CANDIDATES`` with the highest AUROC for "the prediction is right" on the labels
-    (of two tables the highest mean). Those are considered that every item has and that differ between items.
+    (with two tables, the highest mean). A candidate must be present in every item and not be constant.
 
     Args:
-        tables: The sides of a comparison, or the only one.
-        word: A variant, ``all`` or ``default``; several with commas between; or None.
-        tolerance: A prediction farther from the truth is wrong.
+        tables: The two sides of a comparison, or a single table.
+        word: Variants, ``all`` or ``default``, separated by commas; or None.
+        tolerance: A prediction farther than this from the truth is wrong.
     """
     if word is not None:
         return Choice(names=variants_of(word), why="named")

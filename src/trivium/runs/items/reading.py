@@ -12,23 +12,23 @@ FORMATS = {
     "inspect:": "trivium.formats.inspect_log.samples:read_inspect_items",
     ".json": "trivium.formats.phq8:read_phq8",
 }
-"""Functions that read items of foreign tools, by what a source begins or ends with."""
+"""Functions that read items of other tools, by prefix or suffix of the source."""
 
 INSPECT = "inspect:"
-"""Before the path of a log of Inspect AI."""
+"""Prefix of the path of an Inspect AI log."""
 
 
 def read_items(path: str | Path, *, mode: str | None = None) -> ItemTable:
-    """Items of a .jsonl, .csv or .parquet file, a run artifact of the PHQ-8 form (.json), or ``inspect:LOG``.
+    """Read items from a .jsonl, .csv or .parquet file, a PHQ-8 run artifact (.json), or ``inspect:LOG``.
 
     A file of items is read line by line into columns, so that ten million items fit in memory.
 
     Args:
-        path: Where they are.
-        mode: Which predictor of a run artifact; of a log, two scorers, ``PRED:TRUTH``.
+        path: The source.
+        mode: Name of the predictor in a run artifact; for a log, two scorers as ``PRED:TRUTH``.
 
     Raises:
-        ItemsError: If the file cannot be read, or an item is wrong; names line, group and item.
+        ItemsError: If the file cannot be read, or an item is invalid; names line, group and item.
     """
     if str(path).startswith(INSPECT):
         return _read(INSPECT, Path(str(path).removeprefix(INSPECT)), mode)

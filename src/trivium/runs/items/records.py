@@ -1,4 +1,4 @@
-"""Records of items, labels and judgements, one a line of a file (spec: files)."""
+"""Records of items, labels and judgements, as stored one per line of a file (spec: files)."""
 
 from typing import Annotated, Any
 
@@ -11,20 +11,20 @@ Repeat = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 LISTED = 10
-"""Mistakes that an error lists; the others are counted."""
+"""Most mistakes that an error lists; the others are counted."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing to predict in one group, or a group whose run failed.
+    """A prediction with its truth, or a group whose run failed.
 
     Attributes:
-        group: The cluster that it belongs to.
-        item: What it is called within the group; only a failed group needs none.
-        pred: What was predicted; None abstains. It must be there.
-        gt: The truth. It must be there.
-        confidence: How sure the prediction is; higher is surer.
+        group: The cluster of the item.
+        item: Name of the item within the group; required unless the group failed.
+        pred: The prediction; None for an abstention. Required.
+        gt: The truth. Required.
+        confidence: Confidence of the prediction; higher is more confident.
         signals: Signals from which a confidence can be computed (spec: metrics, T2.5).
-        success: False says that the group's run failed, and that it has no items.
+        success: False if the run of the group failed; the group then has no items.
     """
 
     group: Id
@@ -37,15 +37,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a person says about a dimension of an attempt.
+    """A person's score of a dimension of an attempt.
 
     Attributes:
         case: Id of the case.
-        dimension: What was judged, such as ``technical_accuracy``.
-        value: On the scale of the judged score, in [0, 1].
-        repeat: Which attempt of the case.
-        by: Who says so.
-        at: When, as the file has it.
+        dimension: The dimension, such as ``technical_accuracy``.
+        value: The score, in [0, 1].
+        repeat: Number of the repeat, from 0.
+        by: Name of the person.
+        at: Time, as written in the file.
     """
 
     case: Id
@@ -57,22 +57,22 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One dimension of an attempt as a judge scored it elsewhere.
+    """A judge's score of a dimension of an attempt, recorded elsewhere.
 
     Attributes:
         case: Id of the case.
-        dimension: What was judged.
-        value: In [0, 1]; None where the judge abstained.
-        repeat: Which attempt of the case.
-        reason: What the judge said for it.
-        model: Who judged.
+        dimension: The dimension.
+        value: The score, in [0, 1]; None if the judge abstained.
+        repeat: Number of the repeat, from 0.
+        reason: The judge's reason.
+        model: The judge model.
         prompt: Name or hash of the prompt.
-        confidence: How sure the judge is, on any scale; higher is surer.
+        confidence: Confidence of the judge on any scale; higher is more confident.
         signals: Its confidence signals (spec: metrics, T2.5).
-        tokens: ``{input, output}`` of the request, which ``shared_by`` dimensions share.
-        cost_usd: Likewise.
-        latency_seconds: Likewise.
-        shared_by: How many dimensions were judged in the request.
+        tokens: ``{input, output}`` of the request, shared by ``shared_by`` dimensions.
+        cost_usd: Cost of the request, shared likewise.
+        latency_seconds: Duration of the request, shared likewise.
+        shared_by: Number of dimensions judged in the request.
     """
 
     case: Id

@@ -1,4 +1,4 @@
-"""Holds items in columns: a few dozen bytes each, so that ten million of them fit in memory."""
+"""Stores items in columns: a few dozen bytes per item, so that ten million items fit in memory."""
 
 from array import array
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where items come from.
+    """The source of items.
 
     Attributes:
         path: The file, or the store of the run.
-        run_id: The run that made the predictions, if it is known.
-        git_commit: The commit that it ran, if it is known.
-        mode: Which of several predictors in the file; or the dimension of a run.
+        run_id: Id of the run that made the predictions, if known.
+        git_commit: The commit of that run, if known.
+        mode: Name of the predictor in the file, or the dimension of a run.
     """
 
     path: str
@@ -34,10 +34,10 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Unlabelled predictions, which have no truth and are used only where none is needed.
+    """Predictions without a truth, used only for bias correction.
 
     Attributes:
-        groups: The group of each, m of them.
+        groups: The group of each of the m predictions.
         pred: The predictions, shape (m,).
     """
 
@@ -46,27 +46,26 @@ class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Items of groups whose run succeeded, n of them.
+    """The n items of groups whose run succeeded.
 
     Attributes:
-        origin: Where they come from.
-        groups: The group of each item; groups without items are among the ids too.
+        origin: The source of the items.
+        groups: The group of each item; the ids include groups without items.
         failed: Ids of the groups whose run failed.
-        names: What each item is called within its group.
-        word: What the source counts in: ``line``, ``row``; empty where it counts nothing.
-        numbers: Which line or row each item is, shape (n,).
-        pred: Predictions, shape (n,); NaN where the predictor abstained.
+        names: Name of each item within its group.
+        word: Unit of ``numbers``: ``line`` or ``row``; empty if the source has neither.
+        numbers: Number of the line or row of each item, shape (n,).
+        pred: Predictions, shape (n,); NaN for an abstention.
         gt: Truths, shape (n,).
-        confidence: As stated with the item, shape (n,); NaN where it states none.
+        confidence: Stated confidences, shape (n,); NaN if none is stated.
         signals: The signals of each item.
-        scale: Lowest and highest value of pred and gt, where the source declares it.
-        notes: What a reader must know of how the items were made.
-        rest: Predictions of the same run that nobody labelled.
-        provenance: Judges and prompts, where they are known.
-        default_confidence: What ranks the items where no confidence is named or stated; None: the best of
-            their signals.
-        judged_by: How a run's judgements were made, as a certificate keeps it; None of other items.
-        sides: Whose the predictions and whose the truths are.
+        scale: Lowest and highest value of pred and gt, if the source declares them.
+        notes: Reservations about how the items were made.
+        rest: Unlabelled predictions of the same run.
+        provenance: Judges and prompts, if known.
+        default_confidence: The confidence used if none is named or stated; None for the best signal.
+        judged_by: Conditions of judging, as stored in a certificate; None if the items are not of a run.
+        sides: Names of the two sides: who predicts, and who gives the truth.
     """
 
     origin: Origin
@@ -102,16 +101,16 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def states_confidence(self) -> bool:
-        """Whether any prediction came with a confidence of its own."""
+        """Whether any prediction states a confidence."""
         return bool((~np.isnan(self.confidence) & self.predicted).any())
 
     @property
     def group_names(self) -> "Sequence[str]":
-        """The group of each item, looked up when it is asked for."""
+        """The group of each item, looked up on access."""
         return _GroupNames(self.groups)
 
     def name(self, row: int) -> str:
-        """What a reader calls an item, with where it stands."""
+        """Return the name of an item for messages: source, line, group and item."""
         where = f"{self.word} {self.numbers[row]}" if self.word else ""
         group = self.groups.ids[self.groups.codes[row]]
         return f"{self.origin.path}: {_called(where, group, self.names[row])}"
@@ -129,7 +128,7 @@ class _GroupNames(Sequence[str]):
 
 
 class PackedTexts(Sequence[str]):
-    """Many short texts in one buffer."""
+    """A sequence of many short texts, stored in one buffer."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -152,9 +151,9 @@ class TableBuilder:
     """Builds a table from items one at a time, and collects their mistakes.
 
     Args:
-        origin: Where they come from.
-        word: What the source counts in: ``line``, ``row``; empty where it counts nothing.
-        scale: Of pred and gt, where the source declares it.
+        origin: The source of the items.
+        word: Unit of their numbers: ``line`` or ``row``; empty if the source has neither.
+        scale: Lowest and highest value of pred and gt, if the source declares them.
     """
 
     def __init__(self, origin: Origin, *, word: str = "", scale: tuple[float, float] | None = None) -> None:
@@ -173,7 +172,7 @@ class TableBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added: no item, no group, no mistake."""
+        """Whether no item, group or mistake has been added."""
         return not (self._codes or self._failed or self._problems)
 
     def problem(self, number: int, what: str, *, group: str | None = None, item: str | None = None) -> None:
@@ -184,7 +183,7 @@ class TableBuilder:
         else:
             self._left_out += 1
 
-    def group(self, id: str) -> None:  # noqa: A002 - the word of the records
+    def group(self, id: str) -> None:  # noqa: A002 - the field's name in the records
         """Add a group whose run succeeded, with or without items."""
         self._codes.setdefault(id, len(self._codes))
 
@@ -215,7 +214,7 @@ class TableBuilder:
                 self.problem(number, what, group=item.group, item=name)
 
     def repeated(self) -> str:
-        """How many items have group and name of an earlier one, in words; empty when none has."""
+        """Describe how many items have the group and name of an earlier one; empty if none has."""
         groups = np.frombuffer(self._rows, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         seen = groups ^ np.frombuffer(self._hashes, np.uint64)
         ordered = np.sort(seen)
@@ -241,10 +240,10 @@ class TableBuilder:
         judged_by: dict[str, Any] | None = None,
         sides: tuple[str, str] = ("judge", "people"),
     ) -> ItemTable:
-        """All items, with what is known beside them.
+        """Build the table; the arguments are its attributes.
 
         Raises:
-            ItemsError: If anything was wrong with one; names line, group and item.
+            ItemsError: If any item was invalid; names line, group and item.
         """
         for group in self._failed.keys() & self._codes.keys():
             self.problem(self._failed[group], "is said to have failed, and has items", group=group)
@@ -281,7 +280,7 @@ def _called(where: str, group: str | None, item: str | None) -> str:
 
 
 def _faults(item: Item) -> list[str]:
-    """What is wrong with the numbers of an item; nothing that an abstention leaves open."""
+    """Describe what is wrong with an item; an abstention may leave its confidence undefined."""
     found = ['"item" is missing'] if item.item is None else []
     if item.pred is msgspec.UNSET:
         found.append('"pred" is missing (null abstains)')
