@@ -82,7 +82,7 @@ def test_the_summary_is_the_one_that_is_read_back(tmp_path, store, lines, in_ord
     assert as_told(run.record.summary) == as_told(run.summary())
 
 
-def test_what_comes_in_the_order_of_the_suite_is_not_read_back(tmp_path, store):
+def test_evaluations_in_suite_order_are_not_read_back(tmp_path, store):
     outputs = recorded(tmp_path, [(case, 0, "0.5") for case in range(CASES)])
     with evaluations_read(store) as read:
         tv.evaluate(suite_of(), outputs=outputs, store=store)
@@ -94,13 +94,13 @@ def test_what_comes_in_the_order_of_the_suite_is_not_read_back(tmp_path, store):
     [[(3, 0, "1"), (2, 0, "1")], [(2, 1, "1"), (2, 0, "1")], [(2, 0, "1"), (3, 0, "1"), (2, 1, "1")]],
     ids=["cases turned round", "repeats turned round", "a repeat that comes later"],
 )
-def test_what_comes_in_another_order_is_read_back(tmp_path, store, lines):
+def test_evaluations_in_another_order_are_read_back(tmp_path, store, lines):
     with evaluations_read(store) as read:
         tv.evaluate(suite_of(repeats=2), outputs=recorded(tmp_path, lines), store=store)
     assert len(read) == 1
 
 
-def test_what_was_scored_before_it_was_resumed_counts(tmp_path, store):
+def test_evaluations_from_before_a_resume_count(tmp_path, store):
     suite = suite_of()
     whole = tv.evaluate(suite, outputs=recorded(tmp_path, [(i, 0, "0.7") for i in range(CASES)]), store=store)
     again = Store(str(tmp_path / "again.db"))

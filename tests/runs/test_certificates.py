@@ -69,7 +69,7 @@ def test_judgements_are_marked_as_they_are_made_and_nobody_is_asked_again(judgin
     ],
     ids=["model", "scale", "samples"],
 )
-def test_it_expires_with_the_way_of_judging(judging, change, why):
+def test_it_expires_with_the_judging_conditions(judging, change, why):
     _, store, path = judging
     judged = run(suite(CASES, certificate=path, metrics=("clarity",), **change), store)
     found = acceptance(judged)

@@ -72,7 +72,7 @@ def test_items_come_with_labels(run: tv.Run, tmp_path: Path) -> None:
         run.to_arrow("items")
 
 
-def test_a_kind_that_is_not_there_is_told(run: tv.Run) -> None:
+def test_an_unknown_kind_of_rows_is_reported(run: tv.Run) -> None:
     with pytest.raises(InputError, match='a run has no "score": .*Did you mean "scores"?'):
         run.to_arrow("score")
 

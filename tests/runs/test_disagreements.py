@@ -28,7 +28,7 @@ def panel(*values):
     return judgement(0.5, detail={"votes": votes, "model": "m"})
 
 
-def test_the_judges_of_a_panel_are_told_apart(store):
+def test_the_judges_of_a_panel_are_compared(store):
     run = judged_run(store, {"a": [panel(0.8, 0.2, None)], "b": [panel(0.6, 0.6)], "c": [panel(None, 0.4)]})
     found = run.disagreements()
     assert [(each.case, each.apart) for each in found.found] == [("a", pytest.approx(0.6)), ("c", None)]
@@ -39,7 +39,7 @@ def test_the_judges_of_a_panel_are_told_apart(store):
     assert tally.leaning is None
 
 
-def test_judge_and_people_are_told_apart_with_the_way_the_judge_leans(store, tmp_path):
+def test_judge_and_people_are_compared_with_the_bias_of_the_judge(store, tmp_path):
     run = judged_run(store, {"a": [judgement(0.9)], "b": [judgement(0.5)], "c": [judgement(None)]})
     found = run.disagreements(labels=labels(tmp_path / "labels.jsonl", a=0.4, b=0.6, c=0.2))
     assert [(each.case, each.kind) for each in found.found] == [
@@ -53,7 +53,7 @@ def test_judge_and_people_are_told_apart_with_the_way_the_judge_leans(store, tmp
     assert tally.largest == pytest.approx(0.5)
 
 
-def test_what_stood_in_for_a_judgement_disagrees_with_nobody(store, tmp_path):
+def test_a_fallback_for_a_judgement_is_not_compared(store, tmp_path):
     fallback = judgement(0.9, status="fallback", method="similarity")
     run = judged_run(store, {"a": [fallback]})
     found = run.disagreements(labels=labels(tmp_path / "labels.jsonl", a=0.1))
@@ -91,7 +91,7 @@ def test_a_single_judge_has_nobody_to_disagree_with(store):
     ),
     at_most=st.integers(0, 8),
 )
-def test_the_largest_are_kept_and_all_are_counted(store, votes, at_most):
+def test_the_largest_are_listed_and_all_are_counted(store, votes, at_most):
     run = judged_run(store, {str(place): [panel(*values)] for place, values in enumerate(votes)})
     found = run.disagreements(at_most=at_most)
     everything = run.disagreements()

@@ -44,7 +44,7 @@ def test_the_async_face_asks_coroutines(store):
     assert run.summary().passed == 2
 
 
-def test_a_failing_attempt_is_counted_and_the_run_goes_on(store):
+def test_a_failing_attempt_is_counted_and_the_run_continues(store):
     answers = {"q0": 1, "q1": ValueError("no idea"), "q2": 1}
     summary = tv.evaluate(told_suite(3), agent=Says(answers), store=store).summary()
     assert summary.errors == {"attempts": 1, "scores": 0, "judgements": 0}
@@ -177,7 +177,7 @@ class TestResuming:
         with pytest.raises(InputError, match=r"began: limits.seconds$"):
             tv.evaluate(slower, agent=Says({}), store=store, resume=run.id)
 
-    def test_with_another_number_at_once_goes_on(self, store):
+    def test_with_another_concurrency_continues(self, store):
         run = tv.evaluate(told_suite(2), agent=Says({"q0": 1, "q1": 1}), store=store)
         slower = told_suite(2, limits={"attempts_at_once": 1})
         assert tv.evaluate(slower, agent=Says({}), store=store, resume=run.id).id == run.id
@@ -225,7 +225,7 @@ def test_an_unknown_metric_names_the_nearest(store):
         tv.evaluate(told_suite(1, metrics=("jacard",)), agent=Says({}), store=store)
 
 
-def test_whose_attempts_must_be_said_once(store):
+def test_exactly_one_source_of_attempts_is_required(store):
     for options in ({}, {"agent": len, "outputs": "x"}):
         with pytest.raises(InputError, match="give exactly one of"):
             tv.evaluate(told_suite(1), store=store, **options)
@@ -290,7 +290,7 @@ def test_provenance_tells_versions_seed_and_metrics(store):
     assert run.provenance["packages"]["numpy"]
 
 
-def test_progress_is_told_of_every_attempt(store):
+def test_progress_covers_every_attempt(store):
     class Watch:
         def __init__(self):
             self.said = []

@@ -45,7 +45,7 @@ def _trivium(folder: Path, *arguments: str, limits: str = "true") -> subprocess.
 
 
 @pytest.mark.parametrize("table", ["attempts", "evaluations"])
-def test_a_full_disk_is_said_plainly_whichever_stage_meets_it_and_the_run_can_be_resumed(tmp_path, table):
+def test_a_full_disk_is_reported_by_every_stage_and_the_run_can_be_resumed(tmp_path, table):
     _write_suite(tmp_path)
     store = ["--store", "s.db"]
     assert (
@@ -70,7 +70,7 @@ def test_a_full_disk_is_said_plainly_whichever_stage_meets_it_and_the_run_can_be
     assert json.loads(done.stdout)["passed"] == 2 * CASES
 
 
-def test_a_disk_that_is_full_for_good_is_said_plainly(tmp_path):
+def test_a_permanently_full_disk_is_reported(tmp_path):
     _write_suite(tmp_path)
     command = ["run", "suite.json", "--agent", "cmd:cat", "--store", "s.db"]
     stopped = _trivium(tmp_path, *command, limits="trap '' XFSZ; ulimit -f 200")
@@ -89,7 +89,7 @@ def test_a_process_without_file_handles_asks_fewer_at_once_and_fails_no_attempt(
     assert done.stderr.count("Too many open files; fewer attempts are in flight from now on") == 1
 
 
-def test_a_store_that_is_deleted_meanwhile_is_said_to_be_lost(tmp_path):
+def test_a_store_that_is_deleted_meanwhile_is_reported_as_lost(tmp_path):
     _write_suite(tmp_path)
     (tmp_path / "deleting.py").write_text(
         "from pathlib import Path\n"

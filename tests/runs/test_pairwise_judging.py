@@ -170,7 +170,7 @@ def test_dimensions_of_the_process_are_left_out_and_names_stay_apart(store, monk
         ({"models": [GPT], "sampels": 2}, "sampels"),
     ],
 )
-def test_a_judge_that_cannot_be_is_said(store, monkeypatch, judge, said):
+def test_an_impossible_judge_is_refused(store, monkeypatch, judge, said):
     with pytest.raises(ComparisonError, match=said):
         compared(store, monkeypatch, JudgeServer(), one(a="x"), one(a="y"), judge=judge)
 
@@ -193,7 +193,7 @@ def test_unlike_suites_are_noted(store, monkeypatch):
         assert "not the same" in tv.judge_pairs(*runs, judge=JUDGE).notes[0]
 
 
-def test_the_same_question_is_asked_once_and_kept(store, monkeypatch):
+def test_the_same_question_is_asked_once_and_cached(store, monkeypatch):
     server = JudgeServer(answer=saying(by_length))
     first = compared(store, monkeypatch, server, one(a="x"), one(a="yy"))
     with served(JudgeServer(answer=saying(by_length)), monkeypatch) as again:
@@ -204,7 +204,7 @@ def test_the_same_question_is_asked_once_and_kept(store, monkeypatch):
     assert second.figures == first.figures
 
 
-def test_what_came_to_nothing_is_told_among_what_was_spent(store, monkeypatch):
+def test_failed_requests_are_part_of_the_costs(store, monkeypatch):
     """A malformed answer costs what a good one does, and a lost connection may."""
     server = JudgeServer(answer=saying(by_length), plan=at({0: MALFORMED, 1: MALFORMED, 3: RESET}))
     prices = {GPT: {"input": 1, "output": 1}}

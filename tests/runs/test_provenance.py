@@ -32,7 +32,7 @@ def test_a_run_without_judges_says_nothing_of_them(store):
     assert "judges" not in found
 
 
-def test_runs_of_unlike_judges_are_compared_only_when_told_to(store, monkeypatch):
+def test_runs_of_different_judges_are_compared_only_when_forced(store, monkeypatch):
     with provider(monkeypatch):
         one, other = (run(suite(3, models=[name]), store) for name in (MODEL, OTHER))
         same = run(suite(3), store)
@@ -42,7 +42,7 @@ def test_runs_of_unlike_judges_are_compared_only_when_told_to(store, monkeypatch
     assert tv.compare(one, same) is not None
 
 
-def test_runs_judged_at_unlike_addresses_are_compared_only_when_told_to(store, monkeypatch):
+def test_runs_judged_at_different_addresses_are_compared_only_when_forced(store, monkeypatch):
     with provider(monkeypatch):
         one = run(suite(3), store)
     with provider(monkeypatch):

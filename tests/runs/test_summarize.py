@@ -97,7 +97,7 @@ def test_many_groups_are_not_warned_of(store):
     assert summary_of(store, [0.1 * (i % 10) for i in range(25)]).warnings == ()
 
 
-def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it(store):
+def test_the_reason_for_a_missing_score_is_reported_once_not_for_every_dependent_metric(store):
     suite = tv.Suite(
         name="s",
         cases=[tv.Case(id="a", input="?", references=("x y",))],
@@ -115,7 +115,7 @@ def test_why_a_metric_has_no_score_is_said_once_and_not_with_all_that_lean_on_it
     assert second == "without semantic"
 
 
-def test_one_cause_of_several_metrics_is_told_once_and_by_its_first_line(store):
+def test_a_shared_cause_is_reported_once_by_its_first_line(store):
     def agent(question):
         return {"output": "x", "trace": {"spans": "none\nof them\nis a list"}}
 
@@ -223,7 +223,7 @@ class TestComposite:
         composite = summary_of(store, [0.9, 0.85, 0.1, 0.45, 0.3, 0.2]).composite
         assert composite.recommendations == {"accept": 2, "weak_reject": 1, "reject": 3}
 
-    def test_chance_of_another_recommendation_is_nothing_far_from_a_bar_and_half_on_it(self, store):
+    def test_probability_of_another_recommendation_is_0_far_from_a_threshold_and_half_on_it(self, store):
         far = summary_of(store, [0.69, 0.7, 0.71] * 10).composite
         near = summary_of(store, [0.55, 0.65] * 15).composite
         assert far.p_change < 1e-4
@@ -315,7 +315,7 @@ def test_what_decides_is_measured_though_the_suite_does_not_name_it(tmp_path, st
     assert not any("no verdict" in line for line in summary.warnings)
 
 
-def test_without_a_rule_nothing_is_measured_beside_what_is_named_and_it_says_what_lacks(tmp_path, store):
+def test_without_a_rule_only_named_metrics_are_measured_and_the_gap_is_reported(tmp_path, store):
     summary = recorded(tmp_path, store, metrics=["jaccard"])
     assert list(summary.metrics) == ["jaccard"]
     assert any(

@@ -59,7 +59,7 @@ def test_the_size_is_that_of_the_bodies(any_url):
         assert abs(kept.oldest - time.time()) < 600
 
 
-def test_those_that_were_not_used_for_longest_leave(any_url):
+def test_the_least_recently_used_are_evicted(any_url):
     with Store(any_url) as store:
         finished(store, "r1", names(0, 10))
         for number in range(10):
@@ -72,7 +72,7 @@ def test_those_that_were_not_used_for_longest_leave(any_url):
         assert cache_size(store).bytes <= 8 * one
 
 
-def test_what_is_found_was_used(any_url):
+def test_a_fetched_response_counts_as_used(any_url):
     with Store(any_url) as store:
         finished(store, "r1", names(0, 4))
         for number in range(4):
@@ -86,7 +86,7 @@ def test_what_is_found_was_used(any_url):
         assert there(store) == {"k3"}
 
 
-def test_what_was_just_used_is_not_written_again(url):
+def test_a_recent_use_is_not_recorded_again(url):
     with Store(url) as store:
         finished(store, "r1", names(0, 1))
         aged(store, 60, "k0")
@@ -97,7 +97,7 @@ def test_what_was_just_used_is_not_written_again(url):
         assert cache_size(store).oldest == before
 
 
-def test_the_bound_holds_while_a_run_goes_on_but_for_its_own_answers(url):
+def test_the_limit_holds_during_a_run_except_for_its_own_responses(url):
     with Store(url) as store:
         finished(store, "r1", names(0, 10))
         one = cache_size(store).bytes / 10
@@ -106,7 +106,7 @@ def test_the_bound_holds_while_a_run_goes_on_but_for_its_own_answers(url):
         assert there(store) == set(names(10, 40))
 
 
-def test_the_answers_of_other_runs_that_go_on_stay(any_url):
+def test_responses_of_other_runs_in_progress_stay(any_url):
     with Store(any_url) as store:
         put(store, new_run(store, id="going-on"), names(0, 5), over=False)
         finished(store, "r2", names(5, 10))
@@ -115,7 +115,7 @@ def test_the_answers_of_other_runs_that_go_on_stay(any_url):
 
 
 @pytest.mark.parametrize("max_mb", [None, 500])
-def test_below_the_bound_and_without_one_all_stay(url, max_mb):
+def test_below_the_limit_and_without_one_all_stay(url, max_mb):
     with Store(url) as store:
         finished(store, "r1", names(0, 20), max_mb=max_mb)
         assert len(there(store)) == 20

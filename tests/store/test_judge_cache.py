@@ -27,7 +27,7 @@ def reply(text: str) -> ModelResponse:
     return msgspec.structs.replace(REPLY, text=text)
 
 
-def test_an_answer_comes_back_as_it_was(any_url):
+def test_a_response_comes_back_unchanged(any_url):
     with Store(any_url) as store:
         answers = StoredResponseCache(store, new_run(store), shared=True)
         answers.put("k", REPLY)
@@ -38,7 +38,7 @@ def test_an_answer_comes_back_as_it_was(any_url):
         other.close()
 
 
-def test_an_answer_is_there_as_soon_as_it_is_kept(any_url):
+def test_a_response_is_available_as_soon_as_it_is_put(any_url):
     with Store(any_url) as store:
         answers = StoredResponseCache(store, new_run(store), shared=True)
         for i in range(1200):
@@ -48,7 +48,7 @@ def test_an_answer_is_there_as_soon_as_it_is_kept(any_url):
         assert len(answers.fetch([f"k{i}" for i in range(1200)])) == 1200
 
 
-def test_what_is_not_shared_is_found_by_its_own_run_alone(any_url):
+def test_unshared_responses_are_found_only_by_their_own_run(any_url):
     with Store(any_url) as store:
         first, second = (new_run(store, id=name) for name in ("r1", "r2"))
         for run, text in ((first, "one"), (second, "two")):
@@ -62,7 +62,7 @@ def test_what_is_not_shared_is_found_by_its_own_run_alone(any_url):
         assert StoredResponseCache(store, third, shared=True).fetch(["k"])["k"].text == "one", "the oldest"
 
 
-def test_what_is_dropped_is_gone_even_while_it_is_on_its_way(any_url):
+def test_dropped_responses_are_gone_even_before_they_are_committed(any_url):
     with Store(any_url) as store:
         answers = StoredResponseCache(store, new_run(store), shared=True)
         answers.put("k", REPLY)
@@ -82,7 +82,7 @@ def test_the_first_answer_under_a_key_stays(any_url):
         assert answers.fetch(["k"])["k"].text == "first"
 
 
-def test_the_cache_can_be_emptied_but_for_the_runs_that_go_on(any_url):
+def test_emptying_the_cache_spares_runs_in_progress(any_url):
     with Store(any_url) as store:
         done, going = (new_run(store, id=name) for name in ("r1", "r2"))
         for run in (done, going):
@@ -125,7 +125,7 @@ with Store(sys.argv[1]) as store:
 """
 
 
-def test_several_processes_keep_answers_at_once(any_url):
+def test_several_processes_write_responses_concurrently(any_url):
     with Store(any_url) as store:
         names = ["r1", "r2", "r3"]
         for name in names:

@@ -19,7 +19,7 @@ BOTH = ("openai:m", ("clarity", "tool_usage"))
 ONE = Spending(requests=2, answered=1, input_tokens=10, output_tokens=5, cost_usd=0.125, unknown=1)
 
 
-def test_what_is_noted_adds_up_and_comes_back(any_url):
+def test_recorded_spending_adds_up_and_is_read_back(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         for _ in range(2):
@@ -37,7 +37,7 @@ def test_what_is_noted_adds_up_and_comes_back(any_url):
         assert entries_of(store, new_run(store, id="r2")) == {}
 
 
-def test_what_is_drawn_is_there_when_the_call_returns(any_url):
+def test_committed_amounts_are_stored_when_the_call_returns(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         ledger = StoredLedger(store, run)
@@ -63,7 +63,7 @@ while True:
 """
 
 
-def test_a_kill_never_leaves_less_drawn_than_was_spent(url):
+def test_a_kill_never_leaves_less_committed_than_was_spent(url):
     with Store(url) as store:
         run = new_run(store)
         process = subprocess.Popen([sys.executable, "-c", _DRAWER, url], stdout=subprocess.PIPE, text=True)
@@ -76,7 +76,7 @@ def test_a_kill_never_leaves_less_drawn_than_was_spent(url):
         assert spent <= committed_of(store, run)[0] <= spent + 1
 
 
-def test_a_write_that_fails_is_told_to_whoever_writes_next(url):
+def test_a_failed_write_is_raised_by_the_next_write(url):
     with Store(url) as store:
         run = new_run(store)
         ledger = StoredLedger(store, run)

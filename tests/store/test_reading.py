@@ -163,7 +163,7 @@ def test_a_store_in_a_folder_that_may_not_be_written_to_can_be_read(public, tmp_
     assert [each.name for each in public.iterdir()] == ["s.db"]
 
 
-def test_what_is_in_the_log_beside_such_a_store_is_never_passed_over(public):
+def test_the_write_ahead_log_of_such_a_store_is_never_ignored(public):
     file = public / "s.db"
     store = Store(str(file))
     new_run(store)  # still in the log

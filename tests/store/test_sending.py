@@ -82,13 +82,13 @@ def test_headers_come_from_the_variable_of_opentelemetry(endpoint, monkeypatch):
     assert (headers["x-key"], headers["other"]) == ("a b", "1")
 
 
-def test_what_cannot_be_taken_now_is_sent_again(endpoint):
+def test_a_retryable_request_is_sent_again(endpoint):
     endpoint.answers = [(503, {}, b""), (429, {"retry-after": "0"}, b""), (200, {}, b"{}")]
     assert sent(endpoint.url, spans(1)) == 1
     assert len(endpoint.got) == 3
 
 
-def test_an_endpoint_that_never_takes_it_is_an_error(endpoint):
+def test_an_endpoint_that_never_accepts_is_an_error(endpoint):
     endpoint.answers = [(503, {"retry-after": "0"}, b"busy")] * 9
     with pytest.raises(InputError, match="answered 503: busy"):
         sent(endpoint.url, spans(1))
@@ -103,7 +103,7 @@ def test_an_endpoint_that_never_takes_it_is_an_error(endpoint):
         ((200, {}, b'{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "x"}}'), "refused 2 spans: x"),
     ],
 )  # fmt: skip
-def test_what_an_endpoint_refuses_is_told(endpoint, answer, told):
+def test_rejected_spans_are_reported(endpoint, answer, told):
     endpoint.answers = [answer]
     with pytest.raises(InputError, match=told):
         sent(endpoint.url, spans(2))
@@ -124,7 +124,7 @@ def test_the_error_says_how_much_had_been_sent(endpoint):
         sent(endpoint.url, spans(MAX_SPANS + 1))
 
 
-def test_an_answer_without_an_end_is_not_read_to_it(endpoint):
+def test_an_endless_response_is_not_read_to_the_end(endpoint):
     endpoint.answers = [
         (200, {}, b"[" * 50_000_000),
         (400, {"content-encoding": "gzip"}, b"no " * 20_000_000),
@@ -137,11 +137,11 @@ def test_an_answer_without_an_end_is_not_read_to_it(endpoint):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1/traces", "ftp://127.0.0.1/", "http://[", "nonsense"])
-def test_an_address_that_leads_nowhere_is_told(url):
+def test_an_unreachable_address_is_reported(url):
     with pytest.raises(InputError, match="cannot be reached"):
         sent(url, spans(1))
 
 
-def test_nothing_is_sent_of_nothing(endpoint):
+def test_without_spans_nothing_is_sent(endpoint):
     assert sent(endpoint.url) == 0
     assert endpoint.got == []

@@ -36,7 +36,7 @@ def test_attempts_and_evaluations_come_back_as_they_were(any_url):
         assert sorted(store.attempt_keys(run)) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_evaluations_come_in_the_order_of_the_suite_whatever_the_order_they_came_in(any_url):
+def test_evaluations_are_read_in_suite_order(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         for position in (2, 0, 1):
@@ -146,14 +146,14 @@ def test_runs_are_found_by_the_beginning_of_their_id(any_url):
             store.run("2o26")
 
 
-def test_a_percent_sign_in_an_id_is_no_wildcard(any_url):
+def test_a_percent_sign_in_an_id_is_not_a_wildcard(any_url):
     with Store(any_url) as store:
         new_run(store, id="abc")
         with pytest.raises(StoreError, match="no run is called"):
             store.run("%")
 
 
-def test_a_run_of_a_living_process_cannot_be_taken(url):
+def test_a_run_of_a_living_process_cannot_be_acquired(url):
     with Store(url) as store:
         run = new_run(store)
         script = (
@@ -164,7 +164,7 @@ def test_a_run_of_a_living_process_cannot_be_taken(url):
         assert f"run {run.id} is being written by another process" in refused.stderr
 
 
-def test_a_run_of_a_dead_process_is_taken_at_once(url):
+def test_a_run_of_a_dead_process_is_acquired_at_once(url):
     script = (
         "import sys, os; from trivium.store.store import Store; s = Store(sys.argv[1]);"
         "s.save_cases('d', []);"
@@ -183,7 +183,7 @@ def test_a_process_number_used_again_by_another_process_is_no_owner():
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="only the kernel tells, under /proc")
-def test_a_process_that_ended_is_gone_before_its_parent_has_heard_of_it():
+def test_a_zombie_process_counts_as_ended():
     host = this_process().rsplit(":", 2)[0]
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         started = Path(f"/proc/{child.pid}/stat").read_text().split()[21]
@@ -194,7 +194,7 @@ def test_a_process_that_ended_is_gone_before_its_parent_has_heard_of_it():
         assert has_certainly_ended(owner)
 
 
-def test_a_process_that_may_not_be_asked_is_not_taken_for_gone(monkeypatch):
+def test_a_process_of_another_user_does_not_count_as_ended(monkeypatch):
     def refuse(pid, signal):
         raise PermissionError
 
@@ -353,7 +353,7 @@ def test_a_password_is_not_shown():
     assert "geheim" not in str(error.value)
 
 
-def test_an_id_that_is_taken_is_not_given_again(tmp_path, monkeypatch):
+def test_a_used_id_is_not_given_again(tmp_path, monkeypatch):
     digits = iter(["aaaa", "aaaa", "bbbb"])
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(digits))
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 2, 3, 4, 5, 4, 2, 0)))

@@ -38,20 +38,20 @@ def _warnings(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
     lacking = list(_unscored_metrics(columns, shown))
-    told = {why for _, why in lacking}  # each cause is reported once
+    reported = {why for _, why in lacking}  # each cause is reported once
     for column in columns.values():
         if column.tier == "judge":
             yield from _about_judgements(column)
             continue
-        leaning = column.status["fallback"]
-        if leaning:
+        fallbacks = column.status["fallback"]
+        if fallbacks:
             reason = _reason(column, "fallback")
             short, _, why = reason.partition(": ")
-            reason = short if why in told else reason
-            told.add(why)
+            reason = short if why in reported else reason
+            reported.add(why)
             how = ", ".join(column.methods) or "another way"
             apart = f" ({column.aside[1]:.3f}, no part of the mean)" if column.aside else ""
-            yield f"{column.name} is a fallback in {leaning} of {column.attempts}: {how}{apart}. {reason}"
+            yield f"{column.name} is a fallback in {fallbacks} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
     yield from _about_truncated_texts(columns)
     yield from _about_attempts(summary, settings, columns)

@@ -32,7 +32,7 @@ def unjudged(store, monkeypatch):
     return base, tv.evaluate(made, agent=other, store=store)
 
 
-def test_a_head_without_a_judge_is_said_in_plain_words_and_decides_nothing(unjudged):
+def test_a_head_without_a_judge_is_reported_and_decides_nothing(unjudged):
     comparison = tv.compare(*unjudged)
     assert comparison.answer == "inconclusive"
     assert comparison.reason.startswith("head was not judged: OPENAI_API_KEY is not set")

@@ -188,7 +188,7 @@ class TestRecorders:
         metrics = ["coordination_quality", "communication_overhead"]
         return tv.evaluate(suite, agent=agent, metrics=metrics, store=f"sqlite:///{tmp_path}/runs.db")
 
-    def test_figures_of_hand_offs_are_not_compared_across_them_unless_told_to(self, tmp_path):
+    def test_hand_off_metrics_are_not_compared_across_recorders_unless_forced(self, tmp_path):
         base, head = self.run(tmp_path, "pydantic-ai"), self.run(tmp_path, "langgraph")
         with pytest.raises(ComparisonError) as refused:
             tv.compare(base, head)

@@ -154,7 +154,7 @@ def test_labels_that_fit_no_attempt_are_refused(judged, lines, said):
     assert said in refusal(judged.items, dimension="tone", labels=write("l.jsonl", *lines))
 
 
-def test_a_dimension_that_was_never_scored_is_said(run):
+def test_a_dimension_without_scores_is_refused(run):
     labels = write("l.jsonl", label("c0", 1.0))
     assert 'has no score "tone"' in refusal(run.items, dimension="tone", labels=labels)
 

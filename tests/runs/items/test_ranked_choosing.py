@@ -60,7 +60,7 @@ def test_a_signal_that_is_the_same_everywhere_is_no_choice(tmp_path):
     assert choose([signals], None).names == ("llm", "total_evidence")
 
 
-def test_a_signal_that_cannot_be_told_right_from_wrong_by_is_a_half(tmp_path):
+def test_a_signal_without_information_has_an_auroc_of_one_half(tmp_path):
     lines = [
         {"group": str(n), "item": "x", "signals": {"verbalized_confidence": 1 + n % 5}} for n in range(10)
     ]

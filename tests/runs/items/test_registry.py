@@ -103,7 +103,7 @@ def test_one_missing_key_among_many_items_is_found_and_named(tmp_path):
         ('{"group": "\xff"}', "not valid UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said_with_its_number(tmp_path, line, said):
+def test_a_mistake_is_reported_with_its_line(tmp_path, line, said):
     path = tmp_path / "i.jsonl"
     good = json.dumps(LINES[0]).encode()
     path.write_bytes(good + b"\n\n" + line.encode("latin-1") + b"\n")
@@ -141,22 +141,22 @@ def test_a_group_that_failed_has_no_items(tmp_path):
         ("group,item,pred,gt,signals\na,x,1,1,{broken\n", "signals: found the text"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_said(tmp_path, text, said):
+def test_a_mistake_of_a_table_is_reported(tmp_path, text, said):
     (tmp_path / "i.csv").write_text(text)
     assert said in refusal(tmp_path / "i.csv")
 
 
-def test_bytes_that_are_no_text_are_said(tmp_path):
+def test_invalid_utf_8_is_reported(tmp_path):
     (tmp_path / "i.csv").write_bytes(b"group,item,pred,gt\na,\xff,1,1\n")
     assert "not valid UTF-8" in refusal(tmp_path / "i.csv")
 
 
-def test_a_file_that_is_no_parquet_is_said(tmp_path):
+def test_an_invalid_parquet_file_is_reported(tmp_path):
     (tmp_path / "i.parquet").write_text("no")
     assert "is no Parquet file" in refusal(tmp_path / "i.parquet")
 
 
-def test_a_file_that_is_not_there_is_said_with_the_nearest(tmp_path):
+def test_a_missing_file_is_reported_with_the_nearest_name(tmp_path):
     write(tmp_path / "items.jsonl", *LINES)
     assert 'Did you mean "items.jsonl"?' in refusal(tmp_path / "item.jsonl")
     assert "cannot tell the format" in refusal(write(tmp_path / "i.txt"))
@@ -200,11 +200,11 @@ def test_the_real_artifact_has_the_counts_that_its_maker_wrote():
         ({"success": "yes"}, 'success: found the text "yes"'),
     ],
 )
-def test_what_is_wrong_with_a_participant_is_said(tmp_path, change, said):
+def test_a_mistake_of_a_participant_is_reported(tmp_path, change, said):
     assert said in refusal(artifact(tmp_path / "r.json", PERSON | change))
 
 
-def test_a_mode_that_does_not_exist_is_said_with_those_that_do(tmp_path):
+def test_an_unknown_mode_is_reported_with_the_known_ones(tmp_path):
     path = artifact(tmp_path / "r.json", PERSON)
     assert (
         refusal(path, mode="zerro")
@@ -227,7 +227,7 @@ def test_a_mode_that_does_not_exist_is_said_with_those_that_do(tmp_path):
         ('{"experiments": []}', "has no experiment"),
     ],
 )
-def test_what_is_no_artifact_is_said(tmp_path, text, said):
+def test_an_invalid_artifact_is_reported(tmp_path, text, said):
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(ItemsError, match=said):
         read_items(tmp_path / "r.json")

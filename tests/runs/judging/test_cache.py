@@ -128,7 +128,7 @@ def test_the_doctor_says_how_large_the_cache_is(store, monkeypatch, capsys):
     assert "no answers of judges" in capsys.readouterr().out
 
 
-def test_of_an_answer_that_was_never_right_in_all_the_first_is_kept_and_asking_again_is_not(
+def test_an_exchange_without_a_usable_answer_keeps_the_first_response_and_drops_the_second(
     monkeypatch, store
 ):
     def half(question):

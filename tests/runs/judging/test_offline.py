@@ -70,7 +70,7 @@ def test_the_command_says_it_in_its_answer_and_in_its_page(tmp_path, store, capf
     assert WHY in page.read_text()
 
 
-def test_what_stood_in_for_a_judgement_never_calibrates(tmp_path, store):
+def test_a_fallback_for_a_judgement_never_calibrates(tmp_path, store):
     """Joined with labels it is an abstention, exported as a judgement it is not there."""
     found = run(suite(3), store)
     labels = tmp_path / "labels.jsonl"

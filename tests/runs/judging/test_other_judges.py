@@ -41,7 +41,7 @@ def test_a_run_whose_judges_all_judged_says_nothing(monkeypatch, store):
     assert [told(each) for each in found] == [[], []]
 
 
-def test_a_smaller_panel_is_told_once_for_all_dimensions(monkeypatch, store):
+def test_a_smaller_panel_is_reported_once_for_all_dimensions(monkeypatch, store):
     with provider(monkeypatch, plan=down(1, 3, by=REFUSAL)):
         found = run(suite(metrics=("similarity", *BOTH), models=[MODEL, OTHER], panel=True), store)
     line = f"judged by {OTHER} without {MODEL}: constructiveness in 2 of {CASES}, clarity in 2 of {CASES}"
@@ -58,7 +58,7 @@ def test_a_judge_that_is_off_is_missed_by_every_panel(monkeypatch, store):
     assert told(found) == [f"judged by {MODEL} without {OTHER}: clarity in {CASES} of {CASES}"]
 
 
-def test_the_next_model_is_told_and_the_fallback_apart_from_it(monkeypatch, store):
+def test_a_substitute_model_and_a_fallback_are_reported_separately(monkeypatch, store):
     def plan(question):
         return failure(400) if "paper 0" in question.prompt else down(2)(question)
 

@@ -70,7 +70,7 @@ def test_of_a_panel_the_majority_decides_and_a_tie_nothing(monkeypatch, store, c
     assert evaluation.passed is passed
 
 
-def test_a_panel_of_which_most_would_not_pass_an_attempt_does_not_whatever_the_median(monkeypatch, store):
+def test_a_panel_does_not_pass_an_attempt_that_most_of_it_fails_even_if_the_median_passes(monkeypatch, store):
     """One misses what is asked for, one finds a claim wrong; of both dimensions the median is 1."""
     found_by = {"gpt-4o-mini": ("no", "supported"), "gpt-4o": ("yes", "contradicted")}
 

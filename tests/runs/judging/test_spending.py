@@ -54,7 +54,7 @@ def test_tokens_of_answers_that_were_no_use_and_of_models_passed_over_are_counte
     assert spent.cost_usd - 1e-12 <= usd <= spent.cost_usd + spent.unknown_usd + 1e-12
 
 
-def test_a_budget_ends_judging_and_the_rest_goes_the_way_of_the_policy(store, monkeypatch):
+def test_an_exhausted_budget_ends_judging_and_the_policy_decides_on_the_rest(store, monkeypatch):
     with provider(monkeypatch) as server:
         found = run(suite(30, budget_usd=0.004, on_failure="tier1"), store)
         usd, _ = billed(server)
@@ -120,7 +120,7 @@ def test_half_a_price_is_refused(store):
         run(suite(prices={MODEL: {"input": 1}}), store)
 
 
-def test_without_a_price_or_a_budget_tokens_are_told_and_the_cost_is_unknown(store, monkeypatch):
+def test_without_a_price_or_a_budget_tokens_are_reported_and_the_cost_is_unknown(store, monkeypatch):
     with provider(monkeypatch) as server:
         summary = run(suite(models=["openai:home-made"], prices={}), store).summary()
         tokens = sum(len(question.prompt) // 4 for question in server.requests)

@@ -85,13 +85,13 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
     scale, choice = scale_of(tables, options.scale), choose(tables, options.confidence)
     included = included_groups(tables, intersection_only=options.intersection_only)
     warnings = warnings_of_items(tables, len(included), scale)
-    told: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     described: dict[str, Any] = {}
     deltas: dict[str, Any] = {}
     for variant in choice.names:
         sides, entries = [], []
         for table in tables:
-            items, sure = ranked(
+            items, confidence = ranked(
                 table, variant, loss=options.loss, scale=scale, calibrator=options.calibrator
             )
             right = np.abs(table.pred - table.gt) <= EQUAL
@@ -105,12 +105,12 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
             )
             if options.drawn:
                 entry["picture"] = curve_points(inside, plan=options.plan)
-            entry["calibration"] = msgspec.to_builtins(sure.calibrator)
+            entry["calibration"] = msgspec.to_builtins(confidence.calibrator)
             sides.append(inside)
             entries.append(entry)
             called = variant if len(tables) == 1 else f"{variant} ({table.origin.mode or table.origin.path})"
-            for note in (*sure.warnings, *warnings_of_variant(inside, entry)):
-                told.setdefault(note, []).append(called)
+            for note in (*confidence.warnings, *warnings_of_variant(inside, entry)):
+                notes.setdefault(note, []).append(called)
         if len(tables) == 1:
             described[variant] = entries[0]
         else:
@@ -126,21 +126,21 @@ def curve_artifact(tables: Sequence[ItemTable], options: CurveOptions) -> dict[s
         "confidence_variants": described,
         "comparison": _comparison(tables, included, deltas, options),
         "conventions": CONVENTIONS,
-        "warnings": [*warnings, *(f"{', '.join(called)}: {note}" for note, called in told.items())],
+        "warnings": [*warnings, *(f"{', '.join(called)}: {note}" for note, called in notes.items())],
     }
 
 
 def _comparison(
     tables: Sequence[ItemTable], included: Sequence[str], deltas: dict[str, Any], options: CurveOptions
 ) -> dict[str, Any]:
-    said = {"enabled": len(tables) > 1, "intersection_only": options.intersection_only}
+    settings = {"enabled": len(tables) > 1, "intersection_only": options.intersection_only}
     if len(tables) == 1:
-        return {**said, "deltas": None}
+        return {**settings, "deltas": None}
     for name in INNER:
         known = [delta[name] for delta in deltas.values() if delta[name]["p"] is not None]
         for figure, adjusted in zip(known, holm([figure["p"] for figure in known]), strict=True):
             figure["p_holm"] = adjusted
-    return {**said, "deltas": deltas, **overlap(tables, included)}
+    return {**settings, "deltas": deltas, **overlap(tables, included)}
 
 
 def _loss(name: str, scale: Scale) -> dict[str, Any]:
@@ -170,12 +170,12 @@ def curve_points(items: Items, *, plan: BootstrapOptions) -> dict[str, Any]:
     Returns:
         Lists of coordinates, empty without predictions.
     """
-    kept = items.predicted
-    curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
+    predicted = items.predicted
+    curve = risk_coverage(items.loss[predicted], items.confidence[predicted], n_items=items.n)
     if not curve.coverage.size:
         nothing: dict[str, list[float]] = {"coverage": [], "selective_risk": []}
         return {"band": {"coverage": [], "low": [], "high": []}, "optimal": nothing, "lower_hull": nothing}
-    best = optimal_curve(items.loss[kept], n_items=items.n)
+    best = optimal_curve(items.loss[predicted], n_items=items.n)
     some = np.unique(np.linspace(0, best.coverage.size - 1, MOST_POINTS).astype(np.int64))
     below = hull(curve.coverage.tolist(), curve.selective_risk.tolist())
     return {

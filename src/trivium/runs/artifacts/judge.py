@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from trivium.errors import TrustError
-from trivium.runs.items.ranked import choose, confidences, kept_scale
+from trivium.runs.items.ranked import checked_scale, choose, confidences
 from trivium.runs.items.table import ItemTable
 from trivium.trust.bias_correction import Corrected, corrected_mean, corrected_rate
 from trivium.trust.calibration.calibrator import TEMPERATURE, Calibrator
@@ -46,10 +46,10 @@ def agreement_answer(
     Raises:
         TrustError: If a value is off the scale, there are too many different labels, or an option is wrong.
     """
-    kept = np.flatnonzero(table.predicted)
-    judge, people = table.pred[kept], table.gt[kept]
-    groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]])
-    ends = kept_scale(table, scale)
+    predicted_rows = np.flatnonzero(table.predicted)
+    judge, people = table.pred[predicted_rows], table.gt[predicted_rows]
+    groups = Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]])
+    ends = checked_scale(table, scale)
     apart = step or _step(judge, people, ends.width)
     found = agreement(judge, people, groups, step=apart, resamples=resamples, seed=seed)
     answer: dict[str, Any] = {
@@ -140,17 +140,17 @@ def certificate(
         TrustError: If a value is off the declared scale, an option or a confidence is invalid, or the
             calibrator may have been fitted on these labels (spec: metrics, H.4).
     """
-    kept_scale(table, None)
+    checked_scale(table, None)
     choice = choose([table], variant, tolerance=tolerance)
     named = choice.names[0]
-    sure = confidences(table, named, calibrator=calibrator)
-    _refuse_unknown_groups(sure)
-    kept = np.flatnonzero(table.predicted)
-    wrong = np.abs(table.pred[kept] - table.gt[kept]) > tolerance + EQUAL
+    confidence = confidences(table, named, calibrator=calibrator)
+    _refuse_unknown_groups(confidence)
+    predicted_rows = np.flatnonzero(table.predicted)
+    wrong = np.abs(table.pred[predicted_rows] - table.gt[predicted_rows]) > tolerance + EQUAL
     found = certify(
         wrong.astype(np.float64),
-        sure.values[kept],
-        Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
+        confidence.values[predicted_rows],
+        Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
         epsilon=epsilon,
         delta=delta / choice.among,
         n_items=table.n,
@@ -160,21 +160,21 @@ def certificate(
     answer: dict[str, Any] = {"confidence": named, **msgspec.structs.asdict(found), "delta": delta}
     return answer | {
         "confidence_choice": choice.to_json(),
-        "calibration": msgspec.to_builtins(sure.calibrator),
+        "calibration": msgspec.to_builtins(confidence.calibrator),
         "schema_version": SCHEMA_VERSION,
         "dimension": table.origin.mode if table.judged_by is not None else None,
         "judged_by": table.judged_by,
-        "calibrator": None if calibrator is None or sure.calibrator is None else calibrator.to_json(),
+        "calibrator": None if calibrator is None or confidence.calibrator is None else calibrator.to_json(),
         "n_items": table.n,
         "tolerance": tolerance,
         "inputs": [msgspec.structs.asdict(table.origin)],
-        "warnings": [*table.notes, *sure.warnings],
+        "warnings": [*table.notes, *confidence.warnings],
     }
 
 
-def _refuse_unknown_groups(sure: Confidence) -> None:
+def _refuse_unknown_groups(confidence: Confidence) -> None:
     """Refuse a calibrator if it is unknown whether it was fitted on these labels."""
-    use = sure.calibrator
+    use = confidence.calibrator
     if use is not None and not use.groups_known and use.method != TEMPERATURE:
         raise TrustError(
             "the calibrator does not list the groups that it was fitted on. These labels may be among "
@@ -217,11 +217,11 @@ def calibrate(
         )
     if confidence is not None and method in ON_SIGNALS:
         raise TrustError(f'method "{method}" looks at signals: name --features')
-    kept = np.flatnonzero(table.predicted)
+    predicted_rows = np.flatnonzero(table.predicted)
     named = tuple(features)
     if confidence is not None:
         ranked_by = confidences(table, confidence)
-        notes, x, named = ranked_by.warnings, ranked_by.values[kept], (confidence,)
+        notes, x, named = ranked_by.warnings, ranked_by.values[predicted_rows], (confidence,)
     else:
         matrix, filled = feature_matrix(
             table.signals,
@@ -231,9 +231,9 @@ def calibrate(
             used=table.predicted,
             requested_by=f'calibrator "{method}"',
         )
-        x, notes = matrix[kept], tuple(filled)
-    ends = kept_scale(table, scale)
-    y = target_values(table.pred[kept], table.gt[kept], target, span=ends.width)
+        x, notes = matrix[predicted_rows], tuple(filled)
+    ends = checked_scale(table, scale)
+    y = target_values(table.pred[predicted_rows], table.gt[predicted_rows], target, span=ends.width)
     training: dict[str, Any] = {
         key: value for key, value in msgspec.structs.asdict(table.origin).items() if value is not None
     }
@@ -242,7 +242,7 @@ def calibrate(
         x,
         y,
         features=named,
-        groups=Groups.of([table.groups.ids[code] for code in table.groups.codes[kept]]),
+        groups=Groups.of([table.groups.ids[code] for code in table.groups.codes[predicted_rows]]),
         target=target,
         confidence=confidence,
         training=training | table.provenance,

@@ -59,8 +59,8 @@ def describe_variant(
     estimates = bootstrap_selective_metrics(items, names, plan)
     by_name = {name: estimates[inner.get(name, name)] for name in RESAMPLED}
     ideal = selective_metrics(items, IDEALS)
-    kept = items.predicted
-    curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
+    predicted = items.predicted
+    curve = risk_coverage(items.loss[predicted], items.confidence[predicted], n_items=items.n)
     cmax = curve.cmax
     risks = {coverage_key(share): (share, estimates[f"mae_at_{share!r}"]) for share in dict.fromkeys(grid)}
     used = min(area_coverage, cmax)
@@ -153,11 +153,11 @@ def _percent(part: float | None, whole: float | None) -> float | None:
 
 def _reliability(items: Items, right: np.ndarray[Any, np.dtype[np.bool_]]) -> dict[str, Any] | None:
     """Compute the reliability diagram; None if the confidence is not a probability."""
-    sure, hits = items.confidence[items.predicted], right[items.predicted]
-    if not sure.size or sure.min() < 0 or sure.max() > 1:
+    confidence, correct = items.confidence[items.predicted], right[items.predicted]
+    if not confidence.size or confidence.min() < 0 or confidence.max() > 1:
         return None
-    bins: dict[str, Any] = msgspec.to_builtins(reliability(sure, hits))
-    return bins | probability_quality(sure, hits)
+    bins: dict[str, Any] = msgspec.to_builtins(reliability(confidence, correct))
+    return bins | probability_quality(confidence, correct)
 
 
 FEW_GROUPS, TOO_FEW_GROUPS = 20, 10

@@ -232,11 +232,11 @@ class Labels:
         self._values: dict[Key, list[float]] = {}
         self._problems: list[Problem] = []
         self._left_out = 0
-        seen: dict[tuple[Key, str | None], int] = {}
+        first_lines: dict[tuple[Key, str | None], int] = {}
         for number, label in read_records(Path(path), Label, self._refuse):
             # Sanitised like the ids of the run's cases.
             key = (sanitise(label.case)[0], label.repeat, label.dimension)
-            before = seen.setdefault((key, label.by), number)
+            before = first_lines.setdefault((key, label.by), number)
             if before != number:
                 who = f"by {label.by} " if label.by else ""
                 self._refuse(number, f"{_called_of_labels(key)} is labelled {who}in line {before} already")

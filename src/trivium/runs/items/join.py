@@ -55,7 +55,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     """
     labels.check_dimension(dimension)
     builder = TableBuilder(_origin(store, run, dimension), scale=SCALE)
-    seen: set[tuple[str, int]] = set()
+    attempts: set[tuple[str, int]] = set()
     known: set[str] = set()
     statuses: Counter[str] = Counter()
     failed: dict[str, int] = {}
@@ -65,7 +65,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
     models: set[str | None] = set()
     prompts: set[str | None] = set()
     for group, evaluation in _evaluations(store, run):
-        seen.add((evaluation.case, evaluation.repeat))
+        attempts.add((evaluation.case, evaluation.repeat))
         known.update(evaluation.scores)
         truth = labels.value((evaluation.case, evaluation.repeat, dimension))
         score = evaluation.scores.get(dimension)
@@ -85,7 +85,7 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
         if pred is None:
             statuses[score.status if score is not None else "missing"] += 1
         builder.add(_item(group, dimension, pred, truth, score), 0)
-    labels.check_attempts(seen)
+    labels.check_attempts(attempts)
     if dimension not in known:
         hint = suggest(dimension, known)
         raise ItemsError(
@@ -133,13 +133,15 @@ def _text(value: Any) -> str | None:
 
 def _item(group: str, dimension: str, pred: float | None, truth: float, score: Score | None) -> Item:
     detail = {} if score is None else score.detail
-    sure, signals = detail.get("confidence"), detail.get("signals")
+    confidence, signals = detail.get("confidence"), detail.get("signals")
     return Item(
         group=group,
         item=dimension,
         pred=pred,
         gt=truth,
-        confidence=float(sure) if isinstance(sure, int | float) and not isinstance(sure, bool) else None,
+        confidence=float(confidence)
+        if isinstance(confidence, int | float) and not isinstance(confidence, bool)
+        else None,
         signals=signals if isinstance(signals, dict) else None,
     )
 
@@ -202,13 +204,13 @@ def rows_and_columns(
         found.check_attempts(attempts_of(store, run))
         return (_item_row(item) for item in labelled_items(store, run, found))
 
-    def said(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
+    def label_rows(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
         found.check_attempts(attempts_of(store, run))
         return (msgspec.structs.asdict(label) for label in found.records())
 
     if what == "items":
         return items, tuple(name for name in Item.__struct_fields__ if name != "success")
-    return said, Label.__struct_fields__
+    return label_rows, Label.__struct_fields__
 
 
 def attempts_of(store: Store, run: RunRecord) -> set[tuple[str, int]]:

@@ -71,7 +71,7 @@ def scale_of(tables: Sequence[ItemTable], stated: tuple[float, float] | None) ->
     return Scale(low=low, high=high if high > low else low + 1, source="observed")
 
 
-def kept_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
+def checked_scale(table: ItemTable, stated: tuple[float, float] | None) -> Scale:
     """Return the scale of a table, and check that every prediction and truth lies on it.
 
     Raises:

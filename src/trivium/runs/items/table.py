@@ -216,18 +216,18 @@ class TableBuilder:
     def repeated(self) -> str:
         """Describe how many items have the group and name of an earlier one; empty if none has."""
         groups = np.frombuffer(self._rows, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        seen = groups ^ np.frombuffer(self._hashes, np.uint64)
-        ordered = np.sort(seen)
+        hashes = groups ^ np.frombuffer(self._hashes, np.uint64)
+        ordered = np.sort(hashes)
         if not (ordered[1:] == ordered[:-1]).any():
             return ""
-        _, first = np.unique(seen, return_index=True)
-        more = seen.size - first.size
-        again = np.ones(seen.size, np.bool_)
-        again[first] = False
-        where = f"{self._word} {self._numbers[int(again.argmax())]:,}"
+        _, first = np.unique(hashes, return_index=True)
+        repeats = hashes.size - first.size
+        is_repeat = np.ones(hashes.size, np.bool_)
+        is_repeat[first] = False
+        where = f"{self._word} {self._numbers[int(is_repeat.argmax())]:,}"
         return (
-            f"{more:,} of {seen.size:,} items have the group and the name of an earlier one (the first in "
-            f"{where}): each counts as an item of its own"
+            f"{repeats:,} of {hashes.size:,} items have the group and the name of an earlier one "
+            f"(the first in {where}): each counts as an item of its own"
         )
 
     def table(
