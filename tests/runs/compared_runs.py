@@ -1,4 +1,4 @@
-"""Two runs of one suite, and a judge that goes by what it reads, or by the place."""
+"""Two runs of one suite, and a judge that decides by content or by position."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

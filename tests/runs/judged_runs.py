@@ -1,4 +1,4 @@
-"""Runs whose judges say what a test wants them to say."""
+"""Runs whose judges give scripted answers."""
 
 import secrets
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An agent that keeps its own log of calls; run in a process of its own and killed."""
+"""An agent that logs its calls, for runs that are killed in a subprocess."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a run says when it ends is what it says whenever it is read again, however its attempts came."""
+"""Tests that incremental aggregation gives the same summary as reading the store."""
 
 import json
 from contextlib import contextmanager

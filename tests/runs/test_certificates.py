@@ -1,4 +1,4 @@
-"""Certificates of judgements that Trivium made: applied as they are made, expired with the way of judging."""
+"""Tests that certificates are applied to judgements, and expire when the judging conditions change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Flat: what was put in comes out, in little more memory than it takes."""
+"""Tests number buffers and clusters: contents and memory."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""While a run goes on Python looks for cycles seldom; before and after, as the host program has it."""
+"""Tests that a run reduces garbage collection and restores the host program's thresholds."""
 
 import gc
 

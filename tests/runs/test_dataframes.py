@@ -1,4 +1,4 @@
-"""Frames hold what an export writes, with its types, and say what to install where a library is not there."""
+"""Tests that data frames have the rows and types of an export, and name a missing library."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""Where judges contradict each other, people, or the judges of another run."""
+"""Tests disagreements between judges, people and the judges of another run."""
 
 import json
 

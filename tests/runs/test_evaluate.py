@@ -1,4 +1,4 @@
-"""Asking, scoring and storing are one path, whoever's attempts they are."""
+"""Tests evaluation from the suite to the stored summary, for every source of attempts."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The human ceiling stands beside scores that were made in the same way, and beside no others."""
+"""Tests the human ceiling, which is shown only beside comparable scores."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run killed at any moment loses at most what was in flight, and resuming redoes only that."""
+"""Tests that a killed run loses at most the attempts in flight, and that resuming repeats only those."""
 
 import json
 import os

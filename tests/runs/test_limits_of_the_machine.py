@@ -1,4 +1,4 @@
-"""What the machine lacks (room on the disk, file handles) is neither the agent's failure nor a gate's."""
+"""Tests that a full disk or a lack of file handles counts as neither an agent's nor a gate's failure."""
 
 import asyncio
 import errno

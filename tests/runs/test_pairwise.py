@@ -1,4 +1,4 @@
-"""Verdicts counted, by closed forms."""
+"""Tests the counting of pairwise verdicts against closed forms."""
 
 import pytest
 from hypothesis import given

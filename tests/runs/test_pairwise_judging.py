@@ -1,4 +1,4 @@
-"""Two runs compared by a judge, each pair in both orders."""
+"""Tests the comparison of two runs by a judge, each pair in both orders."""
 
 import pytest
 

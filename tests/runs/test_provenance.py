@@ -1,4 +1,4 @@
-"""A run says who judged it and by what words, and runs of unlike judges are not compared unawares."""
+"""Tests the provenance of judges, and that runs of different judges are not compared unless forced."""
 
 import pytest
 

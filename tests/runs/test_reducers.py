@@ -1,4 +1,4 @@
-"""Reducers against their definitions, counted out."""
+"""Tests reducers against their definitions, by enumeration."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""What an agent gives away of a secret is in nothing that is stored, shown or exported."""
+"""Tests that a secret in an agent's output is never stored, shown or exported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Summaries against figures worked out by hand, with NumPy, or by counting."""
+"""Tests summaries against values computed by hand, with NumPy, or by counting."""
 
 import io
 import json

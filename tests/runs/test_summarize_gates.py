@@ -1,4 +1,4 @@
-"""Gates against the rule of B.5, worked out with SciPy."""
+"""Tests gates against rule B.5, computed with SciPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where stores are: SQLite, and PostgreSQL where it is installed."""
+"""Fixtures: URLs of empty SQLite stores, and of PostgreSQL stores if PostgreSQL is installed."""
 
 from pathlib import Path
 

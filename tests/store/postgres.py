@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on loopback, ended when they are done."""
+"""Starts a PostgreSQL server for the tests on loopback, and stops it at the end."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Runs to fill a store with."""
+"""Sample runs for store tests."""
 
 from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Composite, Evaluation

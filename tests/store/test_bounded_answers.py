@@ -1,4 +1,4 @@
-"""The answers that a store keeps have a bound; those leave first that were not used for longest."""
+"""Tests the size limit of the response cache and its eviction."""
 
 import random
 import time

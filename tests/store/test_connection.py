@@ -1,4 +1,4 @@
-"""A new store against one that went through every migration."""
+"""Compares a new store with one that went through every migration."""
 
 import signal
 import sqlite3

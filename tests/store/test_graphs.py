@@ -1,4 +1,4 @@
-"""Graphs written: other programs read the same nodes, edges and counts, whatever agents are called."""
+"""Tests that other programs read the same nodes, edges and counts from exported graphs."""
 
 import io
 import json

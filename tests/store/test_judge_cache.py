@@ -1,4 +1,4 @@
-"""Answers of judges are kept as they came, for the runs that may have them."""
+"""Tests the response cache of judges."""
 
 import sqlite3
 import subprocess

@@ -1,4 +1,4 @@
-"""What a run spends is put down as it goes, and comes back when it is resumed."""
+"""Tests the judge ledger: spending is recorded during a run and read when it is resumed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Reading a store changes nothing: no migration, no file beside it, no right to write needed."""
+"""Tests that reading a store changes nothing and needs no write permission."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Sending: an OTLP endpoint on loopback gets every span once, and what it answers is told."""
+"""Tests sending spans to an OTLP endpoint on loopback, and its errors."""
 
 import resource
 import threading

@@ -1,4 +1,4 @@
-"""What is stored comes back as it was, and nothing is lost by what goes wrong."""
+"""Tests that records are read back unchanged and that errors lose nothing."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A store of its own for each test."""
+"""Fixture: a separate store for each test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two runs whose traces are known: the head searches twice, reads no more and takes its time."""
+"""Two runs with known traces: head searches twice, reads nothing and is slower."""
 
 import json
 from pathlib import Path

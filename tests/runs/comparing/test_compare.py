@@ -1,4 +1,4 @@
-"""Comparisons of stored runs against SciPy and counts made by hand."""
+"""Tests comparisons of stored runs against SciPy and counts made by hand."""
 
 import msgspec
 import numpy as np

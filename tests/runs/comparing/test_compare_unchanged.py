@@ -1,4 +1,4 @@
-"""What counts as the same output, seen on stored attempts."""
+"""Tests which differences between stored attempts count as changed outputs."""
 
 import msgspec
 import pytest

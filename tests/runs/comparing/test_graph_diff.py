@@ -1,4 +1,4 @@
-"""What two runs did, compared: counts made by hand, SciPy's tests, and NetworkX's graphs."""
+"""Tests process-graph comparisons against counts made by hand, SciPy and NetworkX."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Comparisons of runs in which something is missing that was due."""
+"""Tests comparisons of runs with missing scores."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Real prompts on the same papers: a comparison answers as a statistician does with SciPy."""
+"""Tests a comparison of two real prompts against a computation with SciPy."""
 
 import json
 

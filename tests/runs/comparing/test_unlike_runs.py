@@ -1,4 +1,4 @@
-"""Which runs may be compared, and what of them does not pair."""
+"""Tests which runs are comparable, and which attempts stay unpaired."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Runs whose scores are told to them, and comparisons of two."""
+"""Runs with given scores, and comparisons of two of them."""
 
 import msgspec
 import numpy as np

@@ -1,4 +1,4 @@
-"""From a stored run to items: judgements brought in, labels joined, rows for other programs."""
+"""Tests importing judgements, joining labels, and exported rows of items."""
 
 import json
 from pathlib import Path

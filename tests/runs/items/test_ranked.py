@@ -1,4 +1,4 @@
-"""Items with a loss and a confidence: which confidence, which scale, and what cannot be ranked."""
+"""Tests the losses, confidences and scales of items."""
 
 import json
 

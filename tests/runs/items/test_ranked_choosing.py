@@ -1,4 +1,4 @@
-"""Which confidence ranks predictions where none is named."""
+"""Tests the choice of a confidence if none is named."""
 
 import json
 import random

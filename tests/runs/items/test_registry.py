@@ -1,4 +1,4 @@
-"""Files of items: what they may say, and how what is wrong with them is told."""
+"""Tests reading files of items, and the messages about their mistakes."""
 
 import json
 from pathlib import Path

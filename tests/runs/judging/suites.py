@@ -1,4 +1,4 @@
-"""Judged suites, and what a provider on loopback says it answered."""
+"""Judged suites, and the log of a provider on loopback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

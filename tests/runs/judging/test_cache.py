@@ -1,4 +1,4 @@
-"""What was answered once is not asked again, where that is wanted."""
+"""Tests that cached responses are not requested again."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""A judged run that is stopped ends at once, keeps what there is and goes on from there."""
+"""Tests that an interrupted judged run ends at once, stores its results and can be resumed."""
 
 import asyncio
 import json

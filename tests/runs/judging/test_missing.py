@@ -1,4 +1,4 @@
-"""What was due and is not there decides nothing, and every answer says so."""
+"""Tests that missing scores decide nothing and are reported."""
 
 import json
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""Without a key the judge is off: said in a line, gone the way of the policy, and flagged everywhere."""
+"""Tests runs without a judge key: one warning, the fallback policy, and flags in every report."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What was judged by others than those who should have is told of, and compared with its like alone."""
+"""Tests that substitute judges are reported, and compared only with the same judges."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a request may cost that came to nothing: billed, not billed, or nobody knows, by how it ended."""
+"""Tests the cost of failed requests: billed, not billed or unknown, by the kind of failure."""
 
 import socket
 

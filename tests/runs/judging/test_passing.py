@@ -1,4 +1,4 @@
-"""Where the rubric agent is judged, it decides whether an attempt passes, unless the suite says otherwise."""
+"""Tests that the rubric ``agent`` decides whether an attempt passes, unless the suite says otherwise."""
 
 from dataclasses import replace
 

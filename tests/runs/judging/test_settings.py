@@ -1,4 +1,4 @@
-"""Every key of ``judge`` about money changes what a user sees."""
+"""Tests that every key of ``judge`` about money has a visible effect."""
 
 import pytest
 

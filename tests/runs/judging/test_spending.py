@@ -1,4 +1,4 @@
-"""The cost of judges is bounded, counted and reported."""
+"""Tests that the costs of judges are limited, counted and reported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Errors that every request would meet stop a model early, in the provider's words, and another judges."""
+"""Tests that an error common to all requests stops a model early, and that another model judges."""
 
 import pytest
 
