@@ -266,13 +266,13 @@ def _by_metric(scored: Sequence[Mapping[str, Score | ScoreOutline]]) -> dict[str
     names = list(scored[0])
     if all(list(scores) == names for scores in scored):  # the usual case
         return {name: _Rows(None, [scores[name] for scores in scored]) for name in names}
-    found: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
+    by_metric: dict[str, tuple[list[int], list[Score | ScoreOutline]]] = {}
     for index, scores in enumerate(scored):
         for name, score in scores.items():
-            rows, of_name = found.setdefault(name, ([], []))
+            rows, of_name = by_metric.setdefault(name, ([], []))
             rows.append(index)
             of_name.append(score)
-    return {name: _Rows(*rows) for name, rows in found.items()}
+    return {name: _Rows(*rows) for name, rows in by_metric.items()}
 
 
 def _at(values: list[T], indices: list[int] | None) -> list[T]:

@@ -65,12 +65,12 @@ def human_ceiling(
     ours = _scored(store, run, settings)
     clusters = _clusters(store, run, settings)
     versions = human.provenance.get("metrics", {}), run.provenance.get("metrics", {})
-    found: dict[str, HumanFigure] = {}
+    figures: dict[str, HumanFigure] = {}
     warnings = []
     for name, people in theirs.values.items():
         measured = name in columns and columns[name].mean is not None
         if not measured:
-            found[name] = _beside(name, people, None, clusters, settings.level)
+            figures[name] = _beside(name, people, None, clusters, settings.level)
             continue
         why = _unlike(name, ours, theirs, settings)
         if versions[0].get(name) != versions[1].get(name):
@@ -82,8 +82,8 @@ def human_ceiling(
             warnings.append(f"the human ceiling of {name} is left out: run {human.id} scored people {why}")
             continue
         shared = {position: people[position] for position in sorted(common)}
-        found[name] = _beside(name, shared, ours.values[name], clusters, settings.level)
-    return found, tuple(warnings)
+        figures[name] = _beside(name, shared, ours.values[name], clusters, settings.level)
+    return figures, tuple(warnings)
 
 
 def leave_one_out_values(raw: Any, reduce: str) -> list[float] | None:

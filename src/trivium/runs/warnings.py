@@ -31,7 +31,7 @@ def warnings_of(
 def _is_share(gate: str, summary: Summary) -> bool:
     """Whether a gate is on the share of accepted judgements, and there are judgements."""
     share = gate == ACCEPTED or gate.endswith(f".{ACCEPTED}")
-    return share and any(found.accepted + found.to_people for found in summary.acceptance.values())
+    return share and any(each.accepted + each.to_people for each in summary.acceptance.values())
 
 
 def _warnings(
@@ -69,11 +69,11 @@ def _warnings(
 
 def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Group names by the first line of their cause."""
-    found: dict[str, list[str]] = {}
+    by_cause: dict[str, list[str]] = {}
     for name, why in named:
         first, _, rest = why.strip().partition("\n")
-        found.setdefault(f"{first} …" if rest else first, []).append(name)
-    return found
+        by_cause.setdefault(f"{first} …" if rest else first, []).append(name)
+    return by_cause
 
 
 def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:

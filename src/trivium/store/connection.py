@@ -216,18 +216,18 @@ def _version(connection: Connection, engine: Engine) -> str | None:
     Raises:
         StoreError: If it is not a store, is damaged, or has a revision that this version does not know.
     """
-    found = set(inspect(connection).get_table_names())
+    table_names = set(inspect(connection).get_table_names())
     name = engine.url.render_as_string()
-    if not found:
+    if not table_names:
         return None
-    if "alembic_version" not in found:
-        others = ", ".join(sorted(found)[:3])
+    if "alembic_version" not in table_names:
+        others = ", ".join(sorted(table_names)[:3])
         raise StoreError(
             f"{name}: is a database of something else (it has {others}). Name another store with --store."
         )
-    if not found & _FIRST_TABLES:
+    if not table_names & _FIRST_TABLES:
         raise StoreError(f"{name}: is a database of another program.")
-    if missing := _FIRST_TABLES - found:  # views do not count: reading a hostile one might never end
+    if missing := _FIRST_TABLES - table_names:  # views do not count: reading a hostile one might never end
         raise StoreError(f"{name}: is damaged: it lacks the tables {', '.join(sorted(missing))}")
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if version is None:

@@ -70,8 +70,8 @@ class StoredResponseCache:
             StoreError: If the store cannot be read.
         """
         with self._lock:
-            found = {key: self._uncommitted[key] for key in keys if key in self._uncommitted}
-        queried = [key for key in keys if key not in found]
+            cached = {key: self._uncommitted[key] for key in keys if key in self._uncommitted}
+        queried = [key for key in keys if key not in cached]
         bodies: dict[str, bytes] = {}
         used_again: set[tuple[str, int]] = set()
         table, now = tables.answers, time.time()
@@ -90,7 +90,7 @@ class StoredResponseCache:
         for each in used_again:
             self._writer.write("use", (*each, now))
         decoded = {key: self._decode(key, body) for key, body in bodies.items()}
-        return found | {key: response for key, response in decoded.items() if response is not None}
+        return cached | {key: response for key, response in decoded.items() if response is not None}
 
     def put(self, key: str, response: ModelResponse) -> None:
         """Queue a response for writing; returns at once."""

@@ -143,14 +143,16 @@ class Store:
             StoreError: If no run matches, or the prefix matches several.
         """
         # an id that is not valid text cannot be queried
-        found = self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=sanitise(id)[0], limit=3)
-        exact = [record for record in found if record.id == id]
-        if len(found) == 1 or exact:
-            return (exact or found)[0]
+        matches = (
+            self._runs(kind=kind, limit=1) if id is None else self._runs(prefix=sanitise(id)[0], limit=3)
+        )
+        exact = [record for record in matches if record.id == id]
+        if len(matches) == 1 or exact:
+            return (exact or matches)[0]
         if id is None:
             raise StoreError(f"{self.name}: holds no run yet")
-        if found:
-            ids = ", ".join(record.id for record in found)
+        if matches:
+            ids = ", ".join(record.id for record in matches)
             raise StoreError(f'{self.name}: several runs begin with "{id}": {ids}')
         hint = suggest(id, [record.id for record in self._runs(limit=200)])
         raise StoreError(f'{self.name}: no run is called "{id}".{hint} (`trivium list` names them)')

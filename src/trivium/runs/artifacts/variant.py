@@ -102,16 +102,16 @@ def coverage_key(share: float) -> str:
     return short if float(short) == share else repr(share)
 
 
-def ends(found: Estimate) -> list[float] | None:
+def ends(estimate: Estimate) -> list[float] | None:
     """Return the ends of an interval; None if there is none or the estimate is undefined."""
-    if found.interval is None or found.point is None:
+    if estimate.interval is None or estimate.point is None:
         return None
-    return [found.interval.low, found.interval.high]
+    return [estimate.interval.low, estimate.interval.high]
 
 
-def _drop_rate(found: Estimate, plan: BootstrapOptions) -> float:
+def _drop_rate(estimate: Estimate, plan: BootstrapOptions) -> float:
     """Share of resamples without a value; like the original tool, 1 if the estimate itself is undefined."""
-    return 1.0 if found.point is None and plan.method == "legacy" else found.drop_rate
+    return 1.0 if estimate.point is None and plan.method == "legacy" else estimate.drop_rate
 
 
 def _rounded(value: float | None) -> float | None:
@@ -132,8 +132,8 @@ def _thinned(curve: Curve) -> dict[str, Any]:
 
 
 def _reading(curve: Curve, share: float) -> dict[str, float] | None:
-    found = risk_at(curve, share)
-    return None if found is None else msgspec.structs.asdict(found)
+    reading = risk_at(curve, share)
+    return None if reading is None else msgspec.structs.asdict(reading)
 
 
 def _interpretation(aurc: float | None, ideal: dict[str, float | None]) -> dict[str, float | None]:
@@ -171,54 +171,54 @@ WIDEST_JUMP = 0.05
 
 def warnings_of_items(tables: Sequence[ItemTable], included: int, scale: Scale) -> list[str]:
     """Return the warnings about the items, which hold for every confidence."""
-    found = [f"{table.origin.path}: {note}" for table in tables for note in table.notes]
+    notes = [f"{table.origin.path}: {note}" for table in tables for note in table.notes]
     if scale.source == "observed":
-        found.append(
+        notes.append(
             f"nobody says what values are possible: the range {scale.low:g} to {scale.high:g} was seen in "
             "the items (--range LOW:HIGH states it)"
         )
     if included == 1:
-        found.append("one group: what differs between groups cannot be seen, so there is no interval")
+        notes.append("one group: what differs between groups cannot be seen, so there is no interval")
     elif included < TOO_FEW_GROUPS:
-        found.append(
+        notes.append(
             f"{included} groups: an interval of so few does not hold what it promises; read none as 95 %"
         )
     elif included < FEW_GROUPS:
-        found.append(f"{included} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow")
+        notes.append(f"{included} groups: intervals of fewer than {FEW_GROUPS} groups tend to be too narrow")
     for table in tables:
         if table.failed:
             everyone = table.groups.count + len(table.failed)
             share = float(table.predicted.mean()) * table.groups.count / everyone if table.n else 0.0
-            found.append(
+            notes.append(
                 f"{_which(table, tables)}{len(table.failed)} of {everyone} groups failed and are left out: "
                 "the figures speak of those that succeeded. Had the failed ones abstained from as many items "
                 f"each, {100 * share:.1f} % would be predicted"
             )
         if table.n and not table.predicted.any():
-            found.append(f"{_which(table, tables)}no item has a prediction: there is no risk to speak of")
-    return found
+            notes.append(f"{_which(table, tables)}no item has a prediction: there is no risk to speak of")
+    return notes
 
 
 def warnings_of_variant(items: Items, entry: dict[str, Any]) -> list[str]:
     """Return the warnings about one confidence: ties, and jumps of the coverage that they cause."""
-    found = []
+    notes = []
     points, predicted = entry["curve"]["working_points"], int(items.predicted.sum())
     if points == 1 and predicted > 1:
-        found.append("every prediction has the same confidence, which ranks nothing")
+        notes.append("every prediction has the same confidence, which ranks nothing")
     elif points > 1:
         _, sizes = np.unique(items.confidence[items.predicted], return_counts=True)
         if sizes.max() > MOST_TIED * predicted and predicted > points:
-            found.append(
+            notes.append(
                 "more than a fifth of the predictions share one confidence; AUGRC bears ties better than AURC"
             )
     readings = [reading for reading in entry["mae_at_coverage"].values() if reading]
     widest = max(readings, key=lambda reading: reading["achieved"] - reading["requested"], default=None)
     if points < predicted and widest and widest["achieved"] - widest["requested"] > WIDEST_JUMP:
-        found.append(
+        notes.append(
             f"ties make coverage jump: the risk of the most confident {100 * widest['requested']:g} % is "
             f"that of the most confident {100 * widest['achieved']:.1f} %"
         )
-    return found
+    return notes
 
 
 def _which(table: ItemTable, tables: Sequence[ItemTable]) -> str:

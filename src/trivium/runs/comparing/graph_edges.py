@@ -134,14 +134,14 @@ def edges_of(trace: Trace) -> Counter[Edge]:
     T3.1, T3.7).
     """
     calls = trace.tool_calls
-    found: Counter[Edge] = Counter(
+    counts: Counter[Edge] = Counter(
         ("message", message.sender, message.receiver) for message in trace.agent_messages
     )
-    found.update(("call", call.agent, call.name) for call in calls)
+    counts.update(("call", call.agent, call.name) for call in calls)
     if calls:
         names = [f'"{call.name}"' if call.name in (START, END) else call.name for call in calls]
-        found.update(("order", source, target) for source, target in pairwise([START, *names, END]))
-    return found
+        counts.update(("order", source, target) for source, target in pairwise([START, *names, END]))
+    return counts
 
 
 def paces_of(trace: Trace) -> dict[Step, float]:

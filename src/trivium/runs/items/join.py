@@ -198,15 +198,15 @@ def rows_and_columns(
         return _judgements, Judgement.__struct_fields__
     if labels is None:
         raise InputError("", f"--what {what} needs people's labels: --labels FILE")
-    found = Labels(labels)
+    label_file = Labels(labels)
 
     def items(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
-        found.check_attempts(attempts_of(store, run))
-        return (_item_row(item) for item in labelled_items(store, run, found))
+        label_file.check_attempts(attempts_of(store, run))
+        return (_item_row(item) for item in labelled_items(store, run, label_file))
 
     def label_rows(store: Store, run: RunRecord, **_options: Any) -> Iterator[Row]:
-        found.check_attempts(attempts_of(store, run))
-        return (msgspec.structs.asdict(label) for label in found.records())
+        label_file.check_attempts(attempts_of(store, run))
+        return (msgspec.structs.asdict(label) for label in label_file.records())
 
     if what == "items":
         return items, tuple(name for name in Item.__struct_fields__ if name != "success")

@@ -281,15 +281,15 @@ def _called(where: str, group: str | None, item: str | None) -> str:
 
 def _faults(item: Item) -> list[str]:
     """Describe what is wrong with an item; an abstention may leave its confidence undefined."""
-    found = ['"item" is missing'] if item.item is None else []
+    mistakes = ['"item" is missing'] if item.item is None else []
     if item.pred is msgspec.UNSET:
-        found.append('"pred" is missing (null abstains)')
+        mistakes.append('"pred" is missing (null abstains)')
     if item.gt is msgspec.UNSET or item.gt is None:
-        found.append('"gt" is missing: every item needs its truth')
+        mistakes.append('"gt" is missing: every item needs its truth')
     numbers = {"pred": item.pred, "gt": item.gt}
     if item.pred is not None:
         numbers["confidence"] = item.confidence
     for key, value in numbers.items():
         if isinstance(value, float) and not isfinite(value):
-            found.append(f'"{key}" is {"NaN" if value != value else "infinite"}; expected a finite number')  # noqa: PLR0124
-    return found
+            mistakes.append(f'"{key}" is {"NaN" if value != value else "infinite"}; expected a finite number')  # noqa: PLR0124
+    return mistakes
