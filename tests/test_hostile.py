@@ -121,7 +121,7 @@ def test_a_coroutine_that_never_awaits_runs_out_of_its_time_like_any_agent(capsy
     code, summary = answer(capsys, "run", cases, "--agent", "blocking.py:answer", "--at-once", "1")
     assert (code, summary["passed"]) == (3, 2)
     assert summary["failures"][0]["why"].startswith(
-        "no answer within 1 s (limits.seconds); it holds up its event loop"
+        "no answer within 1 s (limits.seconds); it blocks its event loop"
     )
 
 

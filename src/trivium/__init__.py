@@ -1,11 +1,11 @@
 """Trivium evaluates LLM agents and says how far each number can be trusted.
 
-The public names load when they are first used, so that ``import trivium`` costs next to nothing.
+The public names are imported on first use, so that ``import trivium`` is fast.
 """
 
 from trivium._version import __version__
 
-TYPE_CHECKING = False  # as in typing, which alone would double the time of this import
+TYPE_CHECKING = False  # importing it from typing would double the import time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trivium.suites.settings import JudgeSettings as JudgeSettings
     from trivium.suites.settings import Settings as Settings
     from trivium.suites.suite import Suite as Suite
-    from trivium.traces import recording as trace  # noqa: F401 - its name there is another
+    from trivium.traces import recording as trace  # noqa: F401 - renamed
     from trivium.traces.readers import read_trace_file as read_traces  # noqa: F401
     from trivium.traces.trace import Message as Message
     from trivium.traces.trace import Span as Span

@@ -15,7 +15,7 @@ RENDERABLES = {
     "PairComparison": "trivium.reports.pairwise:PairTable",
     "Summary": "trivium.reports.terminal:SummaryTable",
 }
-"""Rich renderable of each record that is a table in a terminal."""
+"""Rich renderable of each record with a terminal table."""
 
 FRAGMENTS = {
     "Agreement": "trivium.reports.notebook.reprs:agreement_fragment",
@@ -26,7 +26,7 @@ FRAGMENTS = {
     "Run": "trivium.reports.notebook.reprs:run_fragment",
     "Summary": "trivium.reports.notebook.reprs:summary_fragment",
 }
-"""Function that renders each record in a notebook; the others show their terminal table."""
+"""Function that renders each record in a notebook; records without one show their terminal table."""
 
 
 class HtmlRepr:

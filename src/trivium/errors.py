@@ -1,6 +1,6 @@
 """Every error that Trivium raises on purpose.
 
-    TriviumError                 anything below; its text is meant for a person
+    TriviumError                 base of all below; its message is for users
     ├── InputError               what a user wrote or named is wrong (exit code 2)
     │   ├── SuiteError           a suite, a case or a setting
     │   ├── OutputsError         a file of recorded outputs
@@ -10,12 +10,12 @@
     │   ├── TrustError           signals, labels or a calibrator that a statistic cannot use
     │   └── ComparisonError      two runs that cannot be compared as they stand
     ├── MissingExtra             an optional part is not installed
-    ├── EncoderUnavailable       the encoder of the semantic metric cannot be had
+    ├── EncoderUnavailable       the encoder of the semantic metric cannot be loaded
     ├── StoreError               the store cannot be opened, read or written
-    │   └── StoreLost            its file went away while it was written
-    └── RegressionError          a run is worse than the one it is compared with, or not surely no worse
+    │   └── StoreLost            its file disappeared while it was written
+    └── RegressionError          a comparison failed or is inconclusive
 
-An attempt that fails is no exception: it is an Attempt with ``error`` set, and the run goes on.
+A failed attempt is not an exception: it is an Attempt with ``error`` set, and the run continues.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class TriviumError(Exception):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One mistake in what a user wrote: where it stands and what is wrong with it."""
+    """One mistake in a user's input: its place and a description."""
 
     where: str
     what: str
@@ -39,12 +39,12 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class InputError(TriviumError):
-    """What a user wrote or named is wrong; holds every mistake found, not the first alone.
+    """A user's input is wrong; contains every mistake found, not only the first.
 
     Args:
         source: The file (or other origin) that holds the mistakes.
         problems: The mistakes; a bare string is a mistake of the whole source.
-        left_out: Mistakes beyond those listed.
+        left_out: Number of further mistakes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class OutputsError(InputError):
 
 
 class TraceError(InputError):
-    """A trace cannot be read at all (what can be repaired is repaired and listed instead)."""
+    """A trace cannot be read at all (smaller inconsistencies are repaired and listed instead)."""
 
 
 class AgentError(InputError):
@@ -84,7 +84,7 @@ class ItemsError(InputError):
 
 
 class TrustError(InputError, ValueError):
-    """Signals, labels, probabilities or a calibrator are such that a statistic cannot use them."""
+    """Signals, labels, probabilities or a calibrator that a statistic cannot use."""
 
     def __init__(self, problems: Sequence[Problem] | Problem | str, *, left_out: int = 0) -> None:
         super().__init__("", problems, left_out=left_out)
@@ -95,15 +95,15 @@ class ComparisonError(InputError):
 
 
 class RegressionError(TriviumError):
-    """A run is worse than the one it is compared with, or not surely no worse."""
+    """A comparison failed (the head run is worse than the base run), or is inconclusive."""
 
 
 class MissingExtra(TriviumError):
     """An optional part is not installed.
 
     Args:
-        extra: The extra that brings it, as in ``pip install "trivium[extra]"``.
-        needed_for: What it is needed for, as the subject of a sentence.
+        extra: Name of the extra, as in ``pip install "trivium[extra]"``.
+        needed_for: The feature that needs it, as the subject of a sentence.
     """
 
     def __init__(self, extra: str, needed_for: str) -> None:
@@ -112,7 +112,7 @@ class MissingExtra(TriviumError):
 
 
 class EncoderUnavailable(TriviumError):
-    """The encoder of the semantic metric cannot be had; the text says what to install or fetch."""
+    """The encoder of the semantic metric cannot be loaded; the message says what to install or download."""
 
 
 class StoreError(TriviumError):
@@ -120,11 +120,11 @@ class StoreError(TriviumError):
 
 
 class StoreLost(StoreError):
-    """The file of a store went away while it was written, with what was stored in it."""
+    """The file of a store disappeared while it was written, and its data are lost."""
 
 
 MOST_PROBLEMS = 20
-"""Mistakes that one message lists; further ones are counted."""
+"""Most mistakes that one message lists; further ones are counted."""
 
 
 def raise_problems(problems: Sequence[Problem], source: str) -> None:
@@ -135,7 +135,7 @@ def raise_problems(problems: Sequence[Problem], source: str) -> None:
 
 
 def suggest(found: str, known: Iterable[str]) -> str:
-    """A half sentence that names the nearest known word, or nothing."""
+    """Return a suggestion of the nearest known word, or an empty text."""
     spelled = {word.lower(): word for word in known}
     near = get_close_matches(found.lower(), spelled, n=1, cutoff=0.6)
     return f' Did you mean "{spelled[near[0]]}"?' if near else ""

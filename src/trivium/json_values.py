@@ -1,7 +1,7 @@
-"""Encodes any Python value as JSON without raising, and bounds how many values a JSON text may hold.
+"""Encodes any Python value as JSON without raising, and limits the number of values in a JSON text.
 
-User code can return any object: one that claims another class, refers to itself, or raises when it is
-printed. :func:`encode` writes a bounded copy of each.
+User code can return any object, even one that claims another class, refers to itself, or raises in its
+``repr``. :func:`encode` writes a bounded copy of each.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 MOST_CHARS = 65_536
-"""Most characters of the text that replaces one object."""
+"""Longest text that replaces an object, in characters."""
 
 _MOST_ELEMENTS = 10_000
 """Most elements of a NumPy array that is written as numbers; a larger one becomes its repr."""
@@ -28,15 +28,15 @@ _MOST_NODES = 100_000
 
 
 def encode(value: Any, as_text: list[str] | None = None) -> bytes:
-    """Encode any value as JSON. Exceptions of the value are not raised, except Ctrl-C.
+    """Encode any value as JSON. Exceptions that the value raises are caught, except Ctrl-C.
 
     Numbers of other libraries and of subclasses become plain numbers, texts of subclasses plain texts, arrays
-    of up to 10,000 elements lists, Pydantic models their fields. Any other object becomes its ``repr``, and
-    one without a working ``repr`` a text that says so. Half a surrogate pair becomes U+FFFD.
+    of up to 10,000 elements lists, Pydantic models their fields. Any other object becomes its ``repr``, or a
+    note if its ``repr`` raises. A lone surrogate becomes U+FFFD.
 
     Args:
         value: Any object.
-        as_text: Gets the type name of each value that is written as text.
+        as_text: List to which the type name of each value written as text is appended.
     """
     found: list[str] = []
     try:
@@ -52,7 +52,7 @@ def encode(value: Any, as_text: list[str] | None = None) -> bytes:
 
 
 def plain_text(value: Any) -> str:
-    """Convert a name to a plain str: a subclass of str to its text, another type to its ``repr``."""
+    """Convert a name to a plain str: an instance of a str subclass to its text, any other to its ``repr``."""
     text = value if type(value) is str else plain(value)
     return _replace_lone_surrogates(text if type(text) is str else _bounded_repr(text))
 
@@ -75,7 +75,7 @@ def plain(value: Any, as_text: list[str] | None = None) -> Any:
 
 
 def _json_value(value: Any, kind: type) -> Any:
-    """Convert a value to one that JSON has; return it unchanged if there is none."""
+    """Convert a value to a JSON value; return it unchanged if it has none."""
     if issubclass(kind, str):
         return str.__str__(value)
     if kind is bool or value is None:  # keys of a dictionary
@@ -101,7 +101,7 @@ def _integer(number: int) -> int | str:
 
 
 def _bounded_repr(value: Any) -> str:
-    """The bounded ``repr`` of an object, or a text that says why it has none."""
+    """Return the bounded ``repr`` of an object, or a note why it has none."""
     try:
         return _replace_lone_surrogates(str.__str__(repr(value))[:MOST_CHARS])
     except BaseException as error:
@@ -123,7 +123,7 @@ class _Walk:
     """Copies a value into plain JSON types, even if parts of it raise.
 
     Args:
-        as_text: Gets the type names of values that are written as text.
+        as_text: List to which the type names of values written as text are appended.
     """
 
     def __init__(self, as_text: list[str]) -> None:
@@ -132,7 +132,7 @@ class _Walk:
         self._left = _MOST_NODES
 
     def walked(self, value: Any, depth: int) -> Any:
-        """The copy."""
+        """Return the copy of a value."""
         kind = type(value)
         if value is None or kind is bool or kind is float:
             return value
@@ -175,7 +175,7 @@ class _Walk:
 
 
 MAX_VALUES = 20_000_000
-"""Most values of a JSON text; about 2 GB in memory at worst. A trace of 50,000 spans has some 5 million."""
+"""Most values of a JSON text, at worst 2 GB in memory. A trace of 50,000 spans has about 5 million."""
 
 _BEFORE_A_VALUE = b"[{,"
 _AT_ONCE = 2**24
@@ -184,9 +184,9 @@ TOO_MANY_VALUES = f"holds more than {MAX_VALUES:,} values, the most that are rea
 
 
 def holds_too_many_values(content: bytes) -> bool:
-    """Whether a JSON text has more than ``MAX_VALUES`` brackets and commas, those in its texts included.
+    """Whether a JSON text has more than ``MAX_VALUES`` brackets and commas, those inside of strings included.
 
-    Every value but the first stands behind one of them, so that no text with more values passes.
+    Every value except the first follows one of them, so this is an upper bound on the number of values.
     """
     if len(content) <= MAX_VALUES:
         return False

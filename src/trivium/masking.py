@@ -1,8 +1,8 @@
 """Masks secrets in texts that are logged, stored and shown.
 
-:func:`mask` removes whatever may be a secret from errors, logs and recorded contents. An agent's answer is
-scored, so :class:`OutputMasker` removes only what is certainly a secret: keys by their shape, values of this
-process's environment, passwords in URLs, and values that are no words under names such as ``password``.
+:func:`mask` masks everything that may be a secret, in errors, logs and recorded contents. Outputs are scored,
+so :class:`OutputMasker` masks only certain secrets: API keys by their format, values of this process's
+environment, passwords in URLs, and random-looking values under names such as ``password``.
 """
 
 import os
@@ -17,21 +17,21 @@ _NAMES = (
     r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token"
     r"|client[_-]?secret|secret(?:[_-]?key)?|private[_-]?key|password|passwd|token|signature|sig|credential)"
 )
-"""Names whose value is a secret, whatever it looks like."""
+"""Names whose value is always a secret."""
 
 _HEADERS = r"(?:proxy-)?authorization|x-api-key|api-key|(?:set-)?cookie"
 
 _FRESH = r"(?!\[masked])"
-"""Prevents masking what is already masked."""
+"""Prevents masking a mask again."""
 
 _SURE_NAMES = (
     r"(?:[\w-]*[_-])?(?:api[_-]?key|apikey|access[_-]?key|account[_-]?key|access[_-]?token|auth[_-]?token"
     r"|refresh[_-]?token|client[_-]?secret|secret(?:[_-]?key)?|private[_-]?key|password|passwd)"
 )
-"""Those of them that never precede an ordinary value in prose or code."""
+"""Those names that never precede an ordinary value in prose or code."""
 
 _LITERAL = r"(?=[^\s'\"]*\d)(?=[^\s'\"]*[a-z])[^\s'\",;()\[\]{}<>\\]{6,}+(?![(\[])"
-"""A value that is neither a word nor a number, nor calls or looks up anything."""
+"""A value that is neither a word nor a number, and contains no call or lookup."""
 
 
 def _compiled(*patterns: tuple[str, int, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -55,7 +55,7 @@ _SURE_BY_TRACE: _Shapes = tuple(
             re.IGNORECASE,
             rf"\1 {MASK}",
         ),
-        # A name and a password before the host of a URL; the password may have an @ itself.
+        # User name and password in a URL; the password may contain an @.
         (
             ("://",),
             r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*+://)[^\s/@:]*+:[^\s/?#'\"<>\\]+@",
@@ -63,7 +63,7 @@ _SURE_BY_TRACE: _Shapes = tuple(
             rf"\1{MASK}@",
         ),
         (("hooks.slack.com",), r"(hooks\.slack\.com/services/)[\w/-]{8,}", re.IGNORECASE, rf"\1{MASK}"),
-        # Keys that their shape gives away: of model providers, code hosts, clouds, mail and chat.
+        # API keys with a known format: of model providers, code hosts, clouds, mail and chat.
         (
             tuple(f"{start}{joint}" for start in ("sk", "pk", "rk") for joint in "-_"),
             r"\b(?:sk|pk|rk)[-_](?=[\w-]{0,40}\d)[\w-]{16,}",
@@ -95,12 +95,12 @@ _SURE_BY_TRACE: _Shapes = tuple(
         (("eyj",), r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*", 0, MASK),
     )
 )
-"""What each pattern needs one of, in small letters (they are looked for much faster), and the pattern."""
+"""Substrings of which each pattern needs one, in lower case (a much faster search), and the pattern."""
 
 _SURE_PATTERNS = tuple((pattern, replacement) for _, pattern, replacement in _SURE_BY_TRACE)
 
 _SURE_ASSIGNMENTS = _compiled(
-    # name=value, name: value and "name": "value", in JSON within JSON too.
+    # name=value, name: value and "name": "value", also in JSON within JSON.
     (
         rf"(?<![\w-])({_SURE_NAMES})(\\*['\"]?\s*+[:=]\s*+\\*['\"]?){_FRESH}{_LITERAL}",
         re.IGNORECASE,
@@ -130,7 +130,7 @@ _PATTERNS = (
         (rf"(?<![\w-])({_NAMES})(\\+['\"]\s*+:\s*+\\+['\"]){_FRESH}[^'\"\\]+", re.IGNORECASE, rf"\1\2{MASK}"),
         # An option of a command line.
         (rf"(--{_NAMES}\s++){_FRESH}(?!-)\S+", re.IGNORECASE, rf"\1{MASK}"),
-        # name: value, where the value is no plain word.
+        # name: value, where the value is not a plain word.
         (
             rf"(?<![\w-])({_NAMES})(:\s++){_FRESH}(?=[^\s'\"]*[\d_-])[^\s'\",;]{{8,}}",
             re.IGNORECASE,
@@ -139,7 +139,7 @@ _PATTERNS = (
     ),
     *_SURE_ASSIGNMENTS,
 )
-# Possessive quantifiers and lookbehinds keep every pattern linear on hostile texts.
+# Possessive quantifiers and lookbehinds make every pattern linear on hostile texts.
 
 
 _IS_SECRET = re.compile(_NAMES, re.IGNORECASE).fullmatch
@@ -149,31 +149,31 @@ _IS_LITERAL = re.compile(_LITERAL, re.IGNORECASE).fullmatch
 _NAME_PATTERNS = ("auth", "key", "cookie", "token", "secret", "passw", "signature", "sig", "credential")
 _SHAPE_PATTERNS = tuple(trace for traces, _, _ in _SURE_BY_TRACE for trace in traces)
 _TRACES = (*_NAME_PATTERNS, *_SHAPE_PATTERNS)
-"""In small letters: every pattern needs one of these."""
+"""Substrings, in lower case, of which every pattern needs one."""
 
 _ASSIGNED = (
     *(f"{first}{joint}key" for first in ("api", "access", "account", "private") for joint in ("", "_", "-")),
     *(f"{first}{joint}token" for first in ("access", "auth", "refresh") for joint in ("", "_", "-")),
     *("secret", "passw", "key=", "token=", "signature=", "sig=", "credential="),
 )
-"""In small letters: what the patterns of assignments in outputs need one of."""
+"""Substrings, in lower case, of which the patterns of assignments in outputs need one."""
 
 _ROOTS = ("key", "secret", "passw", "token", "sig", "credential")
-"""Every one of them holds one of these."""
+"""Each of ``_ASSIGNED`` contains one of these."""
 
 _ACROSS_SPACES = ("-----begin", "bearer", "basic")
 _SHAPES_ACROSS_SPACES = tuple(shape for shape in _SURE_BY_TRACE if set(shape[0]) & set(_ACROSS_SPACES))
 _ONE_WORD_SHAPES = tuple(shape for shape in _SURE_BY_TRACE if shape not in _SHAPES_ACROSS_SPACES)
 _SHORTEST_KEY = 12
-"""Characters between spaces that anything of such a shape has; most words have fewer."""
+"""Shortest key of a known format, in characters; most words are shorter."""
 
 _SHORTEST, _SHORTEST_WORD = 8, 16
-"""Characters of a value in the environment that is masked wherever it stands, and of one of letters alone;
-shorter ones are words."""
+"""Shortest value of an environment variable that is masked, in characters, and shortest one of letters only;
+shorter values may be ordinary words."""
 
 _LOOKS_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
 _MAY_BE_SECRET = re.compile(r".*(?:KEY|PASS|PWD|CREDENTIALS?|AUTH)", re.IGNORECASE)
-"""Names in the environment whose value is a secret where it looks like one."""
+"""Names of environment variables whose value is a secret if it looks like one."""
 
 _FRESH_SECONDS = 1.0
 
@@ -213,7 +213,7 @@ class Masker:
 
 
 class OutputMasker(Masker):
-    """Masks only certain secrets in an agent's answer, and leaves prose and code unchanged.
+    """Masks only certain secrets in an agent's output, and leaves prose and code unchanged.
 
     Examples:
         >>> OutputMasker().value({"text": "sorted(rows, key=len) with password=hunter2"})
@@ -304,7 +304,7 @@ def _replaced(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str
 
 
 def mask(text: str) -> str:
-    """Replace by ``[masked]`` what looks like a secret, and secrets of the environment.
+    """Replace everything that looks like a secret, and secrets of the environment, by ``[masked]``.
 
     Examples:
         >>> mask("GET https://api.example/v1?key=abc123&q=cats failed")
@@ -320,7 +320,7 @@ def _masked(text: str, values: list[str]) -> str:
 
 
 def _environment_secrets() -> list[str]:
-    """Values of variables such as OPENAI_API_KEY, longest first, since one may be a part of another."""
+    """Return the values of variables such as OPENAI_API_KEY, longest first, since one may contain another."""
     values = {value for name, value in os.environ.items() if _is_secret_variable(name, value)}
     return sorted(values, key=len, reverse=True)
 

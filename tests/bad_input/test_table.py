@@ -38,7 +38,7 @@ WRONG = {
     "YAML bomb": Row(
         {"s.yaml": NESTED_BOMB},
         "score s.yaml --outputs good.jsonl",
-        ("s.yaml: its aliases stand for", "that is too many"),
+        ("s.yaml: its aliases expand to", "that is too many"),
     ),
     "broken TOML": Row({"s.toml": "x = "}, "score s.toml --outputs good.jsonl", ("s.toml: broken TOML",)),
     "broken CSV": Row(
@@ -57,7 +57,7 @@ WRONG = {
     "a tab in YAML": Row(
         {"s.yaml": "name: s\ncases:\n\t- {id: a, input: x}\n"},
         "score s.yaml --outputs good.jsonl",
-        ("s.yaml: line 3, column 1: broken YAML: a tab stands where YAML wants spaces",),
+        ("s.yaml: line 3, column 1: broken YAML: a tab where YAML expects spaces",),
     ),
     "a list in JSONL": Row(
         {"s.jsonl": '[{"id": "1", "input": "q"}]'},

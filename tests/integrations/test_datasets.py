@@ -55,7 +55,7 @@ def test_a_folder_a_file_and_a_split_are_read(tmp_path, squad):
     for source in (tmp_path / "one", arrow, f"{tmp_path / 'two'}?split=train"):
         assert told(tv.Suite.load(f"hf:{source}")) == EXPECTED
     assert len(tv.Suite.load(f"hf:{tmp_path / 'two'}?split=test")) == 1
-    with pytest.raises(SuiteError, match="several splits: say one of train, test"):
+    with pytest.raises(SuiteError, match="several splits: name one of train, test"):
         tv.Suite.load(f"hf:{tmp_path / 'two'}")
     with pytest.raises(SuiteError, match='no split "tset".*Did you mean "test"'):
         tv.Suite.load(f"hf:{tmp_path / 'two'}?split=tset")
@@ -91,7 +91,7 @@ def test_a_column_that_there_is_not_is_named(squad, columns, what):
 
 
 def test_rows_without_anything_asked_say_so():
-    with pytest.raises(SuiteError, match=r"say which: input=COLUMN. There are: a, b"):
+    with pytest.raises(SuiteError, match=r"name it: input=COLUMN. There are: a, b"):
         tv.Suite.from_dataset([{"a": 1, "b": 2}])
     with pytest.raises(SuiteError, match="row 1: expected a mapping, found int"):
         tv.Suite.from_dataset([{"input": 1}, 2])

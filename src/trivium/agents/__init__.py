@@ -1,1 +1,3 @@
-"""Calls agents and turns what they return, or what was recorded elsewhere, into attempts."""
+"""Calls agents and makes attempts from their responses, or from recorded outputs."""
+
+__all__: list[str] = []

@@ -1,6 +1,6 @@
 """Defines :class:`Attempt` and the interface between Trivium and an agent.
 
-An :class:`AgentAdapter` gets a :class:`Request` and returns a :class:`AgentResponse` or raises
+An :class:`AgentAdapter` gets a :class:`Request`, and returns an :class:`AgentResponse` or raises
 :class:`AgentFailure`.
 """
 
@@ -17,7 +17,7 @@ TRACE_LEFT_OUT = "trace_left_out"
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens and money that an attempt used; None where nobody said."""
+    """Tokens and cost of an attempt; None where they were not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -25,19 +25,19 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """What an agent did for a case once.
+    """One call of an agent for a case, and its result.
 
     Attributes:
         case: Id of the case.
         repeat: Which attempt of the case this is, from 0.
         output: What the agent returned: a text, or any JSON value.
-        seconds: Wall time, or None when it was not measured.
-        trace: What the agent did, or None.
+        seconds: Wall time in seconds, or None if it was not measured.
+        trace: Trace of the call, or None.
         usage: Tokens and cost, or None.
-        reward: A verdict that came with the recording, in [0, 1], or None.
+        reward: The recorded reward, in [0, 1], or None.
         error: Why the attempt failed, or None.
         flags: What sanitising changed, such as ``lone_surrogates`` or ``nul`` (spec: metrics, T1).
-        metadata: Anything else; never interpreted.
+        metadata: Any further data; not interpreted.
     """
 
     case: str
@@ -58,7 +58,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dic
 
     @cached_property
     def text(self) -> str:
-        """The output as text metrics see it: itself, or the canonical JSON of any other value."""
+        """The output as text: a text itself, or the canonical JSON of any other value."""
         if isinstance(self.output, str):
             return self.output
         if self.output is None:
@@ -72,8 +72,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         case: The case to answer.
         repeat: Which attempt of the case this is, from 0.
-        seed: For the agent's own randomness; differs by case and repeat, not by try.
-        output_bytes: Adapters that read a stream stop after this many bytes.
+        seed: Seed for the agent's randomness; depends on case and repeat, and is the same for every retry.
+        output_bytes: Largest output; adapters that read a stream stop after this many bytes.
     """
 
     case: Case
@@ -83,10 +83,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The parsed answer of an agent: the fields of an Attempt that an agent may fill.
+    """The parsed response of an agent: the fields of an :class:`Attempt` that an agent may set.
 
     Attributes:
-        seconds: Wall time; if None, :func:`trivium.agents.invoke.invoke` measures it.
+        seconds: Wall time in seconds; if None, :func:`trivium.agents.invoke.invoke` measures it.
     """
 
     output: Any = None
@@ -108,7 +108,7 @@ class AgentAdapter(Protocol):
         ...
 
     async def call(self, request: Request) -> AgentResponse:
-        """Call the agent once. Any exception means that this try failed."""
+        """Call the agent once. Any exception fails this try."""
         ...
 
     async def close(self) -> None:
@@ -121,9 +121,9 @@ class AgentFailure(Exception):
 
     Args:
         reason: A readable text that becomes the attempt's error.
-        retryable: Whether a retry may help; None when the error that it was raised from decides.
+        retryable: Whether a retry may help; None leaves it to the error that this one was raised from.
         retry_after: Seconds that the server asked to wait, or None.
-        trace: What the agent did until the failure, or None.
+        trace: Trace up to the failure, or None.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class AgentFailure(Exception):
 
 
 class EventLoopBlocked(AgentFailure):
-    """A cancelled call blocked its event loop, so it never noticed; the text is appended to the reason."""
+    """A cancelled call blocked its event loop and could not end; the message is appended to the reason."""
 
 
 class ResourcesExhausted(AgentFailure):
-    """This machine could not start the call: it has no process, memory or file handle left."""
+    """The call could not start, because this machine has no process, memory or file handle left."""

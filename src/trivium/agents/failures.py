@@ -35,17 +35,17 @@ def is_retryable_status(status: int) -> bool:
 def shown(text: str) -> str:
     """Mask secrets in an error's text and cut it if it is long, with a count of what is cut."""
     text, _ = sanitise(text)
-    kept = text[: 2 * LONGEST_ERROR]
-    if len(kept) < len(text):
-        # The last word may be half a secret, which no pattern would know.
-        kept = kept[: max(kept.rfind(" "), kept.rfind("\n"), LONGEST_ERROR)]
-    masked = mask(kept).strip()
-    hidden = len(text) - len(kept) + max(0, len(masked) - LONGEST_ERROR)
+    head = text[: 2 * LONGEST_ERROR]
+    if len(head) < len(text):
+        # The last word may be half a secret, which no pattern matches.
+        head = head[: max(head.rfind(" "), head.rfind("\n"), LONGEST_ERROR)]
+    masked = mask(head).strip()
+    hidden = len(text) - len(head) + max(0, len(masked) - LONGEST_ERROR)
     return f"{masked[:LONGEST_ERROR]}… ({hidden:,} characters more)" if hidden > 0 else masked
 
 
 def reason(error: BaseException) -> str:
-    """The text that says why a try failed."""
+    """Return the text that explains why a try failed."""
     try:
         text = str(error)
     except Exception:
@@ -64,8 +64,8 @@ def may_be_ctrl_c(error: BaseException) -> bool:
 def is_retryable(error: BaseException) -> bool:
     """Whether a retry may help.
 
-    An explicit ``retryable`` attribute decides; else an HTTP status; else whether the error, or one that it
-    was raised from, is a connection error or a lack of resources on this machine.
+    An explicit ``retryable`` attribute decides, else an HTTP status. Otherwise connection errors and a lack
+    of resources on this machine are retryable, including those that the error was raised from.
     """
     if is_resource_exhaustion(error):
         return True
@@ -90,7 +90,7 @@ def is_resource_exhaustion(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds that the server asked to wait, or None."""
+    """Return the seconds that the server asked to wait, or None."""
     for link in _chain(error):
         seconds = getattr(link, "retry_after", None)
         if isinstance(seconds, int | float) and not isinstance(seconds, bool):
@@ -117,17 +117,17 @@ def parse_retry_after(header: Any) -> float | None:
 
 
 def wait_seconds(tries: int, asked_for: float | None, rng: Random) -> float:
-    """How long to wait before the next try.
+    """Return the seconds to wait before the next try.
 
-    Doubles from half a second to at most thirty, with jitter over the upper half so that attempts that
-    failed together do not retry together; never shorter than the server asked for.
+    Exponential backoff from 0.5 s to 30 s, with jitter over the upper half, so that attempts that failed
+    together do not retry together. Never shorter than the server asked for.
     """
     full = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * float(1 << min(tries - 1, 10)))
     return max(full * rng.uniform(0.5, 1.0), asked_for or 0.0)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and those it was explicitly raised from, outermost first."""
+    """Yield the error and its causes, outermost first."""
     link: BaseException | None = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:
@@ -146,5 +146,5 @@ def _status(error: BaseException) -> int | None:
 
 
 def _is_transport_error(error: BaseException) -> bool:
-    httpx = sys.modules.get("httpx")  # whoever raised it has imported it
+    httpx = sys.modules.get("httpx")  # imported if the error comes from it
     return httpx is not None and isinstance(error, httpx.TransportError)

@@ -32,7 +32,7 @@ from trivium.suites.settings import Limits
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0
-"""How long a cancelled agent may take to clean up before it is abandoned."""
+"""Time limit for a cancelled agent to clean up before it is abandoned."""
 
 
 class TooManyCalls(Exception):
@@ -52,23 +52,23 @@ async def invoke(
 ) -> Attempt:
     """Call an agent for one attempt of a case.
 
-    No error of the agent is raised here; it fails the attempt. Only a cancellation (Ctrl-C) is raised, and
-    :class:`TooManyCalls`, which is not the agent's fault. Connection errors and busy servers are retried up
-    to ``limits.retries`` times; an attempt that ran out of time is not.
+    Errors of the agent are not raised: they fail the attempt. Only a cancellation (Ctrl-C) and
+    :class:`TooManyCalls` are raised. Connection errors and busy servers are retried up to ``limits.retries``
+    times; a timeout is not retried.
 
     Args:
         agent: The agent to call.
         case: The case to answer.
         repeat: Which attempt of the case this is, from 0.
-        limits: Bounds on time, size and retries.
-        seed: The seed of the run; every (case, repeat) derives its own from it.
-        sleep: Waits the given number of seconds between tries.
-        grace: Seconds that an agent over its time limit may take to clean up.
+        limits: Limits of time, size and retries.
+        seed: Seed of the run, from which the seed of the attempt is derived.
+        sleep: Waits a number of seconds between tries.
+        grace: Seconds that a cancelled agent may take to clean up.
         alone: Whether no other attempt is in flight.
 
     Returns:
-        The attempt; ``seconds`` is the wall time of the try that counted, in seconds to the microsecond.
-        ``metadata.tries`` counts the tries when there were several.
+        The attempt; ``seconds`` is the wall time of the last try, rounded to microseconds. ``metadata.tries``
+        is the number of tries if there were several.
 
     Raises:
         TooManyCalls: If this machine lacks resources for the call and others are in flight.
@@ -99,13 +99,13 @@ async def invoke(
 
 
 def attempt_seed(seed: int, case: str, repeat: int) -> int:
-    """Derive the seed of an attempt, in [0, 2³¹): equal in every run, different for each case and repeat."""
+    """Derive the seed of an attempt, in [0, 2³¹), from the run's seed, the case and the repeat."""
     digest = blake2b(f"{seed}\0{repeat}\0{case}".encode(errors="surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def _wait(error: Exception, tries: int, limits: Limits, rng: Random) -> float | str:
-    """Seconds until the next try; or, if there is none, a text to append to the reason."""
+    """Return the seconds until the next try; if there is none, a text to append to the reason."""
     if not is_retryable(error):
         return ""
     if tries > limits.retries:
@@ -151,7 +151,7 @@ async def _stop(task: asyncio.Task[AgentResponse], grace: float) -> None:
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=grace)
     if not done:
-        log.warning("an agent does not stop when it is cancelled; it is left behind")
+        log.warning("an agent does not stop when it is cancelled; it is abandoned")
 
 
 def _retrieve_exception(task: asyncio.Task[AgentResponse]) -> None:
@@ -161,10 +161,10 @@ def _retrieve_exception(task: asyncio.Task[AgentResponse]) -> None:
 
 
 def _sanitised(response: AgentResponse, limits: Limits) -> AgentResponse:
-    """Sanitise a reply: its texts are clean, its size bounded, its secrets masked.
+    """Sanitise the texts of a response, check its size, and mask its secrets.
 
     Raises:
-        AgentFailure: When the reply is empty or holds an invalid number.
+        AgentFailure: If the response is empty, too large, or has an invalid number.
     """
     output, flags = sanitise_output(response.output, limit=limits.output_bytes)
     metadata, more_flags = sanitise_output(response.metadata, limit=limits.output_bytes)

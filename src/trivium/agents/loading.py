@@ -1,4 +1,4 @@
-"""Loads the agent that ``pkg.mod:name``, ``file.py:name``, a URL or ``cmd:COMMAND`` names."""
+"""Loads agents from ``pkg.mod:name``, ``file.py:name``, a URL or ``cmd:COMMAND``."""
 
 import importlib
 import importlib.util
@@ -28,12 +28,12 @@ def load_agent(spec: Any) -> AgentAdapter:
 
     Args:
         spec: ``package.module:name`` or ``file.py:name`` (the name may have dots), ``http(s)://…``,
-            ``cmd:program arguments``, a list of a program and its arguments, a callable, a PydanticAI
-            agent, or anything with the shape of an AgentAdapter.
+            ``cmd:program arguments``, a list of a program and its arguments, a callable, a PydanticAI agent,
+            or any object with the methods of an AgentAdapter.
 
     Raises:
-        AgentError: When it cannot be found or called at all.
-        MissingExtra: When it needs a part that is not installed.
+        AgentError: If the agent cannot be found or called.
+        MissingExtra: If the agent needs an extra that is not installed.
     """
     if not isinstance(spec, str):
         return _from_object(spec, _name_of(spec))
@@ -86,18 +86,18 @@ def _article(noun: str) -> str:
 
 
 def _is_pydantic_agent(found: Any) -> bool:
-    pydantic_ai = sys.modules.get("pydantic_ai.agent")  # whoever made one has imported it
+    pydantic_ai = sys.modules.get("pydantic_ai.agent")  # imported if such an agent exists
     return pydantic_ai is not None and isinstance(found, pydantic_ai.AbstractAgent)
 
 
 def _name_of(found: Any) -> str:
-    function = getattr(found, "func", found)  # a partial is called as its function
+    function = getattr(found, "func", found)  # a partial has the name of its function
     name = getattr(function, "__qualname__", None) or getattr(function, "name", None)
     return name if isinstance(name, str) else type(function).__name__
 
 
 def _module(place: str, spec: str) -> ModuleType:
-    """The module at a place, which the working folder can hold too."""
+    """Import the module at a place; modules in the working folder are found, too."""
     if place.endswith(".py"):
         return _module_of_file(Path(place), spec)
     if not all(part.isidentifier() for part in place.split(".")):
@@ -106,7 +106,7 @@ def _module(place: str, spec: str) -> ModuleType:
         return import_here(place)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{place}.".startswith(f"{error.name}."):
-            raise _broken(place, spec, error) from error  # a module that the agent itself imports
+            raise _broken(place, spec, error) from error  # a module that the agent imports is missing
         near = suggest(error.name.rpartition(".")[2], _neighbours(error.name))
         raise AgentError(spec, f'there is no module "{error.name}" here or in this Python.{near}') from error
     except (Exception, SystemExit) as error:
@@ -117,7 +117,7 @@ def _module_of_file(file: Path, spec: str) -> ModuleType:
     if not file.is_file():
         near = suggest(file.name, [each.name for each in file.parent.glob("*.py")])
         raise AgentError(spec, f"there is no file {file}.{near}")
-    make_importable(file.resolve().parent)  # as when Python runs the file
+    make_importable(file.resolve().parent)  # as Python does when it runs the file
     name = f"trivium_agent_{file.stem}"
     found = importlib.util.spec_from_file_location(name, file.resolve())
     if found is None or found.loader is None:
@@ -133,19 +133,18 @@ def _module_of_file(file: Path, spec: str) -> ModuleType:
 
 
 def _neighbours(name: str) -> list[str]:
-    """Modules that stand where a module was looked for."""
+    """List the modules next to the one that was not found."""
     package = name.rpartition(".")[0]
     paths = list(sys.modules[package].__path__) if package in sys.modules else None
     return [module.name for module in pkgutil.iter_modules(paths)]
 
 
 def _broken(place: str, spec: str, error: BaseException) -> AgentError:
-    """The module is there, but running it failed: where, and with what."""
-    own = {__file__, __file__}
+    """Make the error for a module that raised while it was imported, with the line that raised."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and frame.filename not in own
+        if "importlib" not in frame.filename and frame.filename != __file__
     ]
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return AgentError(spec, f"importing {place} failed{where}: {reason(error)}")
@@ -164,13 +163,13 @@ def _attribute(module: ModuleType, path: str, spec: str) -> Any:
 
 
 def import_here(module: str) -> ModuleType:
-    """Import a module that the working folder may hold too, however Python was started."""
+    """Import a module; modules in the working folder are found, however Python was started."""
     make_importable(Path.cwd())
-    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
+    importlib.invalidate_caches()  # the file may be newer than the cached listing of its folder
     return importlib.import_module(module)
 
 
 def make_importable(folder: Path) -> None:
-    """Let modules be found in a folder, first of all."""
+    """Put a folder first on the import path."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -1,7 +1,7 @@
 """Parses and sanitises what an agent returned.
 
-An agent may return anything. What leaves this module is a JSON value of bounded size and depth, whose texts
-hold no lone surrogates, no NUL and no recognisable secrets.
+An agent may return anything. The result is a JSON value of bounded size and depth whose texts contain no lone
+surrogates, no NUL and no recognisable secrets.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ from trivium.traces.native import native_trace
 from trivium.traces.trace import Trace
 
 FIELDS = ("output", "trace", "usage", "reward", "error", "seconds", "metadata")
-"""The fields of an Attempt that an agent may fill."""
+"""The fields of an Attempt that an agent may set."""
 
 NOTHING = "nothing came back"
-"""Error of an attempt that has neither output nor trace nor reward."""
+"""Error of an attempt without output, trace and reward."""
 
 
 class _ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +44,14 @@ class _ResponseFields(msgspec.Struct, frozen=True, kw_only=True):
 def parse_response(value: Any) -> AgentResponse:
     """Parse what an agent returned.
 
-    An :class:`~trivium.agents.attempt.Attempt` is taken field by field; its case and repeat are not. A JSON
-    object with the key ``output``, or with a text under ``error``, holds fields of an Attempt; its other
-    keys become metadata. Anything else is the output itself.
+    An :class:`~trivium.agents.attempt.Attempt` is copied field by field, except case and repeat. A JSON
+    object with the key ``output``, or with a text under ``error``, has the fields of an Attempt; its other
+    keys become metadata. Any other value is the output itself.
 
-    A trace that cannot be read is left out, with the flag ``trace_left_out``; the output is kept.
+    A trace that cannot be read is left out, with the flag ``trace_left_out``; the output remains.
 
     Raises:
-        AgentFailure: When a field is of the wrong type.
+        AgentFailure: If a field has the wrong type.
     """
     if isinstance(value, Attempt):
         response = AgentResponse(**{name: getattr(value, name) for name in FIELDS}, flags=value.flags)
@@ -65,7 +65,7 @@ def decode_json(content: bytes) -> Any:
     """Decode untrusted JSON.
 
     Raises:
-        AgentFailure: When it is broken.
+        AgentFailure: If it is invalid.
     """
     try:
         return msgspec.json.decode(content)
@@ -86,23 +86,23 @@ def _from_fields(value: Mapping[Any, Any]) -> AgentResponse:
     if fields.get("metadata") is None:
         fields["metadata"] = {}
     try:
-        said = msgspec.convert(fields, _ResponseFields)
+        parsed = msgspec.convert(fields, _ResponseFields)
     except msgspec.ValidationError as error:
         raise AgentFailure(f"the answer has a field of the wrong type: {error}") from error
     more = {str(key): value[key] for key in value if key not in FIELDS}
     response = AgentResponse(
-        output=said.output,
-        usage=said.usage,
-        reward=said.reward,
-        error=said.error,
-        seconds=said.seconds,
-        metadata=more | said.metadata,
+        output=parsed.output,
+        usage=parsed.usage,
+        reward=parsed.reward,
+        error=parsed.error,
+        seconds=parsed.seconds,
+        metadata=more | parsed.metadata,
     )
-    return response if said.trace is None else _with_trace(response, said.trace)
+    return response if parsed.trace is None else _with_trace(response, parsed.trace)
 
 
 def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
-    """Add the normalised trace to a reply, or the reason why it is left out."""
+    """Add the normalised trace to a response, or the reason why it is left out."""
     flags: tuple[str, ...] = ()
     try:
         trace = native_trace(raw)
@@ -124,30 +124,30 @@ def _with_trace(response: AgentResponse, raw: Any) -> AgentResponse:
 OUTPUT = "output"
 
 SECRETS_MASKED = "secrets_masked"
-"""Flag of an attempt that held a certain secret (see ``trivium.masking``); metrics see it masked."""
+"""Flag of an attempt with a certain secret (see ``trivium.masking``), which metrics see masked."""
 
 _masker = OutputMasker()
 
 DEEPEST = 200
-"""Most levels of lists and objects in an output; JSON libraries fail far deeper."""
+"""Most levels of nesting in an output; JSON libraries fail only at far more."""
 
 
 def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any, tuple[str, ...]]:
-    """Convert an output, or another value that user code returned, to clean, bounded JSON.
+    """Convert an output, or another value that user code returned, to sanitised, bounded JSON.
 
-    Dataclasses, msgspec and pydantic records become objects, enums their values, tuples lists, numbers of
-    other libraries plain numbers, arrays lists.
+    Dataclasses, msgspec and pydantic records become objects, enums their values, tuples and arrays lists,
+    numbers of other libraries plain numbers.
 
     Args:
         output: The returned value.
-        limit: Most bytes: of the text in UTF-8, or of the JSON of any other value.
-        noun: What it is, for error messages.
+        limit: Largest size in bytes, of a text in UTF-8 or of any other value as JSON.
+        noun: Name of the value in error messages.
 
     Returns:
-        The clean JSON value without secrets, and flags of what was changed.
+        The sanitised JSON value with masked secrets, and flags for what was changed.
 
     Raises:
-        AgentFailure: When it is too large, too deep, or no JSON value.
+        AgentFailure: If the value is too large, too deep, or not a JSON value.
     """
     plain = _plain(output, noun, 0, _ByteBudget(limit, noun))
     value, flags = sanitise(plain)
@@ -161,13 +161,13 @@ def sanitise_output(output: Any, *, limit: int, noun: str = OUTPUT) -> tuple[Any
 
 
 def too_large(limit: int, noun: str = OUTPUT) -> AgentFailure:
-    """The failure of an output, or of another value, that exceeds its limit."""
+    """Make the failure for an output, or another value, that exceeds its limit."""
     setting = " (limits.output_bytes)" if noun == OUTPUT else ""
     return AgentFailure(f"the {noun} is larger than {limit:,} bytes{setting}")
 
 
 def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
-    """Mask secrets in a trace; the flag says whether there were any."""
+    """Mask secrets in a trace; returns a flag if there were any."""
     try:
         encoded = msgspec.json.encode(trace)
     except UnicodeEncodeError:  # lone surrogates, which are replaced when it is stored
@@ -182,9 +182,9 @@ def mask_trace(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
 
 
 class _ByteBudget:
-    """Counts down the bytes that a value may take.
+    """Counts down the bytes that a value may have as JSON.
 
-    A value that refers to one object a million times is small in memory, but not once it is written.
+    A value that refers to one object a million times is small in memory, but large as JSON.
     """
 
     def __init__(self, limit: int, noun: str) -> None:
@@ -217,7 +217,7 @@ def _plain(value: Any, path: str, depth: int, budget: _ByteBudget) -> Any:
         budget.take(2)
         return [_plain(item, f"{path}[{place}]", depth + 1, budget) for place, item in enumerate(value)]
     as_list: Callable[[], Any] | None = getattr(value, "tolist", None)
-    if callable(as_list) and not isinstance(value, type):  # arrays, and numbers that are no Real
+    if callable(as_list) and not isinstance(value, type):  # arrays, and numbers that are not a Real
         return _plain(as_list(), path, depth + 1, budget)
     fields = _fields(value, path)
     budget.take(2)
@@ -245,7 +245,7 @@ def _key(key: Any, path: str, budget: _ByteBudget) -> str:
 
 
 def _fields(value: Any, path: str) -> Mapping[Any, Any]:
-    """The fields of a mapping, dataclass, msgspec struct or pydantic model."""
+    """Return the fields of a mapping, dataclass, msgspec struct or pydantic model."""
     if isinstance(value, Mapping):
         return value
     if not isinstance(value, type):

@@ -1,1 +1,3 @@
 """Reports of runs and comparisons: terminal tables, HTML pages, Markdown comments and JUnit XML."""
+
+__all__: list[str] = []

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.escape import one_line
-from trivium.reports.wording import FEW_GROUPS, NOTHING, counted, number, seconds, share
+from trivium.reports.terminal import marked_paragraph
+from trivium.reports.wording import NOTHING, counted, intervals_label, number, seconds, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
 from trivium.runs.needed_cases import further_cases_needed
@@ -114,9 +115,7 @@ def note(comparison: Comparison) -> str:
     methods = dict.fromkeys(figure.method for figure in figures if figure.method)
     figures = [figure for figure in figures if figure.n] or figures
     fewest, most = min(figure.groups for figure in figures), max(figure.groups for figure in figures)
-    kind = f"{share(comparison.level)} intervals"
-    if fewest < FEW_GROUPS:
-        kind = f"Nominal {share(comparison.level)} intervals"
+    kind = intervals_label(comparison.level, fewest_groups=fewest)
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
     return f"{kind}: {'; '.join([*methods, groups])}; p by the same method"
 
@@ -211,12 +210,15 @@ class ComparisonTable:
         title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
         yield title
         yield Text(pairs_compared(comparison))
-        yield from (_marked("!", one_line(line, at_most=2000), "yellow") for line in comparison.warnings)
+        yield from (
+            marked_paragraph("!", one_line(line, at_most=2000), style="yellow")
+            for line in comparison.warnings
+        )
         yield Text()
-        yield _marked(
+        yield marked_paragraph(
             MARKS[comparison.answer],
             f"{comparison.answer}. {one_line(comparison.reason, at_most=2000)}",
-            STYLES[comparison.answer],
+            style=STYLES[comparison.answer],
         )
         yield Text()
         yield _figures(comparison, wide=options.max_width >= WIDE)
@@ -228,15 +230,6 @@ class ComparisonTable:
         if comparison.graphs is not None:
             yield from graphs_section(comparison.graphs)
         yield Text(f"\n{rule(comparison)}\n{note(comparison)}", style="dim")
-
-
-def _marked(mark: str, text: str, style: str) -> RenderableType:
-    """A paragraph with a hanging mark."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(mark, style=style), Text(text, style=style))
-    return grid
 
 
 def _figures(comparison: Comparison, *, wide: bool) -> RenderableType:

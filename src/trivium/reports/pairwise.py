@@ -10,7 +10,7 @@ from rich.text import Text
 from trivium.reports import wording
 from trivium.reports.escape import one_line
 from trivium.reports.markdown import code, prose
-from trivium.reports.wording import FEW_GROUPS, attempt_name, interval, number, spent_sentence
+from trivium.reports.wording import attempt_name, interval, number, spent_sentence
 from trivium.runs.pairwise_result import JudgedPair, PairComparison, PairFigure
 
 LOSSES_SHOWN = 5
@@ -174,9 +174,7 @@ def note(comparison: PairComparison) -> str:
     """How the numbers are defined."""
     groups = {name: figure.groups for name, figure in comparison.figures.items() if figure.groups}
     fewest = min(groups.values(), default=0)
-    level = f"{wording.share(comparison.level)} intervals"
-    if fewest < FEW_GROUPS:
-        level = f"Nominal {wording.share(comparison.level)} intervals"
+    level = wording.intervals_label(comparison.level, fewest_groups=fewest)
     return (
         f"win rate of head: (wins + ties / 2) / pairs. Two orders that contradict each other make a tie. "
         f"{level} by {_groups(groups, main_dimension(comparison))}; p: sign test over groups. "

@@ -41,7 +41,7 @@ class SummaryTable:
         summary, width = self.summary, options.max_width
         yield _head(summary)
         for warning in summary.warnings:
-            yield _marked("!", one_line(warning, at_most=2000), style="yellow")
+            yield marked_paragraph("!", one_line(warning, at_most=2000), style="yellow")
         yield Text()
         if summary.metrics:
             yield _metrics(summary, wide=width >= WIDE)
@@ -76,7 +76,7 @@ def _head(summary: Summary) -> RenderableType:
     return Group(title, Text(wording.headline(summary), style="red" if summary.missing else ""))
 
 
-def _marked(mark: str, text: str, *, style: str) -> RenderableType:
+def marked_paragraph(mark: str, text: str, *, style: str) -> RenderableType:
     """A paragraph with a hanging mark."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)

@@ -216,12 +216,18 @@ def interval_note(summary: Summary) -> str | None:
     group_counts = [figure.groups for figure in with_interval]
     fewest, most = min(group_counts), max(group_counts)
     level = next((figure.level for figure in with_interval if isinstance(figure, Figure)), 0.95)
-    kind = f"{share(level)} intervals" if fewest >= FEW_GROUPS else f"Nominal {share(level)} intervals"
+    kind = intervals_label(level, fewest_groups=fewest)
     groups = counted(most, "group") if fewest == most else f"{fewest:,} to {most:,} groups"
     parts = [*methods, groups]
     if "seed" in summary.metadata:
         parts.append(f"seed {one_line(str(summary.metadata['seed']), at_most=20)}")
     return f"{kind}: {'; '.join(parts)}"
+
+
+def intervals_label(level: float, *, fewest_groups: int) -> str:
+    """``95 % intervals``, called nominal if they rest on fewer than ``FEW_GROUPS`` groups."""
+    label = f"{share(level)} intervals"
+    return label if fewest_groups >= FEW_GROUPS else f"Nominal {label}"
 
 
 def dollars(usd: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Cluster bootstrap: resamples groups with replacement and computes intervals (spec: metrics, B.1).
+"""Resamples groups with replacement and computes bootstrap intervals (spec: metrics, B.1).
 
 A resample draws as many groups as there are. The draws of a seed depend only on the number of groups, not on
 chunks, threads or the statistic.

@@ -1,4 +1,4 @@
-"""Critical values of the normal and Student's t distribution, and the interval record.
+"""Computes critical values of the normal and Student's t distribution.
 
 SciPy provides them too, but importing ``scipy.special`` takes longer than all other work of a summary.
 """

@@ -129,14 +129,14 @@ def test_a_call_that_blocks_is_left_behind_with_its_loop(monkeypatch):
             await asyncio.to_thread(began.acquire)
             call.cancel()
             with pytest.raises(
-                EventLoopBlocked, match="it holds up its event loop: something waits or computes"
+                EventLoopBlocked, match="it blocks its event loop: something waits or computes"
             ):
                 await call
 
         await given_up()
         reply = await one.call(REQUEST)
         await given_up()
-        with pytest.raises(AgentFailure, match="2 event loops are held up by this agent; it is not called"):
+        with pytest.raises(AgentFailure, match="2 event loops are blocked by this agent; it is not called"):
             await one.call(REQUEST)
         free.set()
         await one.close()

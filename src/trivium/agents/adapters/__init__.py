@@ -1,1 +1,3 @@
-"""One module for each kind of agent that Trivium can call."""
+"""Adapters: one module for each kind of agent that Trivium can call."""
+
+__all__: list[str] = []

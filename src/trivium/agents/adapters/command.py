@@ -1,4 +1,4 @@
-"""Runs a command as an agent: it reads the input from standard input and prints the output."""
+"""Runs a command as an agent: the command reads the input from standard input and prints the output."""
 
 import asyncio
 import errno
@@ -18,29 +18,29 @@ from trivium.errors import AgentError
 from trivium.masking import mask
 
 _STDERR_BYTES = 1_800
-"""Bytes from the end of standard error that go into the reason."""
+"""Bytes at the end of standard error that become part of the reason."""
 
 _STDIN, _STDOUT = 0, 1
 
 _CANNOT_START = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""Error numbers of a system that cannot start another process now."""
+"""Error numbers of a system that temporarily cannot start a process."""
 
 
 class CommandAgent:
     """Runs a command as an agent.
 
-    It gets the case's input as text on standard input (as JSON when it is no text) and
+    The command gets the case's input on standard input (a text as it is, any other value as JSON) and
     ``TRIVIUM_CASE``, ``TRIVIUM_REPEAT`` and ``TRIVIUM_SEED`` in its environment. No shell is involved.
-    What it prints is the output; a status other than 0 fails the attempt, with the end of standard error
-    as the reason. Processes that it leaves running are killed.
+    Standard output is the output. A status other than 0 fails the attempt, with the end of standard error as
+    the reason. Child processes that are still running are killed.
 
     Args:
-        command: Words as a shell would split them, or a list of arguments.
-        name: Its name in reports; the command itself by default.
+        command: A command line, which is split like in a shell, or a list of arguments.
+        name: Name in reports; the command by default.
 
     Raises:
-        AgentError: When the command is empty, not quoted properly, its program is not there, or the system
-            has no process groups.
+        AgentError: If the command is empty or badly quoted, its program does not exist, or the system has no
+            process groups.
     """
 
     runs_off_loop = True
@@ -142,10 +142,10 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
             self.over.set_result(None)
 
     def response(self, status: int | None) -> AgentResponse:
-        """The reply that the command printed.
+        """Return the response that the command printed.
 
         Raises:
-            AgentFailure: When it did not end with status 0, or printed no text.
+            AgentFailure: If the command did not end with status 0, or its output is not UTF-8.
         """
         if status:
             errors = self._error_text()
@@ -158,6 +158,6 @@ class _CommandProtocol(asyncio.SubprocessProtocol):
 
     def _error_text(self) -> str:
         text = self._stderr.decode(errors="replace")
-        if self._stderr_cut:  # the first word may be half a secret, which no pattern would know
+        if self._stderr_cut:  # the first word may be half a secret, which no pattern matches
             text = f"… {text.split(None, 1)[-1]}"
         return text.strip()

@@ -27,22 +27,22 @@ from trivium.errors import AgentError
 from trivium.traces.recording import recorded
 
 INJECTED = ("case", "repeat", "seed")
-"""Keyword arguments that a function gets besides the input, where its signature names them."""
+"""Keyword arguments that a function gets besides the input, if its signature has them."""
 
 
 class FunctionAgent:
-    """Calls a Python function as an agent: input → output, or → the fields of an Attempt.
+    """Calls a Python function as an agent. It gets the input and returns the output or fields of an Attempt.
 
     A synchronous function runs in a thread. Spans that it records with ``trivium.trace`` or OpenTelemetry
     become the trace of the attempt, unless it returns one. The function may have parameters called ``case``,
-    ``repeat`` and ``seed``; if its first parameter is ``case``, it gets the case in place of its input.
+    ``repeat`` and ``seed``; if its first parameter is ``case``, it gets the case instead of its input.
 
     Args:
         function: The callable; a class with ``__call__`` is instantiated first.
-        name: Its name in reports.
+        name: Name in reports.
 
     Raises:
-        AgentError: When it cannot be called with an input.
+        AgentError: If the function cannot be called with an input.
     """
 
     def __init__(self, function: Callable[..., Any], *, name: str) -> None:
@@ -54,11 +54,11 @@ class FunctionAgent:
 
     @property
     def runs_off_loop(self) -> bool:
-        """Whether it runs in a thread, where it may block."""
+        """Whether the function runs in a thread, where it may block."""
         return not self._is_async
 
     async def call(self, request: Request) -> AgentResponse:
-        """Call the function and take the trace that it recorded, also when the call fails."""
+        """Call the function; the response, or the failure, has the trace that it recorded."""
         with recorded() as found:
             try:
                 response = await self._call(request)
@@ -80,7 +80,7 @@ class FunctionAgent:
         if self._is_async:
             return parse_response(await call())
         value, seconds = await self._threads.run(partial(_timed, call))
-        if inspect.isawaitable(value):  # a plain function that hands back a coroutine
+        if inspect.isawaitable(value):  # a plain function that returns a coroutine
             return parse_response(await value)
         response = parse_response(value)
         return (
@@ -88,7 +88,7 @@ class FunctionAgent:
         )
 
     async def close(self) -> None:
-        """Let idle threads end."""
+        """End idle threads."""
         self._threads.close()
 
 
@@ -160,7 +160,7 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
 
 
 MAX_HUNG_THREADS = 256
-"""Most threads that may hang; then no further call is made."""
+"""Number of hung threads at which no further call is made."""
 
 Outcome = tuple[Any, BaseException | None]
 Job = Callable[[], None]
@@ -175,7 +175,7 @@ class DaemonThreads:
 
     Args:
         name: Name of the threads, for debuggers.
-        max_hung: Most calls that may hang at once, which bounds the threads of a hanging agent.
+        max_hung: Most calls that may hang at the same time, which bounds the number of threads.
     """
 
     def __init__(self, name: str, *, max_hung: int = MAX_HUNG_THREADS) -> None:
@@ -190,7 +190,7 @@ class DaemonThreads:
         """Run a function in a thread with the caller's context variables, and return its result.
 
         Raises:
-            AgentFailure: When too many earlier calls still hang.
+            AgentFailure: If too many earlier calls still hang.
             Exception: Any exception of the function.
         """
         if len(self._hung) >= self._max_hung:
@@ -208,7 +208,7 @@ class DaemonThreads:
         def job() -> None:
             outcome = _outcome(lambda: context.run(function))
             self._hung.discard(ticket)
-            with suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop has closed: no caller waits
                 loop.call_soon_threadsafe(deliver, outcome)
 
         self._submit(job)
@@ -263,10 +263,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CANCEL_SECONDS = 1.0
-"""How long a loop may take to process a cancellation before it counts as blocked."""
+"""Time limit for a loop to process a cancellation before it counts as blocked."""
 
 MAX_BLOCKED_LOOPS = 64
-"""Most loops that may be blocked; then no further one is started."""
+"""Number of blocked loops at which no further one is started."""
 
 
 def with_own_loop(agent: AgentAdapter) -> AgentAdapter:
@@ -313,7 +313,7 @@ class EventLoopThread:
         tasks: list[asyncio.Task[T]] = []
 
         def resolve(future: asyncio.Future[Any], what: Any) -> None:
-            with suppress(RuntimeError):  # our loop has closed: nobody waits any more
+            with suppress(RuntimeError):  # the caller's loop has closed: no caller waits
                 caller_loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(what))
 
         def begin() -> None:
@@ -335,7 +335,7 @@ class EventLoopThread:
             if not cancelled.done():
                 self._abandon(loop)
                 raise EventLoopBlocked(
-                    "it holds up its event loop: something waits or computes without await"
+                    "it blocks its event loop: something waits or computes without await"
                 ) from None
             await ended
             raise
@@ -347,12 +347,12 @@ class EventLoopThread:
         if self._loop is None:
             if len(self._blocked) >= MAX_BLOCKED_LOOPS:
                 raise AgentFailure(
-                    f"{MAX_BLOCKED_LOOPS} event loops are held up by this agent; it is not called again"
+                    f"{MAX_BLOCKED_LOOPS} event loops are blocked by this agent; it is not called again"
                 )
             self._loop = asyncio.new_event_loop()
             # Errors of abandoned calls must not clutter standard error.
             self._loop.set_exception_handler(
-                lambda _, context: log.debug("left behind: %s", context["message"])
+                lambda _, context: log.debug("abandoned: %s", context["message"])
             )
             Thread(target=_keep_running, args=(self._loop,), name=f"agent {self.name}", daemon=True).start()
         return self._loop
@@ -362,7 +362,7 @@ class EventLoopThread:
         if self._loop is loop:
             self._loop = None
             log.warning(
-                "%s holds up its event loop, which is left behind; further calls get a new one", self.name
+                "%s blocks its event loop, which is abandoned; further calls get a new one", self.name
             )
 
 

@@ -1,4 +1,4 @@
-"""Posts each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the answer."""
+"""Posts each case to an HTTP endpoint, and reads at most ``limits.output_bytes`` of the response."""
 
 import asyncio
 import zlib
@@ -13,14 +13,14 @@ from trivium.masking import mask
 
 _CONNECT_SECONDS = 30.0
 _ERROR_BODY_BYTES = 2_000
-"""Bytes of the body of an error response that go into the reason."""
+"""Bytes of an error response's body that become part of the reason."""
 
 
 class EndpointAgent:
     """Calls an agent over HTTP.
 
-    It is sent ``{"input", "case", "repeat", "seed"}`` by POST as JSON. An answer of type JSON with the key
-    ``output`` holds the fields of an Attempt (see :func:`trivium.agents.response.parse_response`); any other
+    It receives ``{"input", "case", "repeat", "seed"}`` as JSON by POST. A JSON response with the key
+    ``output`` has the fields of an Attempt (see :func:`trivium.agents.response.parse_response`); any other
     JSON or text is the output itself, and 204 means that there is none. The whole body is bounded by
     ``limits.output_bytes`` and decompressed while it is read, so that a huge one does not fill memory.
 
@@ -40,7 +40,7 @@ class EndpointAgent:
 
     async def call(self, request: Request) -> AgentResponse:
         """Post the case once."""
-        asked = {
+        body_fields = {
             "input": request.case.input,
             "case": request.case.id,
             "repeat": request.repeat,
@@ -51,7 +51,7 @@ class EndpointAgent:
             "Accept": "application/json, text/*;q=0.9, */*;q=0.1",
             "Accept-Encoding": ACCEPTED,
         }
-        content = msgspec.json.encode(asked)
+        content = msgspec.json.encode(body_fields)
         async with self._client_of_loop().stream(
             "POST", self._url, content=content, headers=headers
         ) as response:
@@ -69,7 +69,7 @@ class EndpointAgent:
             await client.aclose()
 
     def _client_of_loop(self) -> httpx.AsyncClient:
-        """The client of the current event loop; connections cannot be shared between loops."""
+        """Return the client of the current event loop; event loops cannot share connections."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             self._loop = loop
@@ -82,7 +82,7 @@ class EndpointAgent:
 
 
 async def _status_failure(response: httpx.Response) -> AgentFailure:
-    """The failure for a status other than 2xx, with the beginning of the body."""
+    """Make the failure for a status other than 2xx, with the beginning of the body."""
     try:
         body = await read_prefix(response, _ERROR_BODY_BYTES)
     except AgentFailure:  # the status is enough
@@ -117,12 +117,12 @@ _GZIP_FRAME = 16 + zlib.MAX_WBITS
 
 
 async def read_prefix(response: "httpx.Response", size: int) -> bytes:
-    """Read the first ``size`` bytes of a body; the rest is neither read nor unpacked.
+    """Read the first ``size`` bytes of a body; the rest is neither read nor decompressed.
 
-    httpx would unpack any coding, a whole chunk at a time: 60 kB of zstd become 2 GB.
+    httpx itself would decompress any coding, one whole chunk at a time: 60 kB of zstd become 2 GB.
 
     Raises:
-        AgentFailure: When it has an unsupported coding, or is invalid gzip.
+        AgentFailure: If the body has an unsupported coding, or is invalid gzip.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding not in {"", "identity", "gzip", "x-gzip"}:

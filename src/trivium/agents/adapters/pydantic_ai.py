@@ -37,35 +37,36 @@ _NO_DEPENDENCIES = (object, type(None))
 class PydanticAgent:
     """Runs a ``pydantic_ai.Agent``.
 
-    Its prompt is the case's input (as JSON when it is no text). An agent whose ``deps_type`` is
-    :class:`~trivium.suites.case.Case` is given the case, so that its tools can read ``ctx.deps.source``.
-    The seed is passed to the model where the provider supports one. The trace holds the agent, every agent
-    that it delegates to, their tools and model requests; a failed run keeps its trace up to the failure.
+    The prompt is the case's input (a text as it is, any other value as JSON). An agent with ``deps_type``
+    :class:`~trivium.suites.case.Case` gets the case, so that its tools can read ``ctx.deps.source``. The seed
+    is passed to the model if the provider supports one. The trace has the agent, every agent that it
+    delegates to, and their tool calls and model requests; a failed run has its trace up to the failure.
 
     Args:
         agent: The agent.
-        name: Its name in reports; an agent without a name gets it.
+        name: Name in reports; also set on an agent without a name.
 
     Raises:
-        AgentError: When the agent needs dependencies that Trivium cannot provide.
-        MissingExtra: When OpenTelemetry's SDK, which records the trace, is not installed.
+        AgentError: If the agent needs dependencies that Trivium cannot provide.
+        MissingExtra: If OpenTelemetry's SDK, which records the trace, is not installed.
     """
 
     def __init__(self, agent: "AbstractAgent[Any, Any]", *, name: str) -> None:
         try:
-            import opentelemetry.sdk.trace  # noqa: F401 - asked now, not in the middle of a run
+            import opentelemetry.sdk.trace  # noqa: F401 - fail now, not during a run
         except ImportError:
             raise MissingExtra("judge", "the trace of a PydanticAI agent") from None
         self.name = agent.name or name
         if agent.name is None:
             agent.name = name
-        wanted = agent.deps_type
-        self._takes_case = wanted is Case
-        if wanted not in _NO_DEPENDENCIES and not self._takes_case:
+        deps_type = agent.deps_type
+        self._takes_case = deps_type is Case
+        if deps_type not in _NO_DEPENDENCIES and not self._takes_case:
+            kind = getattr(deps_type, "__name__", deps_type)
             raise AgentError(
                 name,
-                f"the agent wants dependencies of type {getattr(wanted, '__name__', wanted)}, which nobody"
-                " gives; use deps_type=trivium.Case, or name a function that calls it",
+                f"the agent wants dependencies of type {kind}, which nobody gives; "
+                "use deps_type=trivium.Case, or name a function that calls it",
             )
         self._agent = agent
 
@@ -76,12 +77,12 @@ class PydanticAgent:
 
         from trivium.traces.recording import recorded
 
-        asked = request.case.input
+        prompt = request.case.input
         # Decorated functions that tools call also belong to this attempt, not to a file.
         with recorded() as found, instrumented(self._agent), capture_run_messages() as history:
             try:
                 result = await self._agent.run(
-                    asked if isinstance(asked, str) else msgspec.json.encode(asked).decode(),
+                    prompt if isinstance(prompt, str) else msgspec.json.encode(prompt).decode(),
                     deps=request.case if self._takes_case else None,
                     model_settings=ModelSettings(seed=request.seed),
                 )
@@ -102,7 +103,7 @@ class PydanticAgent:
 def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: str) -> Trace:
     """Complete a trace from the message history if it has no agent span.
 
-    That happens where the agent's instrumentation is off or sends its spans where they cannot be read.
+    This happens if the agent's instrumentation is off, or sends its spans to a place that cannot be read.
     """
     found = trace or Trace()
     if any(span.kind == "agent" for span in found.spans):
@@ -112,19 +113,19 @@ def _with_history(trace: Trace | None, history: "Sequence[ModelMessage]", name: 
     from trivium.traces.readers.pydantic_ai import UNNAMED, read_traces
 
     messages = ModelMessagesTypeAdapter.dump_python(list(history), mode="json")
-    told = [span for trace in read_traces([messages], "") for span in trace.spans] if messages else []
-    spans = [msgspec.structs.replace(span, agent=name) if span.agent == UNNAMED else span for span in told]
+    read = [span for trace in read_traces([messages], "") for span in trace.spans] if messages else []
+    spans = [msgspec.structs.replace(span, agent=name) if span.agent == UNNAMED else span for span in read]
     spans = [msgspec.structs.replace(span, name=name) if span.kind == "agent" else span for span in spans]
     what = (
-        f"PydanticAI's instrumentation of {name} could not be listened to: its calls are those of its "
-        "message history, and agents that it asks are not seen"
+        f"the spans of PydanticAI's instrumentation of {name} could not be read: its calls are taken from "
+        "its message history, and calls of other agents are missing"
     )
     problem = TraceProblem(kind=INCOMPLETE, what=what)
     return normalise([*spans, *found.spans], found.messages, problems=[*found.problems, problem])
 
 
 def usage_of(trace: Trace) -> Usage | None:
-    """Tokens and cost of a trace, summed over its llm spans; None when no span has any."""
+    """Sum tokens and cost over the llm spans of a trace; None if no span has any."""
     used = [span.usage for span in trace.spans if span.usage is not None]
     if not used:
         return None

@@ -1,4 +1,4 @@
-"""Opens attempts that were recorded elsewhere. A new kind of source is one module and one line here."""
+"""Opens recorded attempts. A new kind of source needs one module and one line in ``SOURCES``."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,14 +17,14 @@ SOURCES = {
     "inspect": "trivium.formats.inspect_log.samples:read_attempts",
     "peerread": "trivium.formats.peerread:read_attempts",
 }
-"""The functions that read them: path and suite give the attempts, checked."""
+"""Functions that read a path for a suite and return validated attempts, by prefix."""
 
 LEAVE_ONE_OUT = frozenset({"peerread"})
-"""Sources of people's outputs, each of which is held against the others."""
+"""Sources of human outputs, each of which is compared with the other outputs of its case."""
 
 
 class Recorded(Protocol):
-    """Attempts with their cases, which can be counted, and gone through as often as needed."""
+    """Attempts with their cases; can be iterated several times."""
 
     def __len__(self) -> int: ...
 
@@ -32,14 +32,14 @@ class Recorded(Protocol):
 
 
 def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> Recorded:
-    """The attempts of a source, each with the case that it is scored against.
+    """Open the attempts of a source, each with the case that it is scored against.
 
-    The source is checked as a whole before this returns.
+    The whole source is validated before this returns.
 
     Args:
         source: A .jsonl file, or a prefixed source such as ``tau-bench:FILE``.
-        suite: Whose cases they are attempts of.
-        leave_one_out: Take people's outputs, each with the others of its case as references.
+        suite: The suite with the cases.
+        leave_one_out: Score human outputs, each with the other outputs of its case as references.
 
     Raises:
         InputError: With the mistakes of the source.

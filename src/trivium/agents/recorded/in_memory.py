@@ -18,14 +18,14 @@ from trivium.suites.validation import convert, describe
 
 
 class OutputsInMemory:
-    """The attempts of a list of mappings, each with the keys of a line of a file of outputs.
+    """Attempts from a list of mappings, each with the keys of a line in a file of outputs.
 
     Args:
-        outputs: Mappings or Attempts, or a data frame of pandas or polars or an Arrow table.
-        suite: The suite that they are attempts of; its ``limits.output_bytes`` bounds each output.
+        outputs: Mappings or Attempts, a data frame of pandas or polars, or an Arrow table.
+        suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
 
     Raises:
-        OutputsError: With the first twenty mistakes and the number of the others.
+        OutputsError: With the first twenty mistakes and the number of further ones.
     """
 
     def __init__(self, outputs: Any, suite: Suite) -> None:
@@ -53,7 +53,7 @@ class OutputsInMemory:
         return len(self._outputs)
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Each attempt with its case, in the order of the list."""
+        """Yield each attempt with its case, in the order of the list."""
         limit = self._suite.settings.limits.output_bytes
         for output, flags in self._outputs:
             yield self._suite.case(output.case), attempt_from(output, flags, folder=Path(), limit=limit)
@@ -83,7 +83,7 @@ def _rows(outputs: Any) -> list[Any]:
 
 
 def _read(row: Any, index: int) -> tuple[Output | None, list[Problem], tuple[str, ...]]:
-    """The record of a mapping, or everything that is wrong with it; and what was replaced in it."""
+    """Convert a mapping to a record, or list its mistakes; also returns flags for what was replaced."""
     place = f"outputs[{index}]"
     try:
         plain = msgspec.to_builtins(dict(row) if isinstance(row, Mapping) else row)

@@ -1,4 +1,4 @@
-"""Reads a ``.jsonl`` file of outputs recorded elsewhere as attempts (spec: files, outputs)."""
+"""Reads a ``.jsonl`` file of recorded outputs as attempts (spec: files, outputs)."""
 
 import os
 from array import array
@@ -16,30 +16,29 @@ from trivium.suites.files.documents import check_is_file
 from trivium.suites.suite import Suite
 
 MOST_PROBLEMS = 20
-"""Mistakes that are shown; the others are counted."""
+"""Most mistakes that an error lists; further ones are counted."""
 
 READ_AT_ONCE = 1 << 17
 """Size of a read, in bytes: large, because the file is read from end to end."""
 
 MOST_SUGGESTED_FROM = 10_000
-"""Most cases in a suite among which a similar id is suggested."""
+"""Largest suite, in cases, for which a similar id is suggested."""
 
 
 class OutputsFile:
     """The attempts of a .jsonl file.
 
-    The file is read twice. Opening it checks every line, so that all mistakes are reported together and
-    before anything is scored or stored; iterating then yields the attempts. The check decodes a line without
-    repairing its trace and keeps 16 bytes of it (its offset, and a hash of case and repeat), so that even a
-    large file needs little memory. It takes about as long as reading the attempts, which is a small part of
-    scoring them.
+    The file is read twice. Opening it validates every line, so that all mistakes are reported together and
+    before anything is scored or stored; iterating yields the attempts. The validation does not normalise
+    traces, and stores 16 bytes per line (offset, and a hash of case and repeat), so that large files need
+    little memory. It takes about as long as reading the attempts, a small part of scoring them.
 
     Args:
-        path: The file; blank lines in it are passed over.
-        suite: The suite that it holds attempts of; its ``limits.output_bytes`` bounds each output.
+        path: The file; blank lines are skipped.
+        suite: The suite with the cases; its ``limits.output_bytes`` bounds each output.
 
     Raises:
-        OutputsError: With the first twenty mistakes of the file and the number of the others.
+        OutputsError: With the first twenty mistakes of the file and the number of further ones.
     """
 
     def __init__(self, path: str | Path, suite: Suite) -> None:
@@ -49,14 +48,14 @@ class OutputsFile:
         with self._opened() as file:
             self._stamp = _stamp(file)
             starts, hashes = self._check(file)
-            self._check_twice(file, starts, hashes)
+            self._check_duplicates(file, starts, hashes)
             self._attempts = len(starts)
 
     def __len__(self) -> int:
         return self._attempts
 
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
-        """Each attempt with its case, in the order of the file."""
+        """Yield each attempt with its case, in the order of the file."""
         folder, limit = self.path.parent, self._suite.settings.limits.output_bytes
         with self._opened() as file:
             if _stamp(file) != self._stamp:
@@ -77,7 +76,7 @@ class OutputsFile:
             raise OutputsError(str(self.path), f"cannot be read: {failure.strerror or failure}") from failure
 
     def _check(self, file: IO[bytes]) -> "tuple[array[int], array[int]]":
-        """Check every line by itself; return the offset and a hash of case and repeat for each."""
+        """Validate every line on its own; return the offset and a hash of case and repeat of each."""
         starts, hashes = array("Q"), array("q")
         problems: list[Problem] = []
         found = 0
@@ -104,8 +103,8 @@ class OutputsFile:
             problems.append(Problem(f"line {number}", f'the suite has no case "{output.case}".{near}'))
         return problems
 
-    def _check_twice(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
-        """Find duplicate attempts: compare hashes first, then the lines with equal ones."""
+    def _check_duplicates(self, file: IO[bytes], starts: "array[int]", hashes: "array[int]") -> None:
+        """Reject duplicate attempts: compare the hashes first, then the lines with equal hashes."""
         import numpy as np
 
         unsorted = np.frombuffer(hashes, dtype=np.int64)
@@ -135,7 +134,7 @@ class OutputsFile:
             raise OutputsError(str(self.path), problems, left_out=len(twice) - len(shown))
 
     def _line_numbers(self, file: IO[bytes], starts: dict[int, int]) -> dict[int, int]:
-        """Line numbers of the given offsets."""
+        """Return the line numbers of the given offsets."""
         wanted = {start: index for index, start in starts.items()}
         file.seek(0)
         return {

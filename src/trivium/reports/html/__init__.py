@@ -1,1 +1,3 @@
-"""One HTML file that holds a whole report and asks the network for nothing."""
+"""The report of a run as one self-contained HTML file."""
+
+__all__: list[str] = []

@@ -1,7 +1,7 @@
 """Parses YAML, JSON and TOML safely, with the place of each mistake, and writes TOML.
 
-Scalars follow YAML 1.2's core schema: ``no`` and ``on`` are texts, ``12:30`` and ``2024-05-20`` too, and so
-are numbers with leading zeros, because ids look like that.
+Scalars follow YAML 1.2's core schema: ``no``, ``on``, ``12:30`` and ``2024-05-20`` are texts. Numbers with
+leading zeros are texts, too, because ids look like that.
 """
 
 import json
@@ -20,7 +20,7 @@ from trivium.errors import InputError, Problem, SuiteError
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 
 LARGEST_DOCUMENT = 256 * 1024**2
-"""Bytes; a document is held in memory as a whole, a .jsonl file is not."""
+"""Largest document in bytes; unlike a .jsonl file, a document is read into memory as a whole."""
 
 _ZIP = b"PK\x03\x04"
 
@@ -39,7 +39,7 @@ def read_document(path: Path, *, error: InputErrorType = SuiteError) -> Any:
     """Read the raw value of a .yaml, .yml, .json or .toml file.
 
     Raises:
-        InputError: As ``error``, if there is no such file, it cannot be read, or it is malformed.
+        InputError: As ``error``, if the file does not exist, cannot be read, or is malformed.
     """
     parse = PARSERS.get(path.suffix.lower())
     if parse is None:
@@ -55,7 +55,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """Read the object of a .json file; errors name the file.
 
     Raises:
-        MalformedDocument: To be gathered with those of the other files.
+        MalformedDocument: If the file is not a valid JSON object; the caller collects these errors.
     """
     try:
         check_is_file(path)
@@ -75,7 +75,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def check_is_file(
     path: Path, *, error: InputErrorType = SuiteError, expected: str = "expected a file"
 ) -> None:
-    """Raise ``error`` unless there is such a file; a device or a pipe, which may never end, is refused."""
+    """Raise ``error`` unless the path is a regular file; a device or a pipe may never end."""
     try:
         if path.is_dir():
             raise error(str(path), f"is a folder: {expected}")
@@ -97,7 +97,7 @@ def check_is_file(
 
 
 def read_text(path: Path, *, error: InputErrorType = SuiteError, largest: int = LARGEST_DOCUMENT) -> str:
-    """The text of a file, without a byte order mark."""
+    """Read the text of a file, without a byte order mark."""
     check_is_file(path, error=error)
     try:
         size = path.stat().st_size
@@ -128,7 +128,7 @@ def decode(raw: bytes, *, start: int = 0) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
-        # "utf-8-sig" counts from behind the mark
+        # "utf-8-sig" counts from after the byte order mark
         offset = wrong.start + (3 if raw.startswith(b"\xef\xbb\xbf") else 0)
         line = raw.count(b"\n", 0, offset) + 1
         what = (
@@ -142,7 +142,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as wrong:
-        end = min(wrong.pos, len(text.rstrip()))  # of a text that is cut short, not of the blanks after it
+        end = min(wrong.pos, len(text.rstrip()))  # for a truncated text: before trailing white space
         line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end)
         raise MalformedDocument(f"line {line}, column {column}", f"broken JSON: {wrong.msg}") from wrong
     except RecursionError as wrong:
@@ -156,7 +156,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f'the key "{twice}" stands twice in one mapping')
+        raise ValueError(f'duplicate key "{twice}" in one mapping')
     return made
 
 
@@ -209,13 +209,13 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 MOST_NODES = 20_000_000
-"""Nodes that a document may have when its aliases are written out."""
+"""Most nodes of a document with its aliases expanded."""
 
 ALIAS_GROWTH = 1_000_000
-"""Nodes that aliases may add; an alias bomb has billions."""
+"""Most nodes that aliases may add; an alias bomb adds billions."""
 
 DEEPEST = 100
-"""Levels that a document may be nested."""
+"""Most levels of nesting of a document."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -245,10 +245,10 @@ for _tag, _pattern, _first in (
 
 
 def load(text: str) -> Any:
-    """The raw value of a YAML text.
+    """Parse a YAML text.
 
     Raises:
-        MalformedDocument: With line and column.
+        MalformedDocument: If it is malformed, with line and column.
     """
     try:
         _check_depth(text)
@@ -264,7 +264,7 @@ def load(text: str) -> Any:
     except yaml.MarkedYAMLError as wrong:
         what = ", ".join(part for part in (wrong.context, wrong.problem) if part)
         if _is_tab(text, wrong.problem_mark):
-            what = "a tab stands where YAML wants spaces"
+            what = "a tab where YAML expects spaces"
         raise MalformedDocument(
             _place(wrong.problem_mark or wrong.context_mark), f"broken YAML: {what}"
         ) from wrong
@@ -284,7 +284,7 @@ def _place(mark: Any) -> str:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse deep nesting before nodes are built, because building them recurses."""
+    """Reject deep nesting before the nodes are built, because building them recurses."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -298,7 +298,7 @@ def _check_depth(text: str) -> None:
 
 
 def _check(root: yaml.Node) -> None:
-    """Refuse cycles, duplicate keys and too many nodes with the aliases expanded."""
+    """Reject cycles, duplicate keys, and too many nodes with the aliases expanded."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
     waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
@@ -311,13 +311,13 @@ def _check(root: yaml.Node) -> None:
         if id(node) in sizes:
             continue
         if id(node) in open_nodes:
-            raise MalformedDocument(_place(node.start_mark), "an alias stands inside what it names")
+            raise MalformedDocument(_place(node.start_mark), "an alias refers to a value that contains it")
         open_nodes.add(id(node))
         _check_keys(node)
         waiting.append((node, True))
         waiting.extend((child, False) for child in _children(node))
     if sizes[id(root)] > min(len(sizes) + ALIAS_GROWTH, MOST_NODES):
-        raise MalformedDocument("", f"its aliases stand for {sizes[id(root)]:,} values: that is too many")
+        raise MalformedDocument("", f"its aliases expand to {sizes[id(root)]:,} values: that is too many")
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -335,11 +335,9 @@ def _check_keys(node: yaml.Node) -> None:
             raise MalformedDocument(_place(key.start_mark), "a key must be text")
         if key.tag == "tag:yaml.org,2002:merge":
             continue
-        key.tag = "tag:yaml.org,2002:str"  # as in JSON, a key is text whatever it looks like
+        key.tag = "tag:yaml.org,2002:str"  # as in JSON, every key is a text
         if key.value in seen:
-            raise MalformedDocument(
-                _place(key.start_mark), f'the key "{key.value}" stands twice in one mapping'
-            )
+            raise MalformedDocument(_place(key.start_mark), f'duplicate key "{key.value}" in one mapping')
         seen.add(key.value)
 
 
@@ -347,17 +345,17 @@ def dump_toml(raw: Mapping[str, Any], *, source: str) -> str:
     """Write a mapping as TOML, each key on its own line with its value inline.
 
     Raises:
-        SuiteError: About ``source``, if a value is null, which TOML cannot say.
+        SuiteError: About ``source``, if a value is null, which TOML does not have.
     """
     try:
         return "".join(f"{_text(key)} = {_value(value, key)}\n" for key, value in raw.items())
     except _Null as null:
-        found = Problem(str(null), "is null, which TOML cannot say: save as .yaml or .json")
+        found = Problem(str(null), "is null, which TOML does not have: save as .yaml or .json")
         raise SuiteError(source, found) from null
 
 
 class _Null(Exception):
-    """A null was found at the place that is its text."""
+    """A value is null; the message is its place."""
 
 
 def _value(value: Any, where: str) -> str:
@@ -377,5 +375,5 @@ def _value(value: Any, where: str) -> str:
 
 
 def _text(value: str) -> str:
-    # JSON's escapes are TOML's too, but TOML wants DEL escaped as well.
+    # TOML has JSON's escapes, but also requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Reads the cases of a .jsonl file one by one when they are used, so that a large file costs no memory."""
+"""Reads the cases of a .jsonl file on access, so that a large file needs little memory."""
 
 import os
 import re
@@ -28,30 +28,30 @@ MOST_PROBLEMS = 20
 """Mistakes that an error lists; further ones are counted."""
 
 LONGEST_LINE = 256 * 1024**2
-"""Bytes; a line is held in memory as a whole."""
+"""Longest line in bytes; a line is read into memory as a whole."""
 
-CASES_KEPT = 64
-"""Decoded cases that are cached."""
+CASES_CACHED = 64
+"""Number of decoded cases that are cached."""
 
 _NEAR = 1_000_000
 _HASH_BYTES = 16
 _BOM = b"\xef\xbb\xbf"
 _DECODER = msgspec.json.Decoder(Case)
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-"""Escapes of NUL and of surrogates: the texts of such a line are cleaned."""
+"""Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
 
 
 class CaseFile(Sequence[Case]):
     """The cases of a .jsonl file.
 
-    One pass when it is opened checks every line and keeps where it starts (8 bytes a case) and a hash of its
-    id (20 bytes); a case is decoded when it is asked for. Two ids of one hash do not occur (128 bits).
+    Opening it validates every line, and stores its offset (8 bytes per case) and a hash of its id (20 bytes
+    with the index). Cases are decoded on access. Hash collisions are ignored (128 bits).
 
     Args:
-        path: The file; blank lines in it are passed over.
+        path: The file; blank lines are skipped.
 
     Raises:
-        SuiteError: With every mistake of the file, or, later, if the file has changed since.
+        SuiteError: With every mistake in the file; on access, if the file has changed.
     """
 
     decoded = True
@@ -72,7 +72,7 @@ class CaseFile(Sequence[Case]):
         self._latest = 0
         self._asked = -1
         self._ahead: tuple[int, list[Case]] = (0, [])
-        self._cached = lru_cache(maxsize=CASES_KEPT)(self._read)
+        self._cached = lru_cache(maxsize=CASES_CACHED)(self._read)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -93,7 +93,7 @@ class CaseFile(Sequence[Case]):
             return ahead[index - first]
         if index != before + 1:
             return self._cached(index)
-        near = self._read_all(self._near(index))  # whoever asks for one after the other goes on to
+        near = self._read_all(self._near(index))  # sequential access: read ahead
         self._ahead = (index, near)
         return near[0]
 
@@ -105,9 +105,9 @@ class CaseFile(Sequence[Case]):
             first = near.stop
 
     def _near(self, first: int) -> range:
-        """Indices of a case and some after it: reading many at once is faster, unless they are long."""
+        """Return the indices of a case and some after it, to be read together unless they are long."""
         last = first + 1
-        most = min(first + CASES_KEPT, len(self))
+        most = min(first + CASES_CACHED, len(self))
         while last < most and self._starts[last] - self._starts[first] < _NEAR:
             last += 1
         return range(first, last)
@@ -115,7 +115,7 @@ class CaseFile(Sequence[Case]):
     def position(self, id: str) -> int | None:  # noqa: A002 - the word of the spec
         """Index of a case, or None."""
         wanted = _hash(id)
-        # Files of outputs mostly follow the order of their cases.
+        # Files of outputs are mostly in the order of the cases.
         for index in (self._latest, self._latest + 1):
             if self._hash_at(index) == wanted:
                 self._latest = index
@@ -131,7 +131,7 @@ class CaseFile(Sequence[Case]):
         return self._hashes[index * _HASH_BYTES : (index + 1) * _HASH_BYTES]
 
     def line_number(self, index: int) -> int:
-        """Line of a case in the file, from 1. Reads the file up to there."""
+        """Return the line number of a case, from 1. Reads the file up to there."""
         line, left = 1, self._starts[index]
         with self.path.open("rb") as file:
             while left and (block := file.read(min(left, 1 << 20))):
@@ -140,7 +140,7 @@ class CaseFile(Sequence[Case]):
         return line
 
     def _hashes_of_ids(self) -> bytes:
-        """Check every line, and index where each case starts and the hash of its id."""
+        """Validate every line, store the offset of each case, and return the hashes of the ids."""
         hashes = bytearray()
         problems: list[Problem] = []
         found = 0
@@ -156,7 +156,7 @@ class CaseFile(Sequence[Case]):
         return bytes(hashes)
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Number, start and bytes of every line that is not blank."""
+        """Yield number, offset and bytes of every line that is not blank."""
         start, number = 0, 0
         while line := self._file.readline(LONGEST_LINE + 1):
             number += 1
@@ -172,7 +172,7 @@ class CaseFile(Sequence[Case]):
             start += len(line)
 
     def _sorted_order(self) -> "npt.NDArray[np.uint32]":
-        """The order of the hashes, ascending; raises on duplicate ids."""
+        """Return the ascending order of the hashes; raises if ids are duplicates."""
         import numpy as np
 
         self._table = np.frombuffer(self._hashes, dtype=f"S{_HASH_BYTES}")
@@ -223,12 +223,12 @@ def _hash(id: str) -> bytes:  # noqa: A002
 
 
 def _case_of(line: bytes, number: int, start: int) -> tuple[Case | None, list[Problem]]:
-    """The case on a line, or all its mistakes."""
+    """Parse the case on a line, or list its mistakes."""
     if not _SUSPECT.search(line):
         try:
             return _DECODER.decode(line), []
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # found again below, in words
+            pass  # the slower path below describes the mistakes
     try:
         raw: Any = parse_json(decode(line, start=start))
     except MalformedDocument as malformed:

@@ -45,8 +45,8 @@ class SuiteParts(NamedTuple):
         name: The suite's name.
         cases: Its cases.
         settings: Its settings.
-        description: What it is for, or None.
-        notes: What was left out when its cases were read.
+        description: Purpose of the suite, or None.
+        notes: What was left out when the cases were read.
         source: The file, for messages.
     """
 
@@ -121,7 +121,7 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
 
 
 def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict[str, Any]:
-    """Raw settings of the file that the key ``config`` names, if any."""
+    """Read the raw settings in the file that the key ``config`` names, if any."""
     value = keys.pop("config", None)
     if isinstance(value, str):
         try:
@@ -134,16 +134,16 @@ def _config(keys: dict[str, Any], folder: Path, problems: list[Problem]) -> dict
 
 
 def _unknown_names(settings: Settings) -> list[Problem]:
-    """Unknown names of metrics, to be reported together with the other mistakes of a file.
+    """List unknown names of metrics, to report them together with the other mistakes of a file.
 
-    A suite without other mistakes is checked for them only when it is run, because a program may define its
-    own metrics after it loads the suite.
+    In a suite without other mistakes the names are checked when it is run, because a program may define
+    metrics after it loads the suite.
     """
     names = import_module(_NAMES)
     try:
         found: list[Problem] = names.unknown_names(settings)
     except SuiteError:
-        return []  # of a rubric that there is not, which is among the mistakes already
+        return []  # an unknown rubric, which is reported already
     return found
 
 
@@ -166,7 +166,7 @@ def _raise(problems: list[Problem], source: str, elsewhere: SuiteError | None) -
 
 
 def _placed(error: SuiteError) -> list[Problem]:
-    """The mistakes of another file, each with its name."""
+    """Return the mistakes in another file, each with the name of the file."""
     return [
         Problem(f"{error.source}: {problem.where}" if problem.where else error.source, problem.what)
         for problem in error.problems
@@ -176,7 +176,7 @@ def _placed(error: SuiteError) -> list[Problem]:
 def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Found | None:
     """Read the cases from the key that gives them, and the settings that their source suggests."""
     if len(origins) != 1:
-        found = f"says {' and '.join(origins)}" if origins else "says nowhere what is asked"
+        found = f"has {' and '.join(origins)}" if origins else "has no cases"
         hint = "" if origins else ". Settings alone go with cases: trivium score CASES --config THIS_FILE"
         problems.append(Problem("", f"{found}: expected one of cases, {', '.join(SOURCES)}{hint}"))
         return None
@@ -224,12 +224,12 @@ def save_parts(suite: SuiteParts, path: Path) -> None:
     """Write a suite; see ``Suite.save``. An existing file is replaced only after everything is written.
 
     Raises:
-        SuiteError: If the ending says no format, or the file cannot be written.
+        SuiteError: If the extension is not a known format, or the file cannot be written.
     """
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise SuiteError(str(path), f'cannot write "{path.suffix}": expected {", ".join(WRITERS)}')
-    target = Path(os.path.realpath(path))  # a link stays one
+    target = Path(os.path.realpath(path))  # write through a link instead of replacing it
     half = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         write(suite, half)
@@ -241,9 +241,9 @@ def save_parts(suite: SuiteParts, path: Path) -> None:
 
 
 def _document(suite: SuiteParts) -> dict[str, Any]:
-    """The keys of a suite file."""
-    said = {"name": suite.name, "description": suite.description}
-    keys = {key: value for key, value in said.items() if value is not None}
+    """Return the keys of a suite file."""
+    texts = {"name": suite.name, "description": suite.description}
+    keys = {key: value for key, value in texts.items() if value is not None}
     return {
         **keys,
         **msgspec.to_builtins(suite.settings),
@@ -263,7 +263,7 @@ def _yaml(suite: SuiteParts, path: Path) -> None:
             return True
 
     def text(dumper: Any, value: str) -> Any:
-        # Quoted, because a YAML 1.1 reader takes an unquoted 012 or no for something else.
+        # Quoted, because a YAML 1.1 reader does not read an unquoted 012 or no as a text.
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
 
     Dumper.add_representer(str, text)
@@ -293,7 +293,7 @@ def _csv(suite: SuiteParts, path: Path) -> None:
             row = _row(case)
             if not isinstance(case.input, str) or not case.input:
                 row["input.json"] = _encoded(row.pop("input"))
-            if case.source == "":  # an empty cell would say that there is none
+            if case.source == "":  # an empty cell means None
                 row["source.json"] = _encoded(row.pop("source"))
             row["references"] = _encoded(row["references"]) if row["references"] else None
             row["tags"] = _encoded(row["tags"]) if row["tags"] else None

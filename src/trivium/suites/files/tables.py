@@ -1,8 +1,8 @@
 """Reads cases from the rows of CSV and Parquet files.
 
-``expect`` and ``metadata`` hold JSON (in Parquet also structs), ``references`` a JSON list or one text,
-``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` hold one text of the
-mapping, and ``FIELD.json`` holds any field as JSON. An empty cell is a missing value.
+The columns ``expect`` and ``metadata`` contain JSON (in Parquet also structs), ``references`` a JSON list or
+one text, ``tags`` a JSON list or words separated by commas. ``metadata.KEY`` and ``expect.output`` contain
+one text of the mapping, and ``FIELD.json`` any field as JSON. An empty cell is a missing value.
 """
 
 import csv
@@ -29,17 +29,17 @@ from trivium.suites.validation import unknown_key
 COLUMNS = ("id", "input", "references", "source", "expect", "tags", "complexity", "group", "metadata")
 
 LARGEST_TABLE = 4 * LARGEST_DOCUMENT
-"""Bytes of the rows of a Parquet file; 7 kB can stand for 3 GB."""
+"""Largest Parquet file in bytes of decompressed rows; 7 kB can decompress to 3 GB."""
 
 Row = list[tuple[str, Any]]
-"""Columns with their cells, empty ones left out."""
+"""Column names and cells, without empty cells."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Place and raw case of every row of a .csv or .parquet file.
+    """Yield place and raw case of every row of a .csv or .parquet file.
 
     Raises:
-        SuiteError: If the file is no such table, or a column or cell means nothing.
+        SuiteError: If the file is not such a table, or a column or cell is invalid.
     """
     rows = _csv_rows if path.suffix.lower() == ".csv" else _parquet_rows
     for where, row in rows(path):
@@ -50,7 +50,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too short for the source of a case
+    csv.field_size_limit(LARGEST_DOCUMENT)  # the default is too small for the source of a case
     lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     start = 1
     try:
@@ -78,32 +78,33 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
     for number, row in enumerate(rows, start=1):
         where = f"row {number}"
         try:
-            yield where, [(name, _said(cell)) for name, cell in row.items() if not _is_absent(cell)]
+            cells = [(name, _without_absent(cell)) for name, cell in row.items() if not _is_absent(cell)]
+            yield where, cells
         except MalformedDocument as malformed:
             raise SuiteError(str(path), Problem(where, malformed.problem.what)) from malformed
 
 
 def _is_absent(value: Any) -> bool:
-    """Whether a value is null, by which Parquet says "absent", or NaN, by which frames of pandas do."""
+    """Whether a value is missing: null in Parquet, NaN in data frames of pandas."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _said(value: Any) -> Any:
-    """A cell without its absent parts."""
+def _without_absent(value: Any) -> Any:
+    """Remove the missing parts of a cell."""
     if isinstance(value, dict):
-        return {key: _said(item) for key, item in value.items() if not _is_absent(item)}
+        return {key: _without_absent(item) for key, item in value.items() if not _is_absent(item)}
     if isinstance(value, float) and math.isinf(value):
         raise MalformedDocument("", "holds infinity, expected a finite number")
-    return [_said(item) for item in value] if isinstance(value, list) else value
+    return [_without_absent(item) for item in value] if isinstance(value, list) else value
 
 
 def header_of(lines: Iterator[list[str]]) -> list[str]:
-    """The columns, which the first line that is not blank names."""
+    """Return the column names from the first line that is not blank."""
     return [name.strip() for name in next(filter(None, lines), [])]
 
 
 def other_separator(names: Sequence[str]) -> str:
-    """The message for a first line in which another separator than the comma is used; empty for any other."""
+    """The message for a first line whose separator is not the comma; empty if it is."""
     found = [word for sign, word in ((";", "';'"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]]
     return f"uses {found[0]} as separator, expected ','" if found else ""
 
@@ -115,7 +116,7 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
     for index, name in enumerate(names):
         field, dot, _ = name.partition(".")
         if name in names[:index]:
-            problems.append(Problem("", f'the column "{name}" stands twice'))
+            problems.append(Problem("", f'duplicate column "{name}"'))
         elif field not in Case.__struct_fields__ or (
             dot and not name.endswith(".json") and field not in {"metadata", "expect"}
         ):
@@ -171,21 +172,21 @@ def parquet_rows(
     largest: int | None = None,
     rows_at_once: int = 256,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a file, each a mapping of columns to plain values.
+    """Yield the rows of a Parquet file, each a mapping of columns to JSON values.
 
-    Dates and times become their ISO texts, decimals texts, maps mappings, and bytes the UTF-8 text that they
-    are: many writers leave out the mark that says so. NaN and infinity stay.
+    Dates, times and decimals become texts, maps mappings. Bytes are decoded as UTF-8, because many writers
+    leave out the type annotation of texts. NaN and infinity are not changed.
 
     Args:
         path: The file.
-        error: What is raised.
-        check: Told the columns before anything is read.
-        largest: Most bytes that all rows may have when unpacked; None where they are not held.
-        rows_at_once: How many are read at a time.
+        error: Class of the errors raised.
+        check: Called with the column names before any row is read.
+        largest: Largest total size of the decompressed rows in bytes; None for no limit.
+        rows_at_once: Batch size in rows.
 
     Raises:
-        InputError: As ``error``, if it is no Parquet file, holds more than ``largest``, or a value that
-            has no plain form.
+        InputError: As ``error``, if the file is not Parquet, is larger than ``largest``, or has a value
+            without a JSON form.
         MissingExtra: If PyArrow is not installed.
     """
     try:
@@ -212,8 +213,8 @@ def parquet_rows(
                 number += len(rows)
                 yield from rows
     except (pa.ArrowException, OSError) as wrong:
-        said = str(wrong).partition("\n")[0]
-        raise error(str(path), f"is no Parquet file that can be read: {said}") from wrong
+        message = str(wrong).partition("\n")[0]
+        raise error(str(path), f"is no Parquet file that can be read: {message}") from wrong
 
 
 def _check_size(size: int, largest: int | None, path: Path, error: InputErrorType) -> None:
@@ -223,7 +224,7 @@ def _check_size(size: int, largest: int | None, path: Path, error: InputErrorTyp
 
 
 def _is_plain(kind: Any) -> bool:
-    """Whether PyArrow converts an Arrow type to JSON values itself, which is fast."""
+    """Whether PyArrow itself converts an Arrow type to JSON values, which is fast."""
     import pyarrow as pa
 
     if pa.types.is_map(kind):
@@ -241,7 +242,11 @@ def _plain_rows(
 ) -> list[dict[str, Any]]:
     try:
         raw: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts=None if already else "strict")
-    except (ValueError, KeyError, OverflowError) as wrong:  # a key twice, a time that Python does not have
+    except (
+        ValueError,
+        KeyError,
+        OverflowError,
+    ) as wrong:  # a duplicate key, or an unsupported time
         where = f"rows {before + 1:,} to {before + len(batch):,}"
         raise error(
             str(path), Problem(where, f"hold a value that cannot be read: {wrong.args[0]}")
@@ -269,5 +274,7 @@ def _plain(value: Any) -> Any:
         case None | str() | bool() | int() | float():
             return value
         case _:
-            iso = getattr(value, "isoformat", None)  # pandas' times too, which PyArrow makes where they are
+            iso = getattr(
+                value, "isoformat", None
+            )  # also the times of pandas, which PyArrow returns if pandas is installed
             return iso() if iso else msgspec.to_builtins(value)

@@ -1,4 +1,4 @@
-"""Lists the prefixes of foreign formats (``peerread:FOLDER``); a new one is one file and one line here."""
+"""Lists the prefixes of other formats (``peerread:FOLDER``); a new one needs one file and one line here."""
 
 from importlib import import_module
 from pathlib import Path
@@ -19,13 +19,13 @@ SOURCES = {
 
 
 class Found(NamedTuple):
-    """What a source holds.
+    """The cases of a source.
 
     Attributes:
-        name: For the suite.
-        cases: Its cases.
-        settings: The raw settings that suit them.
-        notes: What a report must say of the source, such as what was left out of it.
+        name: Name for the suite.
+        cases: The cases.
+        settings: Raw settings that suit the cases.
+        notes: Remarks for reports, such as what was left out.
     """
 
     name: str
@@ -39,10 +39,10 @@ NAMED = frozenset({"hf"})
 
 
 def split_prefix(source: str) -> tuple[str | None, str]:
-    """The prefix of a source, if it has one, and the rest.
+    """Split a source into its prefix, if it has one, and the rest.
 
     Raises:
-        SuiteError: If what looks like a prefix is none, or nothing stands behind it.
+        SuiteError: If the prefix is misspelled, or nothing follows it.
     """
     prefix, colon, rest = source.partition(":")
     if colon and prefix in SOURCES:
@@ -55,7 +55,7 @@ def split_prefix(source: str) -> tuple[str | None, str]:
 
 
 def read_source(prefix: str, path: Path, *, name: str = "") -> Found:
-    """What stands at a path in the format of a prefix; ``name`` is the path as it was written."""
+    """Read a path in the format of a prefix; ``name`` is the path as the user wrote it."""
     if prefix in NAMED and not Path(str(path).partition("?")[0]).exists():
         path = Path(name)
     module, _, function = SOURCES[prefix].partition(":")

@@ -1,10 +1,10 @@
 """Reads cases from data sets of rows: Hugging Face, pydantic-evals, any iterable of mappings.
 
-Split, configuration and the columns to use follow a question mark:
-``hf:squad?split=validation&input=question&references=answers``. No code of a data set is ever run.
+Split, configuration and columns follow a question mark:
+``hf:squad?split=validation&input=question&references=answers``. Code of a data set is never run.
 
-The evaluators of a pydantic-evals data set are not run either, because Trivium's metrics score its cases;
-``EqualsExpected`` alone is translated, to the setting ``success``.
+Evaluators of a pydantic-evals data set are not run either, because Trivium's metrics score its cases; only
+``EqualsExpected`` is translated, to the setting ``success``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,25 +21,25 @@ from trivium.suites.selection import cases_of
 from trivium.suites.sources import Found
 
 NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
-"""What a column is only when it has exactly that name, and holds what belongs there."""
+"""Fields whose column must have exactly the field's name."""
 
 _TEXTS = "text"
-"""Where SQuAD and its like keep the texts of several answers."""
+"""Key of the answer texts in data sets like SQuAD."""
 
 
-def columns_of(known: Sequence[str], said: Mapping[str, str], *, source: str) -> dict[str, str]:
-    """Which column is which field of a case.
+def columns_of(known: Sequence[str], given: Mapping[str, str], *, source: str) -> dict[str, str]:
+    """Map the fields of a case to columns.
 
     Args:
-        known: The columns there are.
-        said: Columns by field, as the user says.
-        source: What messages call the data set.
+        known: All columns.
+        given: Columns by field, given by the user.
+        source: Name of the data set in messages.
 
     Raises:
-        SuiteError: If a field or a column is not there, or nothing is the input.
+        SuiteError: If a field or a column is unknown, or no column is the input.
     """
     problems = []
-    for field, column in said.items():
+    for field, column in given.items():
         if field not in COLUMN_ALIASES:
             fields = ", ".join(COLUMN_ALIASES)
             what = (
@@ -50,23 +50,23 @@ def columns_of(known: Sequence[str], said: Mapping[str, str], *, source: str) ->
             what = f'there is no column "{column}".{suggest(column, known)} There are: {", ".join(known)}'
             problems.append(Problem(f"columns.{field}", what))
     raise_problems(problems, source)
-    found = dict(said)
+    found = dict(given)
     for field, names in COLUMN_ALIASES.items():
         free = (name for name in names if name in known and name not in found.values())
         if field not in found and field not in NEVER_GUESSED and (name := next(free, None)) is not None:
             found[field] = name
     if "input" not in found:
         what = (
-            f"no column is called like what is asked; say which: input=COLUMN. There are: {', '.join(known)}"
+            f"no column has a usual name of the input; name it: input=COLUMN. There are: {', '.join(known)}"
         )
         raise SuiteError(source, Problem("columns", what))
     return found
 
 
 def cases_from_rows(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, source: str) -> Cases:
-    """The cases of rows; a column that is no field of a case goes to its ``metadata``, if JSON can hold it.
+    """Make cases from rows; other columns go to ``metadata`` if their values have a JSON form.
 
-    A row without an id is called by its number, from 0.
+    A row without an id gets its number, from 0.
 
     Raises:
         SuiteError: With every mistake found.
@@ -88,12 +88,12 @@ def _case(number: int, row: Mapping[str, Any], columns: Mapping[str, str], taken
         if value is not None:
             case[field] = _plain(value)
     metadata = {str(key): _plain(value) for key, value in row.items() if key not in taken}
-    kept = {key: value for key, value in metadata.items() if value is not None}
-    return case | ({"metadata": kept} if kept else {}) | ({} if "input" in case else {"input": None})
+    present = {key: value for key, value in metadata.items() if value is not None}
+    return case | ({"metadata": present} if present else {}) | ({} if "input" in case else {"input": None})
 
 
 def references_of(value: Any) -> list[str]:
-    """The good answers that a value holds: a text, several, or SQuAD's mapping of them; else its JSON."""
+    """Return the references in a value: a text, several texts, SQuAD's mapping, or else its JSON."""
     if value is None or isinstance(value, str):
         return [value] if value else []
     if isinstance(value, Mapping) and isinstance(value.get(_TEXTS), list | tuple):
@@ -109,7 +109,7 @@ def _json(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, or None where it cannot: pictures, sounds, bytes, objects."""
+    """Convert a value to JSON values; None for pictures, sounds, bytes and other objects."""
     if isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -155,19 +155,19 @@ def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Foun
 
 _OPTIONS = ("split", "config")
 _BINARY = frozenset({"Image", "Audio", "Video", "Pdf"})
-"""Kinds of columns that are left out, undecoded."""
+"""Types of columns that are left out without decoding."""
 
 
 def read_hugging_face(path: Path) -> Found:
-    """A data set as cases.
+    """Read a data set of Hugging Face.
 
     Raises:
-        SuiteError: If it cannot be had, has several splits and none is named, or a row is no case.
+        SuiteError: If it cannot be loaded, has several splits and none is named, or a row is not a case.
         MissingExtra: If ``datasets`` is not installed.
     """
     name, _, query = str(path).partition("?")
-    said = dict(parse_qsl(query))
-    options = {key: said.pop(key) for key in _OPTIONS if key in said}
+    given = dict(parse_qsl(query))
+    options = {key: given.pop(key) for key in _OPTIONS if key in given}
     try:
         import datasets
     except ImportError:
@@ -176,12 +176,12 @@ def read_hugging_face(path: Path) -> Found:
         loaded = _loaded(datasets, Path(name), options)
     except SuiteError:
         raise
-    except Exception as error:  # the library raises whatever went wrong below it
+    except Exception as error:  # the library raises many types
         raise SuiteError(name, f"cannot be loaded: {_first_line(error)}") from error
     if isinstance(loaded, dict):
         loaded = _split(loaded, options.get("split"), name)
     known = [column for column, kind in loaded.features.items() if type(kind).__name__ not in _BINARY]
-    columns = columns_of(known, said, source=name)
+    columns = columns_of(known, given, source=name)
     cases = cases_from_rows(loaded.select_columns(known), columns, source=name)
     return Found(Path(name).stem, cases, {})
 
@@ -203,7 +203,7 @@ def _split(splits: dict[str, Any], wanted: str | None, source: str) -> Any:
         return splits[wanted]
     found = "has several splits" if wanted is None else f'has no split "{wanted}".{suggest(wanted, splits)}'
     raise SuiteError(
-        source, Problem("split", f"{found}: say one of {', '.join(splits)}, as in {source}?split=…")
+        source, Problem("split", f"{found}: name one of {', '.join(splits)}, as in {source}?split=…")
     )
 
 
@@ -216,10 +216,10 @@ _EXACT = "EqualsExpected"
 
 
 def read_pydantic_evals(path: Path) -> Found:
-    """A file as cases.
+    """Read a file of pydantic-evals.
 
     Raises:
-        SuiteError: If it is no such file, or a case is wrong.
+        SuiteError: If the file has another format, or a case is invalid.
     """
     raw = read_document(path)
     if not isinstance(raw, dict) or not isinstance(raw.get("cases"), list):
@@ -233,15 +233,15 @@ def read_pydantic_evals(path: Path) -> Found:
 
 
 def is_dataset(value: Any) -> bool:
-    """Whether an object is a ``pydantic_evals.Dataset``; nothing is imported to find out."""
+    """Whether an object is a ``pydantic_evals.Dataset``, without importing pydantic-evals."""
     return any(kind.__module__.startswith("pydantic_evals.") for kind in type(value).__mro__)
 
 
 def of_object(dataset: Any) -> Found:
-    """A ``pydantic_evals.Dataset`` as cases.
+    """Read a ``pydantic_evals.Dataset``.
 
     Raises:
-        SuiteError: If a case is wrong.
+        SuiteError: If a case is invalid.
     """
     fields = ("name", "inputs", "expected_output", "metadata")
     cases = [{field: getattr(case, field) for field in fields} for case in dataset.cases]

@@ -13,14 +13,14 @@ _MISSING_CELLS = frozenset({"NAType", "NaTType"})
 
 
 def suite_keys(source: Any) -> dict[str, Any]:
-    """The keys of a suite file, from an object in memory.
+    """Convert an object in memory to the keys of a suite file.
 
     Args:
         source: A mapping with the keys of a suite file; an iterable of Cases, or of mappings with the keys of
-            a case; a data frame, an Arrow table or a data set with one case a row.
+            a case; a data frame, an Arrow table or a data set with one case per row.
 
     Raises:
-        SuiteError: If it is nothing of these, or its columns do not make cases.
+        SuiteError: If the object is none of these, or its columns do not fit the fields of a case.
     """
     if is_dataset(source):
         found = of_object(source)
@@ -41,7 +41,7 @@ def suite_keys(source: Any) -> dict[str, Any]:
 
 
 def rows_of_table(table: Any) -> list[Any] | None:
-    """The rows of a data frame of pandas or polars, or of an Arrow table; None for any other object.
+    """Return the rows of a data frame of pandas or polars, or of an Arrow table; None for any other object.
 
     Missing cells (None, NaN, NA, NaT) are left out of the rows.
     """
@@ -65,7 +65,7 @@ def rows_of_table(table: Any) -> list[Any] | None:
 
 
 def _cases_of(cases: Any) -> dict[str, Any]:
-    """The key ``cases`` of a mapping whose cases are in memory too; a file, or what is wrong, stays."""
+    """Convert the key ``cases`` of a mapping if its cases are in memory; other values are not changed."""
     rows = rows_of_table(cases)
     if rows is not None:
         return {"cases": _cases_of_rows(rows)}
@@ -77,19 +77,19 @@ def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_missing(cell: Any) -> bool:
-    is_nan = isinstance(cell, float) and cell != cell  # noqa: PLR0124 - NaN alone is unlike itself
+    is_nan = isinstance(cell, float) and cell != cell  # noqa: PLR0124 - only NaN differs from itself
     return cell is None or is_nan or type(cell).__name__ in _MISSING_CELLS
 
 
 def _plain(cell: Any) -> Any:
-    """A cell without NumPy's types."""
+    """Convert NumPy's types to Python's."""
     return cell.tolist() if hasattr(cell, "tolist") else cell
 
 
 def _cases_of_rows(rows: list[Any]) -> list[Any]:
-    """Rows as cases: with the columns of a case as they stand, or by the usual names of columns."""
+    """Convert rows to cases: unchanged if the columns are fields of a case, else by common column names."""
     if not all(isinstance(row, Mapping) for row in rows):
-        return rows  # whoever makes cases of them says what is wrong with each
+        return rows  # the conversion to cases reports the mistakes
     columns = list(dict.fromkeys(str(name) for row in rows for name in row))
     if "input" in columns and set(columns) <= set(Case.__struct_fields__):
         return _numbered(rows)
@@ -101,7 +101,7 @@ def _listed(cases: Cases) -> list[Case]:
 
 
 def _numbered(rows: list[Any]) -> list[Any]:
-    """Raw cases, each without an id called by its number."""
+    """Give raw cases without an id their number as id."""
     return [
         {"id": str(number), **row} if isinstance(row, Mapping) and "id" not in row else row
         for number, row in enumerate(rows)

@@ -1,4 +1,4 @@
-"""Calibrator with its provenance, as a record and as JSON (spec: metrics, S.10)."""
+"""A fitted calibrator with its provenance, as a record and as JSON (spec: metrics, S.10)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b

@@ -1,4 +1,4 @@
-"""Quality of probabilities: ECE, NLL, Brier score, AUROC, reliability curve (spec: metrics, S.11)."""
+"""Measures the quality of probabilities: ECE, NLL, Brier score, AUROC, reliability (spec: metrics, S.11)."""
 
 import msgspec
 import numpy as np

@@ -1,1 +1,3 @@
-"""Confidence functions: compute how confident a prediction is from an item's signals (spec: metrics, S.9)."""
+"""Computes how confident a prediction is from an item's signals (spec: metrics, S.9)."""
+
+__all__: list[str] = []

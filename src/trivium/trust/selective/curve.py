@@ -1,4 +1,4 @@
-"""Risk-coverage curve of a predictor that may abstain, its areas, and the best possible ones."""
+"""Computes the risk-coverage curve of a predictor that may abstain, its areas, and the optimal ones."""
 
 import msgspec
 import numpy as np

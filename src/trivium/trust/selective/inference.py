@@ -115,8 +115,8 @@ class WeightedMetrics:
     """
 
     def __init__(self, items: Items, requested: RequestedMetrics) -> None:
-        kept, groups = items.predicted, items.groups.count
-        codes, loss, confidence = items.groups.codes[kept], items.loss[kept], items.confidence[kept]
+        used, groups = items.predicted, items.groups.count
+        codes, loss, confidence = items.groups.codes[used], items.loss[used], items.confidence[used]
         self.requested = requested
         self.sizes = np.bincount(items.groups.codes, minlength=groups).astype(np.float64)
         needs_best = any(name.endswith("_optimal") or name.startswith("e") for name in requested.names)

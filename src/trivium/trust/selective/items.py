@@ -1,4 +1,4 @@
-"""Items: predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
+"""Holds predictions with their loss, confidence and group (spec: metrics, S, S.2)."""
 
 from collections.abc import Callable, Hashable, Sequence
 
