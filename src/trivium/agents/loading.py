@@ -17,6 +17,7 @@ from trivium.agents.attempt import AgentAdapter
 from trivium.agents.failures import reason
 from trivium.errors import AgentError, suggest
 
+PYTHON_FORMS = '"package.module:name" or "file.py:name"'
 FORMS = '"package.module:name", "file.py:name", "http://…", "https://…" or "cmd:program arguments"'
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
@@ -44,10 +45,24 @@ def load_agent(spec: Any) -> AgentAdapter:
         return EndpointAgent(spec)
     if spec.startswith(_COMMAND):
         return CommandAgent(spec.removeprefix(_COMMAND).strip(), name=None)
+    return _from_object(load_object(spec, what="agent", forms=FORMS), spec)
+
+
+def load_object(spec: str, *, what: str = "object", forms: str = PYTHON_FORMS) -> Any:
+    """Import what a Python path names; the working folder is looked in too.
+
+    Args:
+        spec: ``package.module:name`` or ``file.py:name``; the name may have dots.
+        what: What it should be, for the message.
+        forms: What the message says is expected.
+
+    Raises:
+        AgentError: If it names nothing, or its module cannot be imported.
+    """
     place, separator, attribute = spec.rpartition(":")
     if not (separator and place and attribute):
-        raise AgentError(spec, f"names no agent; expected {FORMS}")
-    return _from_object(_attribute(_module(place, spec), attribute, spec), spec)
+        raise AgentError(spec, f"names no {what}; expected {forms}")
+    return _attribute(_module(place, spec, forms), attribute, spec)
 
 
 def _check_address(spec: str) -> None:
@@ -96,12 +111,12 @@ def _name_of(found: Any) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
-def _module(place: str, spec: str) -> ModuleType:
+def _module(place: str, spec: str, forms: str) -> ModuleType:
     """Import the module at a place; modules in the working folder are found, too."""
     if place.endswith(".py"):
         return _module_of_file(Path(place), spec)
     if not all(part.isidentifier() for part in place.split(".")):
-        raise AgentError(spec, f'"{place}" is no module name; expected {FORMS}')
+        raise AgentError(spec, f'"{place}" is no module name; expected {forms}')
     try:
         return import_here(place)
     except ModuleNotFoundError as error:

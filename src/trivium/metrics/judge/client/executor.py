@@ -17,7 +17,13 @@ import msgspec
 from trivium.metrics.judge.budget.budget import Budget, run_budget
 from trivium.metrics.judge.client.cache import MemoryResponseCache, ResponseCache
 from trivium.metrics.judge.client.direct_client import open_direct_client
-from trivium.metrics.judge.client.model_factory import ModelUnavailable, expand_variables, open_model
+from trivium.metrics.judge.client.model_factory import (
+    ModelUnavailable,
+    address_of,
+    expand_variables,
+    name_of,
+    open_model,
+)
 from trivium.metrics.judge.client.parameters import Parameters
 from trivium.metrics.judge.client.pydantic_ai_client import PydanticAIClient, marks_cache, thinks
 from trivium.metrics.judge.client.request import ModelRequest, ModelResponse
@@ -245,7 +251,7 @@ class _Worker:
         parameters = Parameters(
             name,
             settings,
-            place=(provider, str(model.base_url), model.model_name),
+            place=(provider, address_of(model, name), name_of(model, name)),
             native=bool(profile.get("supports_json_schema_output")),
             completion_limit=bool(profile.get("openai_chat_supports_max_completion_tokens", True)),
             marks_cache=marks_cache(model),
@@ -264,8 +270,8 @@ class _Worker:
         )
         return Model(
             provider=provider,
-            address=str(model.base_url),
-            model=model.model_name,
+            address=address_of(model, name),
+            model=name_of(model, name),
             parameters=parameters,
             thinks=thinks(model, settings.reasoning_effort),
             shared=PromptCacheGate() if parameters.marks == "case" else None,

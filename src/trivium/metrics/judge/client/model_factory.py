@@ -3,11 +3,13 @@
 import os
 import re
 from functools import partial
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
-from trivium.errors import MissingExtra, suggest
+from trivium.agents.loading import load_object
+from trivium.errors import AgentError, MissingExtra, suggest
 from trivium.masking import mask
 from trivium.suites.settings import ServerSettings
 from trivium.suites.settings_loader import VARIABLE
@@ -26,6 +28,10 @@ KEYS = {
 """Environment variables by provider; one of them must be set, as a private server may need no key."""
 
 
+PYTHON = "python:"
+"""Begins the name of a model that Python code makes: ``python:package.module:name``."""
+
+
 class ModelUnavailable(Exception):
     """A model cannot be used; the text says why, in one line."""
 
@@ -39,8 +45,11 @@ def open_model(
     log-probabilities; ``openai-responses:…`` uses the Responses API. Clients take OPENAI_BASE_URL and
     ANTHROPIC_BASE_URL from the environment.
 
+    ``python:package.module:name`` is any PydanticAI model that this name holds, or that a function of this
+    name returns.
+
     Args:
-        name: Its PydanticAI name.
+        name: Its PydanticAI name, or ``python:`` and where it is.
         http_client: HTTP client for the provider's SDK to use in place of its own (which takes 20 to 60 ms to
             read the trusted certificates).
         server: Its server, if not the one that the environment names.
@@ -55,13 +64,13 @@ def open_model(
         from pydantic_ai.models import infer_model
     except ImportError:
         raise ModelUnavailable(str(MissingExtra("judge", "a judge"))) from None
+    if name.startswith(PYTHON):
+        return _python_model(name, server)
     base_url = (
         expand_variables(server.base_url) if server is not None and server.base_url is not None else None
     )
-    if keys and base_url is None and not any(os.environ.get(key) for key in keys):
-        raise ModelUnavailable(f"{keys[0]} is not set, which {name} needs")
-    if keys and not _valid_in_header(os.environ.get(keys[0], "")):
-        raise ModelUnavailable(f"{keys[0]} holds a line break or another character that no key can have")
+    if keys:
+        _check_key(keys, name, needed=base_url is None)
     if provider == "openai":
         name = name.replace("openai:", "openai-chat:", 1)
 
@@ -79,6 +88,42 @@ def open_model(
         ) from None
     except Exception as error:  # providers bring their own SDKs, each with errors of its own
         raise ModelUnavailable(mask(f"{name}: {type(error).__name__}: {error}".partition("\n")[0])) from None
+
+
+def _check_key(keys: tuple[str, ...], name: str, *, needed: bool) -> None:
+    """Check the environment variables that hold a provider's key.
+
+    Raises:
+        ModelUnavailable: If none is set though one is needed, or it cannot be sent.
+    """
+    if needed and not any(os.environ.get(key) for key in keys):
+        raise ModelUnavailable(f"{keys[0]} is not set, which {name} needs")
+    if not _valid_in_header(os.environ.get(keys[0], "")):
+        raise ModelUnavailable(f"{keys[0]} holds a line break or another character that no key can have")
+
+
+def _python_model(name: str, server: ServerSettings | None) -> "Model":
+    """The model that a Python path names.
+
+    Raises:
+        ModelUnavailable: If it cannot be imported, is no model, or is given a base URL.
+    """
+    from pydantic_ai.models import Model
+
+    if server is not None and server.base_url is not None:
+        raise ModelUnavailable(f"{name} has no base URL that judge.servers could set")
+    try:
+        found = load_object(name.removeprefix(PYTHON), what="model")
+        if callable(found) and not isinstance(found, Model):
+            found = found()
+    except AgentError as error:
+        raise ModelUnavailable(f"{PYTHON}{error}") from None
+    except Exception as error:  # the function is a user's
+        raise ModelUnavailable(mask(f"{name} failed: {type(error).__name__}: {error}")) from None
+    if not isinstance(found, Model):
+        expected = "a model of PydanticAI or a function that returns one"
+        raise ModelUnavailable(f'{name} gives "{type(found).__name__}", expected {expected}')
+    return found
 
 
 def _create_provider(
@@ -125,7 +170,12 @@ def _with_address(model: "Model", name: str) -> "Model":
 
 
 def unknown_provider(name: str) -> str | None:
-    """Return the error message for an unknown provider; None if it is known or cannot be checked."""
+    """Return the error message for an unknown provider; None if it is known or cannot be checked.
+
+    Of a model that Python code makes: why it cannot be had.
+    """
+    if name.startswith(PYTHON):
+        return why_unavailable(name) if find_spec("pydantic_ai") else None
     provider, colon, _ = name.partition(":")
     if colon and provider in KEYS:  # saves importing PydanticAI
         return None
@@ -179,7 +229,17 @@ def model_address(name: str, server: ServerSettings | None = None) -> str:
     Raises:
         ModelUnavailable: If it cannot be used.
     """
-    return mask(str(open_model(name, server=server).base_url))
+    return mask(address_of(open_model(name, server=server), name))
+
+
+def address_of(model: "Model", name: str) -> str:
+    """Return the base URL of a model; of one that Python code makes what it calls itself."""
+    return model.model_name if name.startswith(PYTHON) else str(model.base_url)
+
+
+def name_of(model: "Model", name: str) -> str:
+    """Return a provider's name for a model; of one that Python code makes where it is."""
+    return name.removeprefix(PYTHON) if name.startswith(PYTHON) else model.model_name
 
 
 def why_unavailable(name: str) -> str | None:
