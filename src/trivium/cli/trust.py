@@ -52,6 +52,7 @@ def trust() -> None:
 )
 @shared.dimension
 @shared.labels
+@shared.unit
 @options.store
 @shared.confidence
 @shared.calibration
@@ -177,7 +178,12 @@ def _plan(given: dict[str, Any]) -> "BootstrapOptions":
 def _item_table(source: str | None, mode: str | None, given: dict[str, Any]) -> "ItemTable":
     """Read the items of one source with the options that the commands share."""
     return read_item_table(
-        source, mode=mode, dimension=given["dimension"], labels=given["labels"], store=given["store"]
+        source,
+        mode=mode,
+        dimension=given["dimension"],
+        labels=given["labels"],
+        store=given["store"],
+        unit=given["unit"],
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trivium.cli.options import DEFAULT_STORE, F, as_json, option, store
+from trivium.cli.options import DEFAULT_STORE, Choice, F, as_json, option, store
 
 if TYPE_CHECKING:
     from trivium.runs.items.table import ItemTable
@@ -90,10 +90,19 @@ output = option(
 )
 
 
+unit = option(
+    "--unit",
+    type=Choice(["group", "item"]),
+    default="group",
+    show_default=True,
+    help="What is independent: the groups, or every item though it shares its group with others.",
+)
+
+
 def one_source(command: F) -> F:
     """Add the argument ITEMS and the options that choose the items of one source."""
     mode = option("--mode", metavar="NAME", help="Predictor of a run artifact.")
-    return click.argument("items", required=False)(mode(dimension(labels(store(command)))))
+    return click.argument("items", required=False)(mode(dimension(labels(unit(store(command))))))
 
 
 def answer(command: F) -> F:
@@ -128,13 +137,19 @@ def read_item_table(
     dimension: str | None = None,
     labels: Path | None = None,
     store: str = DEFAULT_STORE,
+    unit: str = "group",
 ) -> "ItemTable":
     """Read the items of a file or, with a dimension, of a run (default: the newest).
+
+    With ``unit="item"`` each item is a group of its own.
 
     Raises:
         InputError: If the items cannot be read.
         click.UsageError: If the options cannot be combined.
     """
+    if unit == "item":
+        items = read_item_table(source, mode=mode, dimension=dimension, labels=labels, store=store)
+        return items.one_by_one()
     if dimension is None:
         if source is None:
             raise click.UsageError("name a file of items, or a run with --dimension D")

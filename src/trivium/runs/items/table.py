@@ -45,6 +45,9 @@ class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     pred: Floats = np.empty(0)
 
 
+ONE_BY_ONE = "items count one by one, which is right only where those of one group are independent"
+
+
 class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The n items of groups whose run succeeded.
 
@@ -108,6 +111,17 @@ class ItemTable(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def group_names(self) -> "Sequence[str]":
         """The group of each item, looked up on access."""
         return _GroupNames(self.groups)
+
+    def one_by_one(self) -> "ItemTable":
+        """Return the same items, each a group of its own: for items that are independent within groups."""
+        return msgspec.structs.replace(
+            self,
+            groups=Groups(ids=tuple(map(str, range(self.n))), codes=np.arange(self.n)),
+            rest=Unlabelled(
+                groups=tuple(f"unlabelled {row}" for row in range(self.rest.pred.size)), pred=self.rest.pred
+            ),
+            notes=(*self.notes, ONE_BY_ONE),
+        )
 
     def name(self, row: int) -> str:
         """Return the name of an item for messages: source, line, group and item."""
