@@ -1,4 +1,4 @@
-# make demo   a multi-agent reviewer runs on six papers, is scored and reported
+# make demo   two versions of an agent answer sixty questions and are compared
 # make test   everything a change must pass
 # make lint, make lock, make bench, make docs, make mutants, make clean
 #
@@ -32,7 +32,7 @@ lint: $(TEST)/.installed
 	$(TEST)/bin/ruff check
 	$(TEST)/bin/ruff format --check
 	$(TEST)/bin/mypy
-	$(TEST)/bin/mypy -p examples.paper_review
+	$(TEST)/bin/mypy -p examples.paper_review -p examples.document_qa
 	$(TEST)/bin/lint-imports
 
 check: $(TEST)/.installed

@@ -1,8 +1,12 @@
-"""``trivium demo`` asks the example reviewer, scores it beside people, and names its report."""
+"""``trivium demo`` compares two agents and checks their judge; ``demo papers`` scores reviews."""
 
 import json
+import re
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,8 +27,8 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(key, raising=False)
 
 
-def test_the_demo_prints_the_table_and_names_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["demo"]) == 0
+def test_the_papers_print_the_table_and_names_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["demo", "papers"]) == 0
 
     said = capsys.readouterr().out
     assert "6 attempts of 6 cases" in said
@@ -37,8 +41,10 @@ def test_the_demo_prints_the_table_and_names_the_report(capsys: pytest.CaptureFi
     assert "synthesizer" in page
 
 
-def test_the_demo_as_json_is_one_document_with_the_human_ceiling(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["demo", "--json", "--output", "there/report.html"]) == 0
+def test_the_papers_as_json_are_one_document_with_the_human_ceiling(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(["demo", "papers", "--json", "--output", "there/report.html"]) == 0
 
     answer = json.loads(capsys.readouterr().out)
     assert answer["suite"] == "paper-reviews"
@@ -47,8 +53,8 @@ def test_the_demo_as_json_is_one_document_with_the_human_ceiling(capsys: pytest.
     assert Path("there/report.html").exists()
 
 
-def test_the_demo_keeps_both_runs_in_the_store() -> None:
-    run_command(["demo", "--quiet", "--store", "sqlite:///kept.db"])
+def test_the_papers_keep_both_runs_in_the_store() -> None:
+    run_command(["demo", "papers", "--quiet", "--store", "sqlite:///kept.db"])
 
     run = Run.load(store="sqlite:///kept.db")
     kinds = [record.kind for record in run.store.runs()]
@@ -63,7 +69,7 @@ def test_with_a_provider_the_reviews_are_judged(
     with JudgeServer() as server:
         # The address alone lets the judge be asked and leaves the reviewing to the rules.
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
-        assert run_command(["demo", *named]) == 0
+        assert run_command(["demo", "papers", *named]) == 0
 
     said = capsys.readouterr().out
     assert "The judge is off" not in said
@@ -74,16 +80,139 @@ def test_with_a_provider_the_reviews_are_judged(
     assert "technical_accuracy" in Path("trivium-demo.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("example", ["documents", "papers"])
 def test_without_pydantic_ai_the_demo_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, example: str
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("paper_review")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
 
-    assert run_command(["demo"]) == 2
+    assert run_command(["demo", example]) == 2
     assert 'pip install "trivium[judge]"' in capsys.readouterr().err
 
 
-def test_the_example_is_found_in_this_checkout() -> None:
-    assert (example_folder() / "suite.yaml").exists()
+def test_an_unknown_example_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["demo", "document"]) == 2
+    assert 'Did you mean "documents"?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["document_qa", "paper_review"])
+def test_the_examples_are_found_in_this_checkout(name: str) -> None:
+    assert (example_folder(name) / "suite.yaml").exists()
+
+
+class Answer(NamedTuple):
+    """What the demo of documents printed, and where it ran."""
+
+    said: str
+    told: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Answer:
+    """The demo as a newcomer runs it: in an empty folder, without a key."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+            patch.delenv(key, raising=False)
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            assert run_command(["demo"]) == 0
+    return Answer(out.getvalue(), err.getvalue(), folder)
+
+
+def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
+    intro, _, answer = documents.said.partition("\n\n")
+    lines = re.sub(r"\n +", " ", answer).splitlines()
+
+    assert "rule-based stand-in" in intro
+    assert [line.split("  ")[0] for line in lines] == ["A", "B", "B − A", "stand-in", "page"]
+    assert lines[0].endswith("72 % [56, 83] answered rightly")
+    assert lines[1].endswith("82 % [67, 90] answered rightly")
+    assert "+10 points [−14, +30]: inconclusive; about 75 more questions would settle it" in lines[2]
+    assert "tool_recall −" in lines[2]
+    assert "loop_free −" in lines[2]
+    assert "agrees with people in" in lines[3]
+    assert "at most 20 % wrong, with probability 0.9" in lines[3]
+    assert lines[4].endswith("trivium-demo/index.html")
+    assert max(map(len, documents.said.splitlines())) <= 80
+
+
+def test_nothing_is_warned_of_on_its_first_screen(documents: Answer) -> None:
+    assert documents.told == ""
+    assert "!" not in documents.said
+
+
+def test_the_demo_writes_four_pages_beside_one_another(documents: Answer) -> None:
+    pages = documents.folder / "trivium-demo"
+
+    assert {page.name for page in pages.iterdir()} == {"index.html", "a.html", "b.html", "judge.html"}
+    assert "inconclusive" in (pages / "index.html").read_text(encoding="utf-8")
+
+
+def test_every_tier_of_the_demo_has_values(documents: Answer) -> None:
+    b = Run.load(store=f"sqlite:///{documents.folder}/.trivium/store.db")
+    figures = b.summary().metrics
+
+    for name in ("success", "correct", "backed", "tool_recall", "loop_free"):
+        assert figures[name].n == 60, name
+    assert b.summary().missing == 0
+
+
+def test_the_stand_in_goes_the_way_of_every_judge(documents: Answer) -> None:
+    """It is asked, cached and counted; its quotes are looked up and its own confidence is kept."""
+    b = Run.load(store=f"sqlite:///{documents.folder}/.trivium/store.db")
+    scores = [evaluation.scores["correct"] for evaluation in b.evaluations()]
+
+    assert {score.detail["model"] for score in scores} == {"python:document_qa.judge:stand_in"}
+    assert {score.detail["signals"]["verbalized_confidence"] for score in scores} == {1, 2, 3, 4, 5}
+    assert all(quote["found"] for score in scores for quote in score.detail["evidence"])
+    assert b.summary().spent.requests == 60
+
+
+def test_the_stand_in_is_called_so_on_every_surface(documents: Answer) -> None:
+    pages = documents.folder / "trivium-demo"
+
+    assert "stand-in  agrees" in documents.said
+    for page in ("a.html", "b.html"):
+        assert "tand-in" in (pages / page).read_text(encoding="utf-8")
+
+
+def test_the_demo_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["demo", "--json", "--output", "there", "--store", "sqlite:///kept.db"]) == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["a"]["pass_rate"]["value"] == pytest.approx(43 / 60)
+    assert answer["b"]["pass_rate"]["value"] == pytest.approx(49 / 60)
+    assert answer["comparison"]["metrics"]["pass_rate"]["answer"] == "inconclusive"
+    assert answer["comparison"]["graphs"] is not None
+    assert answer["judge"]["stand_in"] is True
+    assert answer["judge"]["agreement"]["n"] == 40
+    assert answer["judge"]["certificate"]["threshold"] is not None
+    assert answer["page"] == "there/index.html"
+    assert Path("there/index.html").exists()
+    assert len(list(Run.load(store="sqlite:///kept.db").store.runs())) == 2
+
+
+def test_with_a_provider_a_language_model_judges_in_place_of_the_stand_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with JudgeServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        assert run_command(["demo"]) == 0
+
+    said = capsys.readouterr().out
+    assert "Judge: openai:gpt-4o-mini" in said
+    assert "stand-in" not in said
+    assert {question.model for question in server.requests} == {"gpt-4o-mini"}
+
+
+def test_a_file_where_the_pages_should_go_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("taken").write_text("", encoding="utf-8")
+
+    assert run_command(["demo", "--quiet", "--output", "taken"]) == 2
+    assert "taken: cannot be written" in capsys.readouterr().err

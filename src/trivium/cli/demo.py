@@ -1,4 +1,4 @@
-"""``trivium demo``: runs the example reviewer on its papers, scores it and writes a report."""
+"""``trivium demo``: runs an example, scores it and writes its pages."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,49 +9,97 @@ from typing import Any
 import click
 
 from trivium.cli import options
-from trivium.errors import MissingExtra, TriviumError
+from trivium.errors import InputError, MissingExtra, TriviumError
 from trivium.runs.summary import Figure
 
 TEXT_METRICS = ("semantic", "cosine", "jaccard", "similarity")
-"""Metrics of the human reviews, which have no traces."""
+"""Metrics of the people's reviews; there are no traces of how they were written."""
 
 JUDGE_TOKEN_BUDGET = 500_000
-"""The judge's budget; six reviews take about 40,000 tokens."""
+"""Budget of the judge; six reviews take about 40,000 tokens, 120 answers about 200,000."""
 
 
 @click.command()
+@click.argument("example", type=options.Choice(["documents", "papers"]), default="documents")
 @options.option(
     "--output",
-    type=click.Path(dir_okay=False),
-    default="trivium-demo.html",
-    show_default=True,
-    metavar="FILE",
-    help="The report to write.",
+    type=click.Path(),
+    metavar="PATH",
+    help="Where the pages go.  [default: the folder trivium-demo; of papers the file trivium-demo.html]",
 )
 @options.option(
     "--judge",
     metavar="MODEL",
-    help="The judge model, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
+    help="Who judges, such as ollama:llama3.  [default: OpenAI or Anthropic, whichever has a key]",
 )
 @options.demo_encoder
 @options.store
 @options.as_json
 @options.quiet
 def demo(
-    output: str, judge: str | None, encoder: str | None, store: str, *, as_json: bool, quiet: bool
+    example: str,
+    output: str | None,
+    judge: str | None,
+    encoder: str | None,
+    store: str,
+    *,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
-    """Run the example reviewer on its papers, score it, print the table and write a report.
+    """Run an EXAMPLE and write its pages: documents (the default) or papers.
 
-    Four agents review six short papers. Their reviews are scored against the human reviews of each paper, and
-    the human reviews against each other. With OPENAI_API_KEY or ANTHROPIC_API_KEY set, a model writes the
-    reviews and another judges them, for a few cents at most. Without a key, rule-based agents write them and
-    the judge stays off.
+    documents: two versions of an agent answer sixty questions about twelve documents. They are compared, and
+    a judge is checked against people's labels. Without a key a rule-based stand-in judges.
+
+    papers: four agents review six short papers; each review is compared with those that people wrote. With
+    OPENAI_API_KEY or ANTHROPIC_API_KEY set, a language model does the work and another judges it; without,
+    rules do it and the judge is off.
+
+    A live judge costs a few cents at most.
     """
+    settings: dict[str, Any] = {"judge": judge, "encoder": encoder, "store": store}
+    if example == "papers":
+        return _papers(output or "trivium-demo.html", **settings, as_json=as_json, quiet=quiet)
+    return _documents(Path(output or "trivium-demo"), **settings, as_json=as_json, quiet=quiet)
+
+
+def _documents(
+    folder: Path, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
+) -> int:
+    from trivium.cli import demo_documents as documents
+    from trivium.cli.output import exit_code, print_json, stored_summary
+
+    found = documents.run_documents(
+        example_folder("document_qa"),
+        judge=judge or available_judge()[0],
+        budget_tokens=JUDGE_TOKEN_BUDGET,
+        encoder=encoder,
+        store=store,
+        show_progress=not (quiet or as_json),
+    )
+    try:
+        page: Path | None = documents.write_pages(found, folder)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
+    if as_json:
+        print_json(documents.as_document(found, page))
+    elif not quiet:
+        click.echo(documents.as_lines(documents.first_line(found), indent=0))
+        click.echo()
+        for line in documents.last_lines(found, page):
+            click.echo(documents.as_lines(line))
+    return exit_code(stored_summary(found.b), inconclusive="pass")
+
+
+def _papers(
+    output: str, *, judge: str | None, encoder: str | None, store: str, as_json: bool, quiet: bool
+) -> int:
+    """Run the example reviewer on its papers, score it, print the table and write a report."""
     from trivium.cli.output import ProgressBar, exit_code, present, stored_summary
     from trivium.cli.run import load_suite
     from trivium.runs.evaluate import evaluate
 
-    folder = example_folder()
+    folder = example_folder("paper_review")
     reviewer = _reviewer(folder)
     suite = load_suite(str(folder / "suite.yaml"), encoder=encoder)
     evaluate(
@@ -61,7 +109,7 @@ def demo(
         metrics=TEXT_METRICS,
         store=store,
     )
-    judge, off = (judge, None) if judge is not None else _judge()
+    judge, off = (judge, None) if judge is not None else available_judge()
     if judge is not None:
         suite = suite.with_settings(judge={"models": [judge], "budget_tokens": JUDGE_TOKEN_BUDGET})
     run = evaluate(suite, agent=reviewer, store=store, progress=ProgressBar(quiet=quiet or as_json))
@@ -76,18 +124,18 @@ def demo(
     return exit_code(summary, inconclusive=None)
 
 
-def example_folder() -> Path:
-    """Return the folder of the example, in the installed package or at the root of a checkout.
+def example_folder(name: str) -> Path:
+    """Where an example is: inside the installed package, or at the root of a checkout.
 
     Raises:
         TriviumError: If it is in neither.
     """
     package = Path(__file__).parents[1]
     for home in (package, package.parents[1]):
-        folder = home / "examples" / "paper_review"
+        folder = home / "examples" / name
         if (folder / "suite.yaml").exists():
             return folder
-    raise TriviumError("the example paper_review is not installed with this copy of Trivium")
+    raise TriviumError(f"the example {name} is not installed with this copy of Trivium")
 
 
 def _reviewer(folder: Path) -> Any:
@@ -102,7 +150,7 @@ def _reviewer(folder: Path) -> Any:
         sys.path.remove(str(folder.parent))
 
 
-def _judge() -> tuple[str | None, str | None]:
+def available_judge() -> tuple[str | None, str | None]:
     """Return the model that judges, or None and the reason why none is available."""
     from trivium.cli.doctor import JUDGES
     from trivium.metrics.judge.client.model_factory import why_unavailable

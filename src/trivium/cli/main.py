@@ -26,7 +26,7 @@ COMMANDS = {
     "export": ("trivium.cli.export:export", "Write a run's data as JSONL, CSV or Parquet."),
     "schema": ("trivium.cli.schema:schema", "Print the JSON Schema of a file format, for editors."),
     "doctor": ("trivium.cli.doctor:doctor", "Say what is installed, what is not, and how to get it."),
-    "demo": ("trivium.cli.demo:demo", "Run the example reviewer on its papers and score it."),
+    "demo": ("trivium.cli.demo:demo", "Run an example: two versions of an agent, compared."),
     "completion": ("trivium.cli.schema:completion", "Print the lines that complete commands in a shell."),
 }
 """For each command its location (``package.module:name``) and a one-line description."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
 
+MOST_CASES = 500
+"""Attempts in a page, unless another number is asked for."""
+
 
 def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
     """Return 0 done, 1 a gate failed, 3 something due is missing or in error, 4 a gate is inconclusive."""
@@ -55,7 +58,7 @@ def present(
     html: str | None = None,
     markdown: str | None = None,
     junit: str | None = None,
-    cases_shown: int = 500,
+    cases_shown: int = MOST_CASES,
     disagreements: "Disagreements | None" = None,
     only_disagreements: bool = False,
 ) -> None:
@@ -137,6 +140,15 @@ def _views(run: Run, *, worst_first: bool = False) -> "Iterator[EvaluationView]"
             passed=evaluation.passed,
             why=None if evaluation.passed else why_not_passed(evaluation, settings),
         )
+
+
+def run_page(run: Run, path: Path) -> None:
+    """Write the page of a run.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    _html(run, stored_summary(run), path, MOST_CASES, None)
 
 
 def _html(

@@ -1,0 +1,1 @@
+"""Two versions of an agent answer sixty questions about twelve documents."""

