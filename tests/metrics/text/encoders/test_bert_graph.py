@@ -71,10 +71,14 @@ def graph_of(folder: Path, layer: int | None = None) -> EncoderGraph:
 
 
 def run(graph: EncoderGraph, **inputs: np.ndarray) -> np.ndarray:
+    """The hidden states, after the arrays of weights are gone: ONNX Runtime promises to copy them."""
     options = onnxruntime.SessionOptions()
-    weights = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in graph.weights.items()}
+    arrays = {name: array.copy() for name, array in graph.weights.items()}
+    weights = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
     options.add_external_initializers(list(weights), list(weights.values()))
     session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+    for array in arrays.values():
+        array[...] = np.nan
     (hidden,) = session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})
     return hidden
 

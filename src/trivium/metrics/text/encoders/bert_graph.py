@@ -207,14 +207,21 @@ class _Builder:
         mask = graph.node("Cast", graph.input("attention_mask", "texts", "tokens"), to=1)
         absent = graph.node("Sub", graph.constant(1.0), graph.node("Unsqueeze", mask, graph.constant([1, 2])))
         bias = graph.node("Mul", absent, graph.constant(_MASKED))
-        hidden = self._embeddings(graph.input("input_ids", "texts", "tokens"))
+        ids = graph.input("input_ids", "texts", "tokens")
+        shape = graph.node("Shape", ids)
+        split = graph.constant([self._heads, self._width // self._heads])
+        self._apart = graph.node("Concat", shape, split, axis=0)
+        hidden = self._embeddings(ids)
         for index in range(count if layer is None else layer):
             hidden = self._layer(f"{self._names.layer}.{index}.", hidden, bias)
         name = "last_hidden_state" if layer is None else f"hidden_states.{layer}"
+        shape = graph.node("Concat", shape, graph.constant([self._width]), axis=0)
+        hidden = graph.node("Reshape", hidden, shape)
         graph.output(hidden, name, "texts", "tokens", self._width)
         return EncoderGraph(graph.serialize(), graph.weights, self._count("vocab_size"))
 
     def _embeddings(self, ids: str) -> str:
+        """The input of the first layer; like every hidden state of shape (texts * tokens, width)."""
         graph, names = self._graph, self._names
         # ELECTRA's smaller models have narrower embeddings, which are then projected.
         electra = names.prefix == "electra."
@@ -230,9 +237,11 @@ class _Builder:
             hidden = graph.node("Add", hidden, table("token_type_embeddings", names.types, types))
         positions = table("position_embeddings", "max_position_embeddings", self._positions(ids))
         hidden = self._normalised("embeddings.LayerNorm", graph.node("Add", hidden, positions), width)
-        return (
-            self._linear("embeddings_project", hidden, width, self._width) if width != self._width else hidden
-        )
+        # One row per token from here on, as Gemm wants it.
+        hidden = graph.node("Reshape", hidden, graph.constant([-1, width]))
+        if width != self._width:
+            hidden = self._linear("embeddings_project", hidden, width, self._width)
+        return hidden
 
     def _positions(self, ids: str) -> str:
         """Positions, of shape (tokens,) or (texts, tokens)."""
@@ -263,22 +272,20 @@ class _Builder:
 
         def heads(name: str, order: list[int]) -> str:
             projected = self._linear(prefix + name, hidden, width, width)
-            # A zero leaves a dimension as it is.
-            apart = graph.node("Reshape", projected, graph.constant([0, 0, self._heads, size]))
-            return graph.node("Transpose", apart, perm=order)
+            return graph.node("Transpose", graph.node("Reshape", projected, self._apart), perm=order)
 
         query, value = heads(names.query, [0, 2, 1, 3]), heads(names.value, [0, 2, 1, 3])
         near = graph.node("MatMul", query, heads(names.key, [0, 2, 3, 1]))
         near = graph.node("Add", graph.node("Div", near, graph.constant(float(np.sqrt(size)))), bias)
         mixed = graph.node("MatMul", graph.node("Softmax", near, axis=-1), value)
         mixed = graph.node("Transpose", mixed, perm=[0, 2, 1, 3])
-        return graph.node("Reshape", mixed, graph.constant([0, 0, width]))
+        return graph.node("Reshape", mixed, graph.constant([-1, width]))
 
     def _linear(self, name: str, value: str, width: int, to: int) -> str:
-        graph = self._graph
-        # Stored as (to, width); ONNX Runtime turns it round once, when it loads the model.
-        matrix = graph.node("Transpose", self._weight(f"{name}.weight", to, width), perm=[1, 0])
-        return graph.node("Add", graph.node("MatMul", value, matrix), self._weight(f"{name}.bias", to))
+        # Gemm takes the matrix as it is stored, (to, width). MatMul would need a transposed copy, with which
+        # loading a model of BERT's size took a third more memory.
+        matrix, bias = self._weight(f"{name}.weight", to, width), self._weight(f"{name}.bias", to)
+        return self._graph.node("Gemm", value, matrix, bias, transB=1)
 
     def _normalised(self, name: str, value: str, width: int) -> str:
         scale, shift = (self._weight(f"{name}.{part}", width) for part in ("weight", "bias"))

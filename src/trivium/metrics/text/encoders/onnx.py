@@ -3,11 +3,12 @@
 An encoder is an ONNX export, or the safetensors of a BERT-like model, whose graph is then built here.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.bert_graph import EncoderGraph, build_graph
+from trivium.metrics.text.encoders.bert_graph import build_graph
 from trivium.metrics.text.encoders.encoder import (
     Backend,
     Tokeniser,
@@ -50,31 +51,26 @@ class OnnxEncoder:
         if not tokenizer.is_file():
             raise EncoderUnavailable(f"{source.name} has no tokenizer.json beside its weights")
         config = source.config("config.json")
-        graph = None
+        model: bytes | Path = source.folder / source.weights[0]
+        weights: Mapping[str, Vectors] = {}
+        vocabulary = None
         if source.weights[0].endswith(".safetensors"):
             files = [source.folder / file for file in source.weights]
-            graph = build_graph(source.name, config, files, layer)
+            model, weights, vocabulary = build_graph(source.name, config, files, layer)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # parallel over batches, not within one
         options.enable_mem_pattern = False  # shapes differ from batch to batch
         options.log_severity_level = 3
         try:
-            self._weights = _share(graph, options) if graph is not None else {}
-            self._session = onnxruntime.InferenceSession(
-                source.folder / source.weights[0] if graph is None else graph.model,
-                options,
-                providers=["CPUExecutionProvider"],
-            )
+            self._session = _load(model, options, weights)
             tokeniser = Tokenizer.from_file(str(tokenizer))
         except Exception as error:  # both libraries raise many types
             raise EncoderUnavailable(f"{source.name} cannot be loaded: {error}") from error
-        if graph is not None:
-            known = 1 + max(tokeniser.get_vocab().values(), default=0)
-            if known > graph.vocabulary:
-                raise EncoderUnavailable(
-                    f"the tokenizer.json of {source.name} knows {known} tokens, "
-                    f"but its weights {graph.vocabulary}"
-                )
+        known = 1 + max(tokeniser.get_vocab().values(), default=0)
+        if vocabulary is not None and known > vocabulary:
+            raise EncoderUnavailable(
+                f"the tokenizer.json of {source.name} knows {known} tokens, but its weights {vocabulary}"
+            )
         self._pad = config.get("pad_token_id") or 0
         self._inputs = {each.name for each in self._session.get_inputs()}
         if unknown := self._inputs - _INPUTS:
@@ -102,13 +98,16 @@ class OnnxEncoder:
         return own_vectors(batch, hidden)
 
 
-def _share(graph: EncoderGraph, options: Any) -> dict[str, Any]:
-    """Have a session use the arrays of a graph as its weights; they must outlive it."""
-    from onnxruntime import OrtValue
+def _load(model: bytes | Path, options: Any, weights: Mapping[str, Vectors]) -> Any:
+    """Load a model, with its weights where it does not contain them.
 
-    weights = {name: OrtValue.ortvalue_from_numpy(array) for name, array in graph.weights.items()}
-    options.add_external_initializers(list(weights), list(weights.values()))
-    return weights
+    ONNX Runtime copies the weights: their arrays, and the file behind them, can go afterwards.
+    """
+    from onnxruntime import InferenceSession, OrtValue
+
+    values = {name: OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()}
+    options.add_external_initializers(list(values), list(values.values()))
+    return InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _output(name: str, outputs: Sequence[Any], layer: int | None) -> str:
