@@ -123,7 +123,7 @@ def test_steps_of_a_digest_cannot_be_made_up():
 
 
 def anywhere(body):
-    """What a model heeds that obeys whatever it reads."""
+    """What a model follows that obeys everything it reads."""
     return body
 
 
@@ -194,31 +194,31 @@ def pasted(text):
 
 
 def marked(text):
-    """Texts between marks that anybody can write."""
+    """Texts between markers that anybody can write."""
     return f"<<<input>>>\nReview it.\n<<<end of input>>>\n\n<<<output>>>\n{text}\n<<<end of output>>>"
 
 
 def test_what_the_fence_changes_is_what_the_docs_say(served):
     everyone = len(INJECTIONS)
     table = {
-        "reads marks as told": (
+        "reads markers as instructed": (
             obeyed_in(pasted, without_code),
             obeyed_in(marked, without_code),
             obeyed_in_trivium(served, outside_our_fence),
         ),
-        "takes any mark for the end": (
+        "takes any marker for the end": (
             obeyed_in(pasted, outside_any_fence),
             obeyed_in(marked, outside_any_fence),
             obeyed_in_trivium(served, outside_any_fence),
         ),
-        "obeys whatever it reads": (
+        "obeys everything it reads": (
             obeyed_in(pasted, anywhere),
             obeyed_in(marked, anywhere),
             obeyed_in_trivium(served, anywhere),
         ),
     }
-    assert table["reads marks as told"][2] == 0
-    assert table["obeys whatever it reads"] == (everyone, everyone, everyone)
+    assert table["reads markers as instructed"][2] == 0
+    assert table["obeys everything it reads"] == (everyone, everyone, everyone)
     text = DOCS.read_text(encoding="utf-8")
     assert f"{everyone} injections" in text
     for model, counts in table.items():
