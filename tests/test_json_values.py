@@ -158,10 +158,12 @@ def test_devices_and_pipes_are_refused_wherever_a_file_is_read(capsys):
         os.mkfifo(f"pipe{Path(name).suffix}")
         for each in (name, f"pipe{Path(name).suffix}"):
             said = _refused(capsys, "score", each, "--outputs", "o.jsonl")
-            assert said.startswith(f"Error: {each}: is no file but a device or a pipe, which may never end")
-    assert "zero.jsonl: is no file but" in _refused(capsys, "score", "linked.json", "--outputs", "o.jsonl")
+            assert said.startswith(f"Error: {each}: is a device or a pipe, not a file: it may never end")
+    assert "zero.jsonl: is a device or a pipe, not a file" in _refused(
+        capsys, "score", "linked.json", "--outputs", "o.jsonl"
+    )
     for name in ("zero.jsonl", "pipe.jsonl"):
         said = _refused(capsys, "score", "suite.json", "--outputs", name, "--store", "s.db")
-        assert said.startswith(f"Error: {name}: is no file but a device or a pipe")
-        assert f"{name}: is no file" in _refused(capsys, "trust", "curve", name)
-        assert f"{name}: is no file" in _refused(capsys, "traces", "show", name)
+        assert said.startswith(f"Error: {name}: is a device or a pipe, not a file")
+        assert f"{name}: is a device or a pipe, not a file" in _refused(capsys, "trust", "curve", name)
+        assert f"{name}: is a device or a pipe, not a file" in _refused(capsys, "traces", "show", name)

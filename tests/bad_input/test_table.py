@@ -208,7 +208,7 @@ WRONG = {
     "agent of wrong shape": Row(
         {"a.py": "def f(a, b): ..."},
         "run cases.jsonl --agent a.py:f",
-        ("the function needs b, which nobody gives",),
+        ("the function needs b, which Trivium does not provide",),
     ),
     "address without a host": Row({}, "run cases.jsonl --agent http://", ("http://: names no host",)),
     "wrong address": Row({}, "run cases.jsonl --agent http://a:port/", ("http://a:port/: is no address",)),

@@ -160,7 +160,25 @@ def test_files_of_traces_are_exported_too(capsys, endpoint):
     assert len(endpoint.got) == 1
 
 
-def test_a_file_that_cannot_be_written_is_told(capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "--format", "csv", "--output"),
+        ("export", "--format", "otlp", "--output"),
+        ("traces", "export", "trace.json", "-o"),
+        ("traces", "export", "trace.json", "--format", "dot", "-o"),
+        ("traces", "import", "trace.json", "-o"),
+    ],
+)
+def test_a_dash_as_output_means_standard_output(capsys, arguments):
+    Path("trace.json").write_bytes(msgspec.json.encode(Trace(spans=SPANS, trace_id="T")))
+    code, out, _ = outcome(capsys, *arguments, "-")
+    assert (code, out) == (0, outcome(capsys, *arguments[:-1])[1])
+    assert out
+    assert not Path("-").exists()
+
+
+def test_a_file_that_cannot_be_written_is_reported(capsys):
     code, _, err = outcome(capsys, "export", "--format", "otlp", "--output", "no/where")
     assert code == 2
     assert "no/where: cannot be written" in err

@@ -38,7 +38,7 @@ def refused(code, out, err):
 def test_a_folder_on_the_command_line_that_is_not_there(capsys, tmp_path):
     folder = tmp_path / "none"
     assert refused(*run(capsys, "--encoder", str(folder))) == (
-        f"Error: --encoder: {folder} is no folder here; "
+        f"Error: --encoder: {folder} is not a folder here; "
         "an encoder is a folder or a name on the Hugging Face hub\n"
     )
 
@@ -51,14 +51,14 @@ def test_a_folder_without_an_encoder_in_it(capsys, tmp_path):
 
 
 def test_a_name_on_the_command_line_that_the_hub_does_not_have(capsys):
-    assert "--encoder: no..such is no name on the Hugging Face hub" in refused(
+    assert "--encoder: no..such is not a name on the Hugging Face hub" in refused(
         *run(capsys, "--encoder", NO_NAME)
     )
 
 
 def test_a_folder_in_the_suite_that_is_not_there(capsys, tmp_path):
     err = refused(*run(capsys, encoder=str(tmp_path / "gone")))
-    assert err.startswith(f'Error: suite "small": encoder: {tmp_path / "gone"} is no folder here; ')
+    assert err.startswith(f'Error: suite "small": encoder: {tmp_path / "gone"} is not a folder here; ')
 
 
 def test_a_name_in_the_suite_that_cannot_be_fetched_is_a_skip(capsys):
@@ -74,7 +74,7 @@ def test_a_folder_that_no_metric_needs_is_not_looked_for(capsys, tmp_path):
 
 def test_the_doctor_says_once_why_an_encoder_cannot_be_had(capsys, tmp_path):
     _, out, err = outcome(capsys, "doctor", "--encoder", str(tmp_path / "nowhere"))
-    assert (out + err).count("is no folder here") == 1
+    assert (out + err).count("is not a folder here") == 1
 
 
 def test_the_demo_takes_the_installed_encoder_unless_another_is_named(minilm_folder, monkeypatch):

@@ -104,14 +104,14 @@ def test_the_reason_for_a_missing_score_is_reported_once_not_for_every_dependent
         settings=Settings(metrics=("semantic", "similarity"), encoder="no..such"),
     )
     warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
-    assert "\n".join(warnings).count("no..such is no name") == 1
-    assert any(w.startswith("semantic has no score: no..such is no name") for w in warnings)
+    assert "\n".join(warnings).count("no..such is not a name") == 1
+    assert any(w.startswith("semantic has no score: no..such is not a name") for w in warnings)
     assert any(w.startswith("similarity is a fallback in 1 of 1:") for w in warnings)
     whatever = Settings(encoder="no..such", success=SuccessRule(metric="similarity", at_least=0.8))
     suite = tv.Suite(name="s", cases=list(suite), settings=whatever)
     warnings = tv.evaluate(suite, agent=str.upper, store=store).summary().warnings
     first, second = (w.partition(". ")[2] for w in warnings if " is a fallback in " in w)
-    assert first.startswith("without semantic: no..such is no name on the Hugging Face hub")
+    assert first.startswith("without semantic: no..such is not a name on the Hugging Face hub")
     assert second == "without semantic"
 
 

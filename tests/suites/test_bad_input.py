@@ -226,7 +226,7 @@ def test_no_file_is_said_plainly(tmp_path):
 
 
 def test_a_misspelt_prefix_is_suggested():
-    with pytest.raises(SuiteError, match='"peer-read:" is no prefix. Did you mean "peerread"'):
+    with pytest.raises(SuiteError, match='"peer-read:" is not a known prefix. Did you mean "peerread"'):
         Suite.load("peer-read:folder")
 
 

@@ -14,6 +14,9 @@ TABLE_KINDS = ("scores", "attempts", "summary", "judgements", "items", "labels",
 TABLE_FORMATS = ("jsonl", "csv", "parquet")
 TRACE_FORMATS = ("otlp", "otlp-protobuf", "graphml", "dot", "edges-jsonl")
 
+STANDARD_OUTPUT = ("", "-")
+"""Paths that mean standard output."""
+
 graph = options.option(
     "--graph",
     type=Choice(["agents", "tools"]),
@@ -28,7 +31,7 @@ to = options.option(
 
 @contextmanager
 def open_output(output: str | None) -> Iterator[BinaryIO]:
-    """Open a file to write, or standard output where none is named.
+    """Open a file to write, or standard output if the path is None, empty or ``-``.
 
     Raises:
         InputError: If the file cannot be written.
@@ -37,7 +40,7 @@ def open_output(output: str | None) -> Iterator[BinaryIO]:
 
     from trivium.errors import InputError
 
-    if not output:
+    if output is None or output in STANDARD_OUTPUT:
         yield sys.stdout.buffer
         return
     try:
@@ -189,6 +192,6 @@ def _write_table(
             with open_output(output) as file:
                 WRITERS[format_](rows, columns, file)
         except OSError as error:
-            if output is None:
+            if output is None or output in STANDARD_OUTPUT:
                 raise
             raise InputError(output, f"cannot be written: {error.strerror}") from error

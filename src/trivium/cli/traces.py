@@ -42,7 +42,7 @@ def import_(files: tuple[Path, ...], format_: str | None, output: str | None) ->
     from trivium.traces.readers import read_paths
 
     detected, traces = read_paths(files, format_)
-    with exporting.open_output(None if output == "-" else output) as file:
+    with exporting.open_output(output) as file:
         file.writelines(msgspec.json.encode(trace) + b"\n" for trace in traces)
     repaired = sum(len(trace.problems) for trace in traces)
     problems = f", with {repaired:,} problems listed in them" if repaired else ""

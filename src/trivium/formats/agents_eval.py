@@ -23,7 +23,7 @@ from trivium.formats.agents_eval_messages import Interaction, interactions_of, m
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
-from trivium.suites.sources import Found
+from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
 from trivium.traces.readers import read_trace_file
@@ -77,7 +77,7 @@ def _is_trace(path: Path) -> bool:
     return path.is_file() and (path.name == TRACE_FILE or path.stat().st_size > 0)
 
 
-def read_suite(folder: Path) -> Found:
+def read_suite(folder: Path) -> SourceCases:
     """The runs of a folder as cases; the input asks for a review of the paper in ``metadata.json``."""
     raw = []
     problems: list[Problem] = []
@@ -89,7 +89,7 @@ def read_suite(folder: Path) -> Found:
     raise_problems(problems, str(folder))
     cases, problems = cases_of(raw)
     raise_problems(problems, str(folder))
-    return Found(folder.resolve().name, cases, {"metrics": list(METRICS)})
+    return SourceCases(folder.resolve().name, cases, {"metrics": list(METRICS)})
 
 
 def _metadata(folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from trivium.errors import MOST_PROBLEMS, OutputsError, Problem, SuiteError, rai
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, read_mapping
 from trivium.suites.selection import cases_of
-from trivium.suites.sources import Found
+from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.suites.validation import describe, unknown_key
 
@@ -144,7 +144,7 @@ class _Paper(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ]
 
 
-def read_suite(path: Path) -> Found:
+def read_suite(path: Path) -> SourceCases:
     """The papers of a folder as cases.
 
     Raises:
@@ -167,7 +167,7 @@ def read_suite(path: Path) -> Found:
     cases, wrong = cases_of(raw)
     raise_problems(wrong, str(folder))
     name = folder.resolve().name
-    return Found(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
+    return SourceCases(name, cases, {}, notes=tuple(_notes(name, left_out, problems)))
 
 
 def human_outputs(path: str | Path) -> HumanOutputs:

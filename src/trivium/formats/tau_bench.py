@@ -16,7 +16,7 @@ from trivium.errors import OutputsError, Problem, SuiteError, TraceError, raise_
 from trivium.suites.case import Case
 from trivium.suites.files.documents import MalformedDocument, parse_json, read_text
 from trivium.suites.selection import cases_of
-from trivium.suites.sources import Found
+from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 from trivium.traces.normalize import normalise
 from trivium.traces.readers.json_input import dict_, dicts, documents_of
@@ -62,7 +62,7 @@ def checked_trajectories(path: Path) -> list[dict[str, Any]]:
     return raw
 
 
-def read_suite(path: Path) -> Found:
+def read_suite(path: Path) -> SourceCases:
     """The tasks of a file as cases, one per id, with the number of trials as repeats."""
     entries = checked_trajectories(path)
     tasks: dict[str, dict[str, Any]] = {}
@@ -80,7 +80,7 @@ def read_suite(path: Path) -> Found:
             "read_only": sorted({tool for entry in entries for tool in _tools(entry) if only_reads(tool)})
         },
     }
-    return Found(path.stem, cases, settings)
+    return SourceCases(path.stem, cases, settings)
 
 
 def _wrong(entry: Any, where: str) -> Iterator[Problem]:

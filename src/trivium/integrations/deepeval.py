@@ -122,12 +122,12 @@ def foreign_metric(
     class Foreign(Metric):
         """A metric of another tool."""
 
-        def score(self, subject: MetricInput) -> Score:
+        def score(self, metric_input: MetricInput) -> Score:
             """Call the other tool: once per reference if it uses one, else once."""
-            references_used: list[str | None] = list(subject.case.references) if compares() else [None]
+            references_used: list[str | None] = list(metric_input.case.references) if compares() else [None]
             if not references_used:
                 raise Skip("the case has no reference")
-            measured = [measure(subject, reference) for reference in references_used]
+            measured = [measure(metric_input, reference) for reference in references_used]
             values = [value for value, *_ in measured if value is not None]
             raw = [raw for _, raw, *_ in measured] if len(measured) > 1 else measured[0][1]
             best = max(measured, key=lambda each: -1.0 if each[0] is None else each[0])

@@ -50,7 +50,7 @@ def _warnings(
             reason = short if why in reported else reason
             reported.add(why)
             how = ", ".join(column.methods) or "another way"
-            apart = f" ({column.aside[1]:.3f}, no part of the mean)" if column.aside else ""
+            apart = f" ({column.aside[1]:.3f}, not in the mean)" if column.aside else ""
             yield f"{column.name} is a fallback in {fallbacks} of {column.attempts}: {how}{apart}. {reason}"
     yield from _about_other_judges(columns)
     yield from _about_truncated_texts(columns)
@@ -122,7 +122,7 @@ def _about_judgements(column: Column) -> Iterator[str]:
     line = f"{column.name} was not judged in {unjudged} of {column.attempts}: {most_frequent(reasons)}"
     if column.aside is not None:
         number, mean = column.aside
-        line += f"; {JUDGE_FALLBACK} stood in for {number}: {mean:.3f}, no part of the mean"
+        line += f"; {JUDGE_FALLBACK} is the fallback for {number}: {mean:.3f}, not in the mean"
     yield line
 
 
@@ -190,7 +190,7 @@ def _about_parts(summary: Summary) -> Iterator[str]:
             lacking.append(f"{', '.join(unscored)} had no score")
         if unmeasured:
             lacking.append(f"{', '.join(unmeasured)} {_was(unmeasured)} not measured")
-        yield f"the composite rests on {', '.join(there) or 'what stood in'}: {'; '.join(lacking)}"
+        yield f"the composite rests on {', '.join(there) or 'fallbacks'}: {'; '.join(lacking)}"
 
 
 def _was(names: Sequence[str]) -> str:
@@ -225,7 +225,7 @@ def _about_left_out_metrics(
 def _about_groups(summary: Summary, settings: Settings) -> Iterator[str]:
     groups = max([summary.pass_rate.groups, *(figure.groups for figure in summary.metrics.values())])
     if groups == 1:
-        yield "one group gives no interval: it cannot be told how much another group would differ"
+        yield "one group gives no interval: how much another group would differ is unknown"
     elif 1 < groups < TOO_FEW_GROUPS:
         yield f"intervals rest on {groups} groups: too few to call them {100 * settings.level:g} % intervals"
     elif TOO_FEW_GROUPS <= groups < FEW_GROUPS:

@@ -327,7 +327,7 @@ def _server_problems(where: str, server: ServerSettings) -> Iterator[Problem]:
     for name, value in server.headers.items():
         place = at(at(where, "headers"), name)
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-            yield Problem(place, "is no name that a header can have")
+            yield Problem(place, "is not a valid name of a header")
         elif "\n" in value or "\r" in value:
             yield Problem(place, "holds a line break")
         elif _is_secret(name, VARIABLE.sub("", value)):

@@ -87,8 +87,8 @@ def test_a_function_of_the_case_gets_the_case():
     [
         (lambda: "x", "takes no input"),
         (lambda *, case: "x", "takes no input"),
-        (lambda question, model, style: "x", "needs model, style, which nobody gives"),
-        (lambda question, *, model: "x", "needs model, which nobody gives"),
+        (lambda question, model, style: "x", "needs model, style, which Trivium does not provide"),
+        (lambda question, *, model: "x", "needs model, which Trivium does not provide"),
     ],
 )
 def test_a_function_that_cannot_be_called_with_an_input_is_refused_beforehand(function, says):

@@ -216,7 +216,7 @@ def test_an_agent_without_a_name_takes_the_one_it_was_found_by(tmp_path, monkeyp
 
 
 def test_an_agent_that_wants_other_dependencies_is_refused_beforehand():
-    with pytest.raises(AgentError, match="dependencies of type dict, which nobody gives"):
+    with pytest.raises(AgentError, match="dependencies of type dict, which Trivium does not provide"):
         load_agent(Agent(TestModel(), deps_type=dict, name="a"))
 
 

@@ -199,7 +199,7 @@ def test_without_any_reference_no_encoder_is_asked_for():
 def test_without_encoder_the_score_is_skipped_and_says_why():
     score = tv.score("semantic", output="x", references=["y"], encoder="/no/such/folder")
     assert (score.status, score.value) == ("skipped", None)
-    assert "/no/such/folder is no folder here" in str(score.reason)
+    assert "/no/such/folder is not a folder here" in str(score.reason)
 
 
 def test_one_subject_scores_as_in_a_batch(tiny_onnx_folder: Path):

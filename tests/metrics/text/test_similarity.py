@@ -126,7 +126,7 @@ def test_similarity_lies_between_its_lowest_and_highest_part(values: list[float]
 def test_a_user_reads_why_the_semantic_part_is_missing():
     score = tv.score("similarity", output=REVIEW, references=[OTHER_REVIEW], **WITHOUT_ENCODER)
     assert score.status == "fallback"
-    assert "/no/such/folder is no folder here" in str(score.reason)
+    assert "/no/such/folder is not a folder here" in str(score.reason)
 
 
 @pytest.mark.parametrize("name", ["cosine", "jaccard", "similarity"])

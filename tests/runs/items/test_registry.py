@@ -133,7 +133,7 @@ def test_a_group_that_failed_has_no_items(tmp_path):
     ("text", "said"),
     [
         ("group,item,pred,gt,confidense\n", 'Did you mean "confidence"?'),
-        ("group,item,pred,gt,gt\n", 'the column "gt" stands twice'),
+        ("group,item,pred,gt,gt\n", 'duplicate column "gt"'),
         ("group,item,pred,gt\na,x,1\n", "line 2: has 3 cells, expected 4"),
         ("group,item,pred,gt\na,x,much,1\n", 'pred: found the text "much"'),
         ("group,item,pred,gt\na,x,nan,1\n", 'line 2, group "a", item "x": "pred" is NaN'),

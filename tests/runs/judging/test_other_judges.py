@@ -67,7 +67,7 @@ def test_a_substitute_model_and_a_fallback_are_reported_separately(monkeypatch, 
     assert told(found) == [f"judged by {OTHER} in place of {MODEL}: clarity in 1 of {CASES}"]
     (leaning,) = [line for line in found.summary().warnings if line.startswith("clarity was not judged")]
     assert leaning.startswith(f"clarity was not judged in 1 of {CASES}: ")
-    assert "; similarity stood in for 1: 0." in leaning
+    assert "; similarity is the fallback for 1: 0." in leaning
 
 
 def test_what_judges_make_together_is_made_by_those_who_made_its_parts(monkeypatch, store):

@@ -45,5 +45,5 @@ def test_the_head_is_bounded(tmp_path):
 
 
 def test_a_device_is_not_read():
-    with pytest.raises(TraceError, match="is no file"):
+    with pytest.raises(TraceError, match="is a device or a pipe"):
         content_of(Path(os.devnull))

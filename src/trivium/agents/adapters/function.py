@@ -153,8 +153,8 @@ def _accepted_parameters(function: Callable[..., Any], name: str) -> tuple[bool,
     if unknown:
         raise AgentError(
             name,
-            f"the function needs {', '.join(unknown)}, which nobody gives; an agent is called with"
-            f" its input and, where its signature names them, {', '.join(INJECTED)}",
+            f"the function needs {', '.join(unknown)}, which Trivium does not provide; an agent is called"
+            f" with its input and, where its signature names them, {', '.join(INJECTED)}",
         )
     return first.name == "case", named
 

@@ -107,7 +107,7 @@ def _parse_response(response: httpx.Response, body: bytes) -> AgentResponse:
     try:
         return AgentResponse(output=body.decode(response.charset_encoding or "utf-8"))
     except (UnicodeDecodeError, LookupError) as error:
-        raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is no text: {error}") from error
+        raise AgentFailure(f"the answer ({kind or 'of no stated type'}) is not text: {error}") from error
 
 
 ACCEPTED = "gzip"

@@ -65,7 +65,7 @@ class PydanticAgent:
             kind = getattr(deps_type, "__name__", deps_type)
             raise AgentError(
                 name,
-                f"the agent wants dependencies of type {kind}, which nobody gives; "
+                f"the agent wants dependencies of type {kind}, which Trivium does not provide; "
                 "use deps_type=trivium.Case, or name a function that calls it",
             )
         self._agent = agent

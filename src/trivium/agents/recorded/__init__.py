@@ -11,6 +11,8 @@ from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 
+__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Recorded", "open_recorded"]
+
 SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
     "agents-eval": "trivium.formats.agents_eval:read_attempts",

@@ -269,7 +269,7 @@ def is_archive(path: Path) -> bool:
     """
     try:
         if not path.is_file():
-            raise TraceError(str(path), "is no file" if path.exists() else "there is no such file")
+            raise TraceError(str(path), "is not a file" if path.exists() else "there is no such file")
         with path.open("rb") as file:
             return file.read(len(_ZIP)) == _ZIP
     except OSError as error:

@@ -16,7 +16,7 @@ from trivium.runs.items.records import Item
 from trivium.runs.items.table import ItemTable, Origin, TableBuilder
 from trivium.suites.case import Case
 from trivium.suites.selection import cases_of
-from trivium.suites.sources import Found
+from trivium.suites.sources import SourceCases
 from trivium.suites.suite import Suite
 
 PREFIX = "inspect."
@@ -121,7 +121,7 @@ TRACE_METRICS = ("tool_success", "task_balance", "time")
 """Metrics that fit any attempt with tool calls."""
 
 
-def read_suite(path: Path) -> Found:
+def read_suite(path: Path) -> SourceCases:
     """The samples of a log, one case per id, and metrics for the scores that it holds.
 
     Raises:
@@ -154,7 +154,7 @@ def read_suite(path: Path) -> Found:
         settings["metrics"].insert(len(names), "success")
     if not settings["metrics"]:
         del settings["metrics"]
-    return Found(log.task, cases, settings)
+    return SourceCases(log.task, cases, settings)
 
 
 def _headline(log: Log, valued: list[str]) -> str | None:

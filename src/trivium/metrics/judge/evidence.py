@@ -56,14 +56,14 @@ class EvidenceSimilarity:
         """Return similarities in [0, 1]; None without the encoder, which is logged once."""
         if self.kind == "cosine":
             return [self._metric.compare(quote, passage) for quote, passage in pairs]
-        subjects = [
+        metric_inputs = [
             MetricInput(
                 Case(id="quote", input=None, references=(passage,)), Attempt(case="quote", output=quote)
             )
             for quote, passage in pairs
         ]
         with self._lock:  # all threads share one encoder
-            scores = [] if self._off else self._metric.score_many(subjects)
+            scores = [] if self._off else self._metric.score_many(metric_inputs)
             values = [score.value for score in scores if score.value is not None]
             if len(values) == len(pairs):
                 return values

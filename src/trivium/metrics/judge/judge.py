@@ -62,20 +62,20 @@ class Judge:
         self._similar = EvidenceSimilarity(settings.evidence_similarity, encoder=encoder)
         self._warned = set() if warned is None else warned
 
-    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
+    def prefetch(self, metric_inputs: Sequence[MetricInput]) -> None:
         """Start judging attempts without waiting; :meth:`judge` returns the judgements."""
-        for subject in subjects:
-            if self not in subject.prefetched:
-                subject.prefetched[self] = self.executor.submit(partial(self._judge_one, subject))
+        for metric_input in metric_inputs:
+            if self not in metric_input.prefetched:
+                metric_input.prefetched[self] = self.executor.submit(partial(self._judge_one, metric_input))
 
-    def judge(self, subjects: Sequence[MetricInput]) -> list[Judgements]:
+    def judge(self, metric_inputs: Sequence[MetricInput]) -> list[Judgements]:
         """Return the judgements of every attempt by dimension. A failing model raises nothing.
 
         Raises:
             Stopped: If the executor was closed before.
         """
-        self.prefetch(subjects)
-        futures = [subject.prefetched[self] for subject in subjects]
+        self.prefetch(metric_inputs)
+        futures = [metric_input.prefetched[self] for metric_input in metric_inputs]
         wait(futures)  # wakes up once, not for each future
         try:
             return [each.result() for each in futures]
@@ -86,10 +86,10 @@ class Judge:
         """Cancel judgements under way and close the connections."""
         self.executor.close()
 
-    async def _judge_one(self, subject: MetricInput) -> Judgements:
+    async def _judge_one(self, metric_input: MetricInput) -> Judgements:
         settings = self.settings
-        most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(subject))]))
-        context = build_context(subject, excerpt_chars=most, excerpts=settings.excerpts)
+        most = int(min([settings.excerpt_chars, *map(context_chars, self._models_for(metric_input))]))
+        context = build_context(metric_input, excerpt_chars=most, excerpts=settings.excerpts)
         found: Judgements = {}
         due: list[Dimension] = []
         for dimension in self.dimensions:
@@ -99,27 +99,27 @@ class Judge:
             else:
                 due.append(dimension)
         if due:
-            requests = prepare_requests(self.rubric, due, subject.case, context, self.settings)
-            pending = [self._judge_due(subject, context, prepared) for prepared in requests]
+            requests = prepare_requests(self.rubric, due, metric_input.case, context, self.settings)
+            pending = [self._judge_due(metric_input, context, prepared) for prepared in requests]
             for judgements in await asyncio.gather(*pending):
                 found |= judgements
         return found
 
     async def _judge_due(
-        self, subject: MetricInput, context: Context, prepared: PreparedRequest
+        self, metric_input: MetricInput, context: Context, prepared: PreparedRequest
     ) -> Judgements:
         """Judge with every model of a panel, or with the first model that answers."""
-        models = self._models_for(subject)
+        models = self._models_for(metric_input)
         if self.settings.panel:
-            return await self._ask_panel(models, subject, prepared)
-        return await self._ask_in_order(models, subject, context, prepared)
+            return await self._ask_panel(models, metric_input, prepared)
+        return await self._ask_in_order(models, metric_input, context, prepared)
 
     async def _ask_panel(
-        self, models: Sequence[str], subject: MetricInput, prepared: PreparedRequest
+        self, models: Sequence[str], metric_input: MetricInput, prepared: PreparedRequest
     ) -> Judgements:
         missing: list[MissingVote] = []
         votes: list[tuple[str, Judgements]] = []
-        asking = [self._vote(name, subject, prepared) for name in models]
+        asking = [self._vote(name, metric_input, prepared) for name in models]
         for name, found in zip(models, await asyncio.gather(*asking), strict=True):
             if isinstance(found, BudgetExhausted | MissingVote):
                 missing.append(MissingVote(model=name, reason=str(found)))
@@ -130,7 +130,7 @@ class Judge:
         return await self._compute(partial(self._combine_dimensions, votes, missing, prepared))
 
     async def _ask_in_order(
-        self, models: Sequence[str], subject: MetricInput, context: Context, prepared: PreparedRequest
+        self, models: Sequence[str], metric_input: MetricInput, context: Context, prepared: PreparedRequest
     ) -> Judgements:
         """Take each dimension from the first model that answers it (spec: metrics, T2.6).
 
@@ -141,8 +141,8 @@ class Judge:
         left = prepared.dimensions
         for name in models:
             if len(left) < len(prepared.dimensions):
-                (prepared,) = prepare_requests(self.rubric, left, subject.case, context, self.settings)
-            found = await self._vote(name, subject, prepared)
+                (prepared,) = prepare_requests(self.rubric, left, metric_input.case, context, self.settings)
+            found = await self._vote(name, metric_input, prepared)
             for each in left:
                 if isinstance(found, BudgetExhausted | MissingVote):
                     missing[each.name].append(MissingVote(model=name, reason=str(found)))
@@ -156,7 +156,7 @@ class Judge:
         return judgements | {each.name: _no_judgement(missing[each.name]) for each in left}
 
     async def _vote(
-        self, name: str, subject: MetricInput, prepared: PreparedRequest
+        self, name: str, metric_input: MetricInput, prepared: PreparedRequest
     ) -> Judgements | MissingVote | BudgetExhausted:
         """Return one model's judgement of every dimension, or why there is none."""
         try:
@@ -166,7 +166,7 @@ class Judge:
             self._warn_once(name, f"the judge {name} is off: {unavailable}")
             return MissingVote(model=name, reason=str(unavailable))
         except GivenUp as why:
-            log.info("%s, repeat %d: %s", subject.attempt.case, subject.attempt.repeat, why)
+            log.info("%s, repeat %d: %s", metric_input.attempt.case, metric_input.attempt.repeat, why)
             return MissingVote(model=name, reason=str(why))
         except BudgetExhausted as spent:
             self._warn_once("the budget", str(spent))
@@ -233,9 +233,9 @@ class Judge:
             ),
         )
 
-    def _models_for(self, subject: MetricInput) -> tuple[str, ...]:
+    def _models_for(self, metric_input: MetricInput) -> tuple[str, ...]:
         by_complexity = self.settings.models_by_complexity
-        return by_complexity.get(subject.case.complexity, self.settings.models)
+        return by_complexity.get(metric_input.case.complexity, self.settings.models)
 
     async def _samples(self, model: Model, prepared: PreparedRequest) -> list[StructuredAnswer]:
         """Return the answered samples; raise the first error if there are none."""

@@ -64,29 +64,29 @@ class JudgedDimension(Metric):
         if self.judge is not None and models_of(self.judge.settings) and not find_spec("pydantic_ai"):
             raise MissingExtra("judge", self.name)
 
-    def prefetch(self, subjects: Sequence[MetricInput]) -> None:
+    def prefetch(self, metric_inputs: Sequence[MetricInput]) -> None:
         """Start judging attempts without waiting."""
         if self.judge is not None:
-            self.judge.prefetch(subjects)
+            self.judge.prefetch(metric_inputs)
 
     def close(self) -> None:
         """Cancel judgements under way."""
         if self.judge is not None:
             self.judge.close()
 
-    def score_many(self, subjects: Sequence[MetricInput]) -> list[Score]:
+    def score_many(self, metric_inputs: Sequence[MetricInput]) -> list[Score]:
         """Judge a batch, unless another dimension of the rubric has done so already."""
         if self.judge is None:
-            return [self.skipped(NO_JUDGE) for _ in subjects]
-        judged = self.judge.judge(subjects)
+            return [self.skipped(NO_JUDGE) for _ in metric_inputs]
+        judged = self.judge.judge(metric_inputs)
         return [
-            self._score(subject, judgements[self.dimension.name])
-            for subject, judgements in zip(subjects, judged, strict=True)
+            self._score(metric_input, judgements[self.dimension.name])
+            for metric_input, judgements in zip(metric_inputs, judged, strict=True)
         ]
 
-    def _score(self, subject: MetricInput, judgement: Judgement) -> Score:
+    def _score(self, metric_input: MetricInput, judgement: Judgement) -> Score:
         if judgement.status == "failed":
-            return self._without_judge(subject, judgement.reason)
+            return self._without_judge(metric_input, judgement.reason)
         return Score(
             name=self.name,
             tier=self.tier,
@@ -98,12 +98,12 @@ class JudgedDimension(Metric):
             detail=judgement.detail,
         )
 
-    def _without_judge(self, subject: MetricInput, why: str) -> Score:
+    def _without_judge(self, metric_input: MetricInput, why: str) -> Score:
         if self.on_failure == "fail":
             return self.error(why)
         if self.on_failure == "skip":
             return self.skipped(why, missing=True)
-        fallback = subject.scores[JUDGE_FALLBACK]
+        fallback = metric_input.scores[JUDGE_FALLBACK]
         if fallback.value is None:
             return self.skipped(f"{why}; nor is there a {JUDGE_FALLBACK}: {fallback.reason}", missing=True)
         return Score(
@@ -129,14 +129,14 @@ class Overall(Metric):
         """Every dimension of the rubric."""
         return tuple(self.weights)
 
-    def score(self, subject: MetricInput) -> Score:
+    def score(self, metric_input: MetricInput) -> Score:
         """Combine the dimensions; ``detail.passed`` states whether the mean reaches the pass mark.
 
         For a panel it states whether a strict majority of the judges reaches it, each by its own scores, or
         null for a tie. It is null, too, if the result depends on dimensions without a judgement. Fallbacks
         are left out.
         """
-        scores = {name: subject.scores[name] for name in self.weights}
+        scores = {name: metric_input.scores[name] for name in self.weights}
         scored = {
             name: score.value
             for name, score in scores.items()

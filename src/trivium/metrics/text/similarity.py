@@ -34,7 +34,7 @@ class Similarity(Metric):
         """
         for name in self.weights:
             if not issubclass(metric_class(name), TextMetric):
-                raise SuiteError("", Problem(f"similarity.{name}", "is no metric that compares two texts"))
+                raise SuiteError("", Problem(f"similarity.{name}", "is not a metric that compares two texts"))
         by_name = {metric_class(name).name: weight for name, weight in self.weights.items()}
         object.__setattr__(self, "weights", by_name)  # resolves aliases and paths
         if not self.needs:

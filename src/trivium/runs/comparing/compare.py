@@ -219,7 +219,7 @@ def about_options(deltas: dict[str, MetricDelta], options: Options) -> Iterator[
     """Yield warnings about the number of groups."""
     fewest = min((one.groups for one in deltas.values() if one.n), default=0)
     if fewest == 1:
-        yield "one group gives no interval: it cannot be told how much another group would differ"
+        yield "one group gives no interval: how much another group would differ is unknown"
     elif 0 < fewest < TOO_FEW_GROUPS:
         yield f"intervals rest on {fewest} groups: too few to call them {100 * options.level:g} % intervals"
     elif 0 < fewest < FEW_GROUPS:

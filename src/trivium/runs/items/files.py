@@ -174,9 +174,7 @@ def _check_columns(names: list[str], kind: type[msgspec.Struct], path: Path) -> 
         raise ItemsError(str(path), other)
     known = kind.__struct_fields__
     problems = [
-        Problem("", f'the column "{name}" stands twice')
-        for place, name in enumerate(names)
-        if name in names[:place]
+        Problem("", f'duplicate column "{name}"') for place, name in enumerate(names) if name in names[:place]
     ]
     problems += [
         Problem("", unknown_key(name, known).replace("key", "column", 1))

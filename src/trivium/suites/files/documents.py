@@ -82,9 +82,7 @@ def check_is_file(
         if path.is_file():
             return
         if path.exists():
-            what = (
-                "is no file but a device or a pipe, which may never end: save what it holds to a file first"
-            )
+            what = "is a device or a pipe, not a file: it may never end. Save its content to a file first"
             raise error(str(path), what)
         if path.is_symlink():
             raise error(str(path), f"is a link to {path.readlink()}, which is not there")

@@ -27,7 +27,7 @@ from trivium.suites.settings_loader import (
     read_config,
     replace_old_keys,
 )
-from trivium.suites.sources import SOURCES, Found, read_source, split_prefix
+from trivium.suites.sources import SOURCES, SourceCases, read_source, split_prefix
 from trivium.suites.validation import describe, unknown_key
 
 SUITE_KEYS = ("name", "description", "cases", *SOURCES, "config", *SETTING_KEYS)
@@ -94,7 +94,7 @@ def parts_from_dict(raw: Mapping[str, Any], *, folder: Path = Path(), source: st
         del keys[key]
     found, elsewhere = None, None
     try:
-        found = _found(origins, folder, problems)
+        found = _read_origin(origins, folder, problems)
     except SuiteError as error:
         elsewhere = error
     if config:
@@ -173,7 +173,7 @@ def _placed(error: SuiteError) -> list[Problem]:
     ]
 
 
-def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> Found | None:
+def _read_origin(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) -> SourceCases | None:
     """Read the cases from the key that gives them, and the settings that their source suggests."""
     if len(origins) != 1:
         found = f"has {' and '.join(origins)}" if origins else "has no cases"
@@ -186,11 +186,11 @@ def _found(origins: Mapping[str, Any], folder: Path, problems: list[Problem]) ->
             return read_source(key, folder / raw, name=raw)
         problems.append(Problem(key, f"found {describe(raw)}, expected a path"))
     elif isinstance(raw, str):
-        return Found("", read_cases(folder / raw), {})
+        return SourceCases("", read_cases(folder / raw), {})
     elif isinstance(raw, list | tuple):
         cases, wrong = cases_of((f"cases[{index}]", one) for index, one in enumerate(raw))
         problems += wrong
-        return Found("", cases, {})
+        return SourceCases("", cases, {})
     else:
         problems.append(Problem("cases", f"found {describe(raw)}, expected a list of cases or a file"))
     return None

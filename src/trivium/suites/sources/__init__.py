@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from trivium.errors import SuiteError, suggest
 from trivium.suites.case import Cases
 
+__all__ = ["NAMED", "SOURCES", "SourceCases", "read_source", "split_prefix"]
+
 SOURCES = {
     "peerread": "trivium.formats.peerread:read_suite",
     "tau-bench": "trivium.formats.tau_bench:read_suite",
@@ -15,16 +17,19 @@ SOURCES = {
     "hf": "trivium.suites.sources.datasets:read_hugging_face",
     "pydantic-evals": "trivium.suites.sources.datasets:read_pydantic_evals",
 }
-"""Functions that read a path and return a Found."""
+"""Functions that read a path and return a SourceCases, by prefix."""
+
+NAMED = frozenset({"hf"})
+"""Sources that may be a name instead of a path."""
 
 
-class Found(NamedTuple):
-    """The cases of a source.
+class SourceCases(NamedTuple):
+    """Cases of a source, with the settings that suit them.
 
     Attributes:
         name: Name for the suite.
         cases: The cases.
-        settings: Raw settings that suit the cases.
+        settings: Settings that suit the cases, not validated yet.
         notes: Remarks for reports, such as what was left out.
     """
 
@@ -32,10 +37,6 @@ class Found(NamedTuple):
     cases: Cases
     settings: dict[str, Any]
     notes: tuple[str, ...] = ()
-
-
-NAMED = frozenset({"hf"})
-"""Sources that may be a name instead of a path."""
 
 
 def split_prefix(source: str) -> tuple[str | None, str]:
@@ -50,14 +51,14 @@ def split_prefix(source: str) -> tuple[str | None, str]:
             raise SuiteError(prefix, "names no file or folder")
         return prefix, rest
     if colon and suggest(prefix, SOURCES) and not Path(source).exists():
-        raise SuiteError(source, f'"{prefix}:" is no prefix.{suggest(prefix, SOURCES)}')
+        raise SuiteError(source, f'"{prefix}:" is not a known prefix.{suggest(prefix, SOURCES)}')
     return None, source
 
 
-def read_source(prefix: str, path: Path, *, name: str = "") -> Found:
+def read_source(prefix: str, path: Path, *, name: str = "") -> SourceCases:
     """Read a path in the format of a prefix; ``name`` is the path as the user wrote it."""
     if prefix in NAMED and not Path(str(path).partition("?")[0]).exists():
         path = Path(name)
     module, _, function = SOURCES[prefix].partition(":")
-    found: Found = getattr(import_module(module), function)(path)
-    return found
+    cases: SourceCases = getattr(import_module(module), function)(path)
+    return cases

@@ -18,7 +18,7 @@ from trivium.errors import MissingExtra, Problem, SuiteError, raise_problems, su
 from trivium.suites.case import COLUMN_ALIASES, Cases
 from trivium.suites.files.documents import read_document
 from trivium.suites.selection import cases_of
-from trivium.suites.sources import Found
+from trivium.suites.sources import SourceCases
 
 NEVER_GUESSED = frozenset({"group", "tags", "complexity"})
 """Fields whose column must have exactly the field's name."""
@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
         return None
 
 
-def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) -> Found:
+def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) -> SourceCases:
     """Read the cases of a data set in memory; see ``Suite.from_dataset``."""
     if is_dataset(dataset):
         if columns:
@@ -134,7 +134,7 @@ def read_dataset(dataset: Any, *, columns: Mapping[str, str], name: str | None) 
     return found
 
 
-def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Found:
+def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> SourceCases:
     shown = name or getattr(dataset, "builder_name", None) or "dataset"
     if isinstance(dataset, Mapping):
         splits = ", ".join(str(key) for key in dataset)
@@ -150,7 +150,7 @@ def _of_rows(dataset: Any, columns: Mapping[str, str], name: str | None) -> Foun
             )
         known = list(dict.fromkeys(str(key) for row in rows for key in row))
     found = columns_of(known, columns, source=shown)
-    return Found(shown, cases_from_rows(rows, found, source=shown), {})
+    return SourceCases(shown, cases_from_rows(rows, found, source=shown), {})
 
 
 _OPTIONS = ("split", "config")
@@ -158,7 +158,7 @@ _BINARY = frozenset({"Image", "Audio", "Video", "Pdf"})
 """Types of columns that are left out without decoding."""
 
 
-def read_hugging_face(path: Path) -> Found:
+def read_hugging_face(path: Path) -> SourceCases:
     """Read a data set of Hugging Face.
 
     Raises:
@@ -183,7 +183,7 @@ def read_hugging_face(path: Path) -> Found:
     known = [column for column, kind in loaded.features.items() if type(kind).__name__ not in _BINARY]
     columns = columns_of(known, given, source=name)
     cases = cases_from_rows(loaded.select_columns(known), columns, source=name)
-    return Found(Path(name).stem, cases, {})
+    return SourceCases(Path(name).stem, cases, {})
 
 
 def _loaded(datasets: Any, path: Path, options: dict[str, str]) -> Any:
@@ -215,7 +215,7 @@ _COLUMNS = {"id": "id", "input": "inputs", "references": "expected_output"}
 _EXACT = "EqualsExpected"
 
 
-def read_pydantic_evals(path: Path) -> Found:
+def read_pydantic_evals(path: Path) -> SourceCases:
     """Read a file of pydantic-evals.
 
     Raises:
@@ -229,7 +229,7 @@ def read_pydantic_evals(path: Path) -> Found:
             raise SuiteError(str(path), Problem(f"cases[{index}]", 'expected a mapping with "inputs"'))
     name = raw.get("name")
     shown = name if isinstance(name, str) and name else path.stem
-    return Found(shown, _cases(raw["cases"], source=str(path)), _settings(raw.get("evaluators")))
+    return SourceCases(shown, _cases(raw["cases"], source=str(path)), _settings(raw.get("evaluators")))
 
 
 def is_dataset(value: Any) -> bool:
@@ -237,7 +237,7 @@ def is_dataset(value: Any) -> bool:
     return any(kind.__module__.startswith("pydantic_evals.") for kind in type(value).__mro__)
 
 
-def of_object(dataset: Any) -> Found:
+def of_object(dataset: Any) -> SourceCases:
     """Read a ``pydantic_evals.Dataset``.
 
     Raises:
@@ -247,7 +247,7 @@ def of_object(dataset: Any) -> Found:
     cases = [{field: getattr(case, field) for field in fields} for case in dataset.cases]
     evaluators = [type(evaluator).__name__ for evaluator in dataset.evaluators]
     name = dataset.name or "dataset"
-    return Found(name, _cases(cases, source=name), _settings(evaluators))
+    return SourceCases(name, _cases(cases, source=name), _settings(evaluators))
 
 
 def _cases(raw: Iterable[Mapping[str, Any]], *, source: str) -> Cases:

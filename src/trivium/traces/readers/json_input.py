@@ -95,7 +95,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block for ever
-            raise TraceError(str(path), "is no file: a device or a pipe may never end")
+            raise TraceError(str(path), "is a device or a pipe, not a file: it may never end")
         with path.open("rb") as file:
             start = file.read(len(_GZIP))
             file.seek(0)

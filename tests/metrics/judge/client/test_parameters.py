@@ -258,7 +258,7 @@ def test_no_secret_of_a_header_is_in_the_store(monkeypatch, store, tmp_path):
         ({"servers": {MODEL: {"headers": {"authorization": "Bearer abcdef0123456789"}}}}, "holds a secret"),
         ({"servers": {MODEL: {"headers": {"x-api-key": "abcdef0123456789"}}}}, "holds a secret"),
         ({"servers": {MODEL: {"base_url": "https://u:p4ssw0rd@host/v1"}}}, "holds a secret"),
-        ({"servers": {MODEL: {"headers": {"a b": "1"}}}}, "is no name that a header can have"),
+        ({"servers": {MODEL: {"headers": {"a b": "1"}}}}, "is not a valid name of a header"),
         ({"servers": {MODEL: {"headers": {"a": "1\n2"}}}}, "holds a line break"),
         ({"servers": {MODEL: {"body": {"messages": []}}}}, "is set by Trivium"),
         ({"reasoning_effort": "lots"}, "judge.reasoning_effort"),

@@ -53,7 +53,7 @@ def test_without_any_backend_the_reason_says_what_to_install(monkeypatch: pytest
 
 def test_a_folder_that_is_not_there_is_named_before_what_to_install(monkeypatch: pytest.MonkeyPatch):
     only_installed(monkeypatch)
-    with pytest.raises(EncoderUnavailable, match="nofolder is no folder here, and no encoder backend"):
+    with pytest.raises(EncoderUnavailable, match="nofolder is not a folder here, and no encoder backend"):
         load("nofolder")
 
 
@@ -70,7 +70,7 @@ def test_an_encoder_is_loaded_once(tiny_onnx_folder: Path):
 def test_a_failure_is_remembered_until_it_is_forgotten(tiny_onnx_folder: Path, tmp_path: Path):
     folder = tmp_path / "later"
     for _ in range(2):
-        with pytest.raises(EncoderUnavailable, match="is no folder here"):
+        with pytest.raises(EncoderUnavailable, match="is not a folder here"):
             load(str(folder))
         if not folder.exists():
             shutil.copytree(tiny_onnx_folder, folder)

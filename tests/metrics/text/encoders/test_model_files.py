@@ -55,13 +55,13 @@ def test_a_folder_is_known_by_its_name_and_a_digest_of_its_weights(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "a/b/c", "~/nothing here"])
 def test_a_folder_that_is_not_there_is_said_to_be_missing(name: str):
-    with pytest.raises(EncoderUnavailable, match="is no folder here"):
+    with pytest.raises(EncoderUnavailable, match="is not a folder here"):
         find(name, BOTH)
 
 
 def test_a_name_that_the_hub_would_not_take_is_refused():
     pytest.importorskip("huggingface_hub")
-    with pytest.raises(EncoderUnavailable, match="is no name on the Hugging Face hub"):
+    with pytest.raises(EncoderUnavailable, match="is not a name on the Hugging Face hub"):
         find("some--one", BOTH)
 
 

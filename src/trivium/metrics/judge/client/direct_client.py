@@ -161,7 +161,7 @@ class DirectClient:
         try:
             body = template.body(request)
         except UnicodeEncodeError as error:
-            why = f"{request.model}: what it would be sent is no text: {error.reason}"
+            why = f"{request.model}: the request cannot be encoded as text: {error.reason}"
             raise RequestError(why, kind="permanent") from None
         status, headers, body_bytes = await self._exchange(request, template, body, on_sent)
         on_headers(headers)

@@ -141,12 +141,12 @@ class Context(NamedTuple):
 
 
 def build_context(
-    subject: MetricInput, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head"
+    metric_input: MetricInput, *, excerpt_chars: int, excerpts: Literal["head", "retrieval"] = "head"
 ) -> Context:
     """Build the context of a case and an attempt.
 
     Args:
-        subject: The case and the attempt.
+        metric_input: The case and the attempt.
         excerpt_chars: Length limit of the source, of each reference and of the trace, in characters.
         excerpts: How to shorten documents: to their ``head``, or by ``retrieval`` of the passages most
             similar to the output.
@@ -157,10 +157,10 @@ def build_context(
             return head(text, excerpt_chars)
         return relevant_excerpt(text, "\n".join(outputs.values()), excerpt_chars)
 
-    case, attempt = subject.case, subject.attempt
+    case, attempt = metric_input.case, metric_input.attempt
     outputs = {"output": attempt.text}
-    if isinstance(subject, Pair):
-        outputs = {"first": attempt.text, "second": subject.second.text}
+    if isinstance(metric_input, Pair):
+        outputs = {"first": attempt.text, "second": metric_input.second.text}
     expect = case.expect
     aspects = "\n".join(f"{number}. {_entry(text)}" for number, text in enumerate(expect.aspects, 1))
     found = {

@@ -51,7 +51,9 @@ def encoder_name(wanted: str | None = None) -> str:
     backends = installed_backends()
     if not backends:
         named = (
-            f"{wanted} is no folder here, and " if wanted and not Path(wanted).expanduser().exists() else ""
+            f"{wanted} is not a folder here, and "
+            if wanted and not Path(wanted).expanduser().exists()
+            else ""
         )
         raise EncoderUnavailable(
             f"{named}"

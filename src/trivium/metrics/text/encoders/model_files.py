@@ -93,7 +93,7 @@ def find(name: str, backends: Sequence[Backend]) -> Source:
     if folder.is_dir():
         return _local(folder.resolve(), backends)
     if folder.exists() or not _HUB_NAME.fullmatch(name):
-        what = "is a file" if folder.exists() else "is no folder here"
+        what = "is a file" if folder.exists() else "is not a folder here"
         raise EncoderUnavailable(f"{name} {what}; an encoder is a folder or a name on the Hugging Face hub")
     return _from_hub(name, backends)
 
@@ -165,14 +165,14 @@ def _onnx_files(files: Sequence[str]) -> tuple[str, ...]:
 def _from_hub(name: str, backends: Sequence[Backend]) -> Source:
     if find_spec("huggingface_hub") is None:
         raise EncoderUnavailable(
-            f'{name} is no folder here, and fetching it needs an extra: pip install "trivium[semantic]"'
+            f'{name} is not a folder here, and fetching it needs an extra: pip install "trivium[semantic]"'
         )
     from huggingface_hub import HfApi, constants, errors, snapshot_download
 
     try:
         return _snapshot(name, Path(snapshot_download(name, local_files_only=True)), backends)
     except errors.HFValidationError as error:
-        raise EncoderUnavailable(f"{name} is no name on the Hugging Face hub") from error
+        raise EncoderUnavailable(f"{name} is not a name on the Hugging Face hub") from error
     except (EncoderUnavailable, errors.LocalEntryNotFoundError) as error:
         log.debug("%s is not in the cache as it is needed: %s", name, error)
     how = f'run "hf download {name}" where there is a network, or name a folder (--encoder FOLDER)'
