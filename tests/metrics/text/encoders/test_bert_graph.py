@@ -247,7 +247,7 @@ def tiny(tmp_path: Path) -> Path:
 
 def test_the_graph_computes_what_the_paper_says(tiny: Path):
     inputs = batch(vocabulary=12, length=8)
-    ours = run(build_graph("it", TINY, [tiny], None), **inputs)
+    ours = run(build_graph("it", TINY | {"pad_token_id": None}, [tiny], None), **inputs)
     expected = forward(tiny_weights(), inputs["input_ids"], inputs["attention_mask"])
     assert apart(ours, expected, inputs["attention_mask"]) < 1e-5
 
@@ -289,6 +289,8 @@ def test_what_cannot_be_built_says_what_can_and_the_way_out(changes, said, tiny)
         ({"layer_norm_eps": "tiny"}, "states 'tiny' as layer_norm_eps"),
         ({"layer_norm_eps": float("nan")}, "states nan as layer_norm_eps"),
         ({"model_type": "roberta", "pad_token_id": None}, "states None as pad_token_id"),
+        ({"pad_token_id": "0"}, "states '0' as pad_token_id"),
+        ({"pad_token_id": 12}, "states 12 as pad_token_id; expected a token id"),
         ({"model_type": "electra"}, "states None as embedding_size"),
     ],
 )

@@ -1,6 +1,7 @@
 import json
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,3 +88,24 @@ def test_a_missing_configuration_is_empty(tmp_path: Path):
     source = find(str(tmp_path), BOTH)
     assert source.config("tokenizer_config.json") == {}
     assert source.config("config.json") == {"model_type": "bert"}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [({"model_type": "deberta-v2"}, "is a model of type 'deberta-v2'"), ({"model_type": "bert"}, "fetched")],
+)
+def test_a_family_that_cannot_be_run_is_refused_before_its_weights_are_fetched(config, said, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+
+    def fetch(name: str, *, local_files_only: bool = False, **options: object) -> str:
+        if local_files_only:
+            raise hub.errors.LocalEntryNotFoundError("not here")
+        raise OSError("fetched")
+
+    stated = SimpleNamespace(siblings=[SimpleNamespace(rfilename="model.safetensors")], config=config)
+    monkeypatch.setattr(hub, "snapshot_download", fetch)
+    monkeypatch.setattr(hub.constants, "is_offline_mode", lambda: False)
+    monkeypatch.setattr(hub.HfApi, "model_info", lambda self, name, timeout: stated)
+    with pytest.raises(EncoderUnavailable) as caught:
+        find("some/one", ("onnx",))
+    assert said in f"{caught.value} {caught.value.__cause__}"

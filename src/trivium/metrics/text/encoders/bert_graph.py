@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trivium.errors import EncoderUnavailable
-from trivium.metrics.text.encoders.onnx_graph import GraphBuilder
+from trivium.metrics.text.encoders.onnx_graph import FLOAT, INT64, GraphBuilder
 from trivium.metrics.text.encoders.safetensors_file import Tensors
 
 
@@ -131,8 +131,8 @@ def check_architecture(name: str, config: Mapping[str, Any]) -> Architecture:
 
     def refused(what: str, known: object) -> EncoderUnavailable:
         return EncoderUnavailable(
-            f"{name} {what}; without PyTorch, safetensors can be read of {known}: "
-            'pip install "trivium[semantic-torch]", or name a folder with an ONNX export (model.onnx)'
+            f"{name} {what}; without PyTorch only safetensors of {known} can be read. Install it "
+            '(pip install "trivium[semantic-torch]"), or name a folder with an ONNX export (model.onnx)'
         )
 
     kind = config.get("model_type")
@@ -195,6 +195,12 @@ class _Builder:
         if not isinstance(epsilon, float) or not 0 < epsilon < 1:
             raise EncoderUnavailable(f"config.json states {epsilon!r} as layer_norm_eps")
         self._epsilon = epsilon
+        padding = config.get("pad_token_id")
+        if padding is None and not architecture.counted_from_padding:
+            padding = 0  # masked, so that any token does
+        if type(padding) is not int or not 0 <= padding < self._count("vocab_size"):
+            raise EncoderUnavailable(f"config.json states {padding!r} as pad_token_id; expected a token id")
+        self._padding = padding
         words = "embeddings.word_embeddings.weight"
         self._prefix = architecture.prefix if architecture.prefix + words in tensors else ""
 
@@ -204,7 +210,7 @@ class _Builder:
         if layer is not None and not 0 <= layer <= count:
             raise EncoderUnavailable(f"it has no layer {layer}; its layers are 0 to {count}")
         graph = self._graph
-        mask = graph.node("Cast", graph.input("attention_mask", "texts", "tokens"), to=1)
+        mask = graph.node("Cast", graph.input("attention_mask", "texts", "tokens"), to=FLOAT)
         absent = graph.node("Sub", graph.constant(1.0), graph.node("Unsqueeze", mask, graph.constant([1, 2])))
         bias = graph.node("Mul", absent, graph.constant(_MASKED))
         ids = graph.input("input_ids", "texts", "tokens")
@@ -249,13 +255,10 @@ class _Builder:
         if not self._names.counted_from_padding:
             length = graph.node("Squeeze", graph.node("Shape", ids, start=1, end=2))
             return graph.node("Range", graph.constant(0), length, one)
-        padding = self._config.get("pad_token_id", 1)
-        if type(padding) is not int or padding < 0:
-            raise EncoderUnavailable(f"config.json states {padding!r} as pad_token_id")
-        own = graph.node("Not", graph.node("Equal", ids, graph.constant(padding)))
-        own = graph.node("Cast", own, to=7)
+        own = graph.node("Not", graph.node("Equal", ids, graph.constant(self._padding)))
+        own = graph.node("Cast", own, to=INT64)
         counted = graph.node("Mul", graph.node("CumSum", own, one), own)
-        return graph.node("Add", counted, graph.constant(padding))
+        return graph.node("Add", counted, graph.constant(self._padding))
 
     def _layer(self, prefix: str, hidden: str, bias: str) -> str:
         graph, names, width, inner = self._graph, self._names, self._width, self._inner

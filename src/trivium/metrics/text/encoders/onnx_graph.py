@@ -14,10 +14,10 @@ IR_VERSION, OPSET = 9, 20
 """Versions of the format and of the operators; opset 20 is the first that has Gelu. ONNX Runtime reads both
 since 1.17."""
 
-_FLOAT, _INT64 = 1, 7
+FLOAT, INT64 = 1, 7
 """Element types (``TensorProto.DataType``)."""
 
-_ELEMENT_TYPES = {np.dtype(np.float32): _FLOAT, np.dtype(np.int64): _INT64}
+_ELEMENT_TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): INT64}
 
 _EXTERNAL = 1
 """``TensorProto.DataLocation`` of weights that are outside the model."""
@@ -108,20 +108,20 @@ class GraphBuilder:
 
     def input(self, name: str, *dims: str) -> str:
         """An input of whole numbers, of named dimensions."""
-        self._describe(self._graph.input.add(name=name), _INT64, dims)
+        self._describe(self._graph.input.add(name=name), INT64, dims)
         return name
 
     def output(self, value: str, name: str, *dims: str | int) -> None:
         """Give a value out as floats under a name."""
         self._graph.node.add(op_type="Identity", input=[value], output=[name])
-        self._describe(self._graph.output.add(name=name), _FLOAT, dims)
+        self._describe(self._graph.output.add(name=name), FLOAT, dims)
 
     def weight(self, name: str, array: NDArray[np.float32]) -> str:
         """A weight that stays outside the model."""
         if name not in self.weights:
             self.weights[name] = array
             held = self._graph.initializer.add(
-                name=name, data_type=_FLOAT, dims=array.shape, data_location=_EXTERNAL
+                name=name, data_type=FLOAT, dims=array.shape, data_location=_EXTERNAL
             )
             held.external_data.add(
                 key="location", value="weights"
