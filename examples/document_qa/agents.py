@@ -40,7 +40,7 @@ def beyond_title(question: str, document: str) -> frozenset[str]:
     return asked - words(documents()[document].title) or asked
 
 
-@tv.trace.agent
+@tv.trace.agent("librarian")
 def version_a(question: str) -> str:
     """Search once, read the best document, answer with the sentence that holds most of the question."""
     hits = search(question)
@@ -51,7 +51,7 @@ def version_a(question: str) -> str:
     return sentence if score >= ENOUGH else UNKNOWN
 
 
-@tv.trace.agent
+@tv.trace.agent("librarian")
 def version_b(question: str) -> str:
     """As version A, and more: compares two documents, and knows what kind of answer a question wants.
 

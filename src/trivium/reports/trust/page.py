@@ -8,7 +8,7 @@ from trivium.display import as_text
 from trivium.reports.charts import load_altair
 from trivium.reports.html.page import asset, environment, policy
 from trivium.reports.trust.charts import MOST_VARIANTS, describe_curves
-from trivium.reports.trust.tables import CurveTable, conclusions
+from trivium.reports.trust.tables import CurveTable, conclusions, source_line
 
 COLUMNS = 100
 
@@ -42,7 +42,7 @@ def curve_page(artifact: Mapping[str, Any]) -> str:
             policy=policy(style),
             style=Markup(style),  # noqa: S704 - our own file
             version=__version__,
-            sources=[" · ".join(filter(None, (each["path"], each["mode"]))) for each in artifact["inputs"]],
+            sources=[source_line(each) for each in artifact["inputs"]],
             pictures=pictures,
             conclusions=[] if artifact["comparison"]["enabled"] else conclusions(artifact),
             left_out=max(0, len(names) - MOST_VARIANTS),

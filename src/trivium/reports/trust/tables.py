@@ -85,7 +85,7 @@ def agreement_sentence(answer: Mapping[str, Any]) -> str:
         answer: Result of ``agreement_answer`` with at least one item.
     """
     one, other = (one_line(side, at_most=60) for side in answer["sides"])
-    who = f"The judge agrees with {other}" if one == "judge" else f"{one} agrees with {other}"
+    who = f"{f'The judge{_named(answer)}' if one == 'judge' else one} agrees with {other}"
     exact, near, kappa = answer["exact"], answer["within_one"], answer["kappa"]
     apart = ""
     if len(answer["labels"]) > 2:
@@ -97,6 +97,18 @@ def agreement_sentence(answer: Mapping[str, Any]) -> str:
     else:
         beyond = f"not shown to be more than by chance (Cohen's κ {kappa['value']:.2f})"
     return f"{who} in {_percent(exact)} of {counted(answer['n'], 'item')}{apart}: {beyond}."
+
+
+def _named(answer: Mapping[str, Any]) -> str:
+    """The name of the judge, where the items say it."""
+    named = answer["inputs"][0].get("judge")
+    return f" {one_line(named, at_most=120)}" if named else ""
+
+
+def source_line(source: Mapping[str, Any]) -> str:
+    """Where items come from and who judged them."""
+    judge = f"judged by {source['judge']}" if source.get("judge") else None
+    return " · ".join(str(part) for part in (source["path"], source["mode"], judge) if part)
 
 
 def _percent(figure: Mapping[str, Any]) -> str:
@@ -185,7 +197,8 @@ class CertificateText:
             )
         yield Text(
             f"{counted(answer['n'], 'labelled verdict')} in {counted(answer['groups'], 'group')}, "
-            f"{counted(answer['tested'], 'threshold')} tested, {answer['method']}.",
+            f"{counted(answer['tested'], 'threshold')} tested, {answer['method']}."
+            + (f" Judge:{named}." if (named := _named(answer)) else ""),
             style="dim",
         )
         yield Text(one_line(confidence_sentence([name], answer), at_most=500), style="dim")
@@ -273,7 +286,7 @@ class CurveTable:
             f"loss {loss['name']} = {loss['definition']}"
         )
         for place, source in enumerate(self._artifact["inputs"]):
-            named = " · ".join(str(part) for part in (source["path"], source["mode"]) if part)
+            named = source_line(source)
             if self._paired:
                 named = f"{('first', 'second')[place]}: {named}"
             yield Text(one_line(named, at_most=200), style="dim")

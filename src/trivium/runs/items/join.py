@@ -103,12 +103,15 @@ def items_of_run(store: Store, run: RunRecord, *, dimension: str, labels: Labels
         "prompts": sorted(prompts, key=str),
         **judging_conditions(dimension, settings, run.provenance),
     }
-    return builder.table(
+    table = builder.table(
         notes=tuple(_notes(statuses, failed, included)),
         rest=rest,
         provenance=spoken,
         judged_by=judged_by if models else None,
     )
+    named = sorted(model for model in models if model is not None)
+    origin = msgspec.structs.replace(table.origin, judge=", ".join(named) or None)
+    return msgspec.structs.replace(table, origin=origin)
 
 
 def labelled_items(store: Store, run: RunRecord, labels: Labels) -> Iterator[Item]:

@@ -31,6 +31,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     git_commit: str | None = None
     mode: str | None = None
+    judge: str | None = None
 
 
 class Unlabelled(msgspec.Struct, frozen=True, kw_only=True, eq=False):

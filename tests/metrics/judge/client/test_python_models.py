@@ -31,6 +31,10 @@ def broken():
 class Judges:
     nested = saying("yes", "nested")
 number = 7
+async def fail(messages, info):
+    asked.append("failing")
+    raise KeyError("no such ending")
+failing = FunctionModel(fail, model_name="failing")
 """
 
 RUBRIC = tv.Rubric(
@@ -105,6 +109,16 @@ def test_a_path_without_a_model_is_refused_before_anything_is_asked(path: str, s
     assert said in str(why_unavailable(f"python:{path}"))
     with pytest.raises(SuiteError, match="judge.models"):
         judged(f"python:{path}")
+
+
+def test_a_model_that_raises_is_asked_once_and_says_what_it_raised() -> None:
+    score = next(judged("python:own_judges:failing", on_failure="skip").evaluations()).scores["polite"]
+
+    import own_judges
+
+    assert score.status == "skipped"
+    assert "own_judges:failing failed: KeyError: 'no such ending'" in score.reason
+    assert own_judges.asked == ["failing"]
 
 
 def test_a_base_url_for_such_a_model_is_refused() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trivium.masking import mask
 from trivium.metrics.judge.client.provider_errors import error_of
 from trivium.metrics.judge.client.request import (
     MAX_TOKENS,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 log = logging.getLogger(__name__)
+
+PYTHON_PROVIDER = "python"
+"""Provider of models that Python code makes."""
 
 REQUEST_TIMEOUT = 24 * 3600.0
 """Timeout of the provider's client, seconds. The scheduler enforces the real one."""
@@ -117,6 +121,9 @@ async def respond(model: "Model", request: ModelRequest, headers: Mapping[str, s
         raise RequestError(f"{request.model}: {error}", kind="permanent") from None
     except Exception as error:  # a malformed 200 can make the SDK raise anything
         log.debug("%s: no answer could be read: %s", request.model, error, exc_info=error)
+        if request.provider == PYTHON_PROVIDER:  # the user's own code, not a reply
+            why = mask(f"{request.model} failed: {type(error).__name__}: {error}")
+            raise RequestError(why, kind="permanent") from None
         why = f"{request.model}: the reply holds no answer that can be read"
         raise RequestError(why, kind="provider_error", billed=True) from None
 
