@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DONE, GATE_FAILED, WITH_ERRORS, INCONCLUSIVE = 0, 1, 3, 4
 
 MOST_CASES = 500
-"""Attempts in a page, unless another number is asked for."""
+"""Attempts in full in a page, unless another number is asked for."""
 
 
 def exit_code(summary: Summary, *, inconclusive: str | None) -> int:
@@ -72,7 +72,7 @@ def present(
         html: Where to write an HTML page.
         markdown: Where to write Markdown.
         junit: Where to write JUnit XML.
-        cases_shown: Largest number of attempts in the page.
+        cases_shown: Largest number of attempts in full in the page.
         disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
     """

@@ -12,7 +12,11 @@ from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, met
 @click.command()
 @click.argument("run", required=False)
 @options.option(
-    "--cases", type=click.IntRange(min=1), default=500, show_default=True, help="Cases in the HTML page."
+    "--cases",
+    type=click.IntRange(min=1),
+    default=500,
+    show_default=True,
+    help="Worst cases with judgements and drawings of traces in the HTML page; it has the others in brief.",
 )
 @options.option(
     "--disagreements", is_flag=True, help="Show where judges disagree with each other or with people."

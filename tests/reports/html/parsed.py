@@ -1,8 +1,12 @@
 """A page taken apart by the standard library's HTML parser, as an oracle for what a browser would see."""
 
+import base64
+import json
+import zlib
 from html.parser import HTMLParser
 
-VOID = {"meta", "input", "br", "img", "link", "hr"}
+VOID = {"meta", "input", "br", "img", "link", "hr", "wbr"}
+PACKED = "application/octet-stream"
 
 
 class Page(HTMLParser):
@@ -14,6 +18,7 @@ class Page(HTMLParser):
         self.texts: list[str] = []
         self.open: list[str] = []
         self.content: dict[str, list[str]] = {"style": [], "script": []}
+        self.packed: list[tuple[dict[str, str | None], str]] = []
         self.feed(text)
         self.close()
 
@@ -27,7 +32,10 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in self.content:
+        attributes = self.elements[-1][1] if self.elements else {}
+        if self.open and self.open[-1] == "script" and attributes.get("type") == PACKED:
+            self.packed.append((attributes, zlib.decompress(base64.b64decode(data)).decode()))
+        elif self.open and self.open[-1] in self.content:
             self.content[self.open[-1]].append(data)
         else:
             self.texts.append(data)
@@ -39,6 +47,32 @@ class Page(HTMLParser):
     @property
     def text(self):
         return "".join(self.texts)
+
+    @property
+    def scripts(self):
+        """The scripts that a browser runs."""
+        return [found for found in self.all("script") if found.get("type") != PACKED]
+
+    @property
+    def index(self):
+        """The columns of the index, of all attempts in the order in which they came."""
+        columns = {}
+        for attributes, content in self.packed:
+            if attributes["class"] == "index":
+                for name, values in json.loads(content).items():
+                    columns.setdefault(name, []).extend([values] if isinstance(values, dict) else values)
+        return columns
+
+    @property
+    def packed_attempts(self):
+        """The HTML of the attempts that the script unpacks, by number."""
+        found = {}
+        for attributes, content in self.packed:
+            if attributes["class"] == "attempts":
+                pieces = content.split('<details class="attempt"')[1:]
+                numbers = map(int, attributes["data-numbers"].split())
+                found |= dict(zip(numbers, pieces, strict=True))
+        return found
 
     def all(self, tag, **attributes):
         wanted = {name.strip("_").replace("_", "-"): value for name, value in attributes.items()}

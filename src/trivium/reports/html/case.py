@@ -1,6 +1,7 @@
 """Section of one attempt in the report: texts side by side, scores, composite, drawings."""
 
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -16,25 +17,43 @@ from trivium.reports.drawings.timeline import SPANS_SHOWN, draw_timeline
 from trivium.reports.escape import one_line
 from trivium.reports.html.fragments import JSON_CHARS, as_json, folded, range_svg, short
 from trivium.reports.html.judgement import SEARCHED_CHARS, excerpts, judgement_context, marked, quotes_of
+from trivium.reports.html.markdown import rendered
+from trivium.reports.html.packing import IndexEntry
 from trivium.reports.html.process import process_context
 from trivium.reports.view import EvaluationView
 from trivium.traces.process.process import Process
 from trivium.traces.trace import Trace
 
 REFERENCES_SHOWN = 8
+SHORT_SOURCE_CHARS = 2_000
+"""A source document of at most this length is shown whole."""
 PROBLEMS_SHOWN = 20
+SEARCHED_REASON_CHARS = 200
 HALF_PAGE = 545
 """Widest drawing in pixels that fits next to another."""
 
 
-def case_context(view: EvaluationView) -> dict[str, Any]:
-    """Values for the template of an attempt."""
+def case_context(view: EvaluationView, *, number: int = 0, full: bool = True) -> dict[str, Any]:
+    """Values for the template of an attempt.
+
+    Args:
+        view: The attempt.
+        number: Its number in the index of the page.
+        full: Whether judgements and the trace are among them.
+    """
     case, attempt = view.case, view.attempt
     judged = [score for score in view.scores.values() if score.tier == "judge" and _is_judgement(score)]
+    left_out = []
+    if not full:
+        left_out = ["judgements"] if judged else []
+        left_out += ["trace"] if attempt.trace is not None else []
+        judged = []
     quotes = quotes_of(judged)
     texts = _quoted_texts(view) if quotes else {}
+    scores, unscored = _without_value(view.scores.values())
     expect = {name: value for name, value in msgspec.to_builtins(case.expect).items() if value is not None}
     return {
+        "number": number,
         "name": wording.attempt_name(one_line(case.id), attempt.repeat),
         "verdict": view.verdict,
         "reason": None if view.reason is None else one_line(view.reason, at_most=600),
@@ -48,19 +67,52 @@ def case_context(view: EvaluationView) -> dict[str, Any]:
         "anchor": anchor(case.id, attempt.repeat),
         "input": marked(case.input, quotes),
         "output": marked(attempt.output, quotes),
+        "rendered": rendered(attempt.output),
         "references": [marked(text, quotes) for text in case.references[:REFERENCES_SHOWN] if text],
         "references_left_out": max(0, len(case.references) - REFERENCES_SHOWN),
         "source": excerpts(case.source or "", quotes),
+        "whole_source": folded(case.source) if len(case.source or "") <= SHORT_SOURCE_CHARS else None,
         "source_chars": len(case.source or ""),
         "more": {
             "expected": folded(expect or None, at_most=JSON_CHARS),
             "metadata of the case": folded(case.metadata or None, at_most=JSON_CHARS),
             "metadata of the attempt": folded(attempt.metadata or None, at_most=JSON_CHARS),
         },
-        "scores": [_score(score, detail=score not in judged) for score in view.scores.values()],
+        "scores": [_score(score, detail=full and score not in judged) for score in scores],
+        "unscored": unscored,
+        "left_out": left_out,
         "judgements": [judgement_context(score, quotes, texts) for score in judged],
-        "trace": None if attempt.trace is None else _trace(attempt.trace),
+        "trace": _trace(attempt.trace) if full and attempt.trace is not None else None,
     }
+
+
+def _without_value(scores: Iterable[Score]) -> tuple[list[Score], list[tuple[str, list[str]]]]:
+    """The scores to show in rows, and the names of the others by the reason why they have no value."""
+    rows: list[Score] = []
+    names: dict[str, list[str]] = {}
+    for score in scores:
+        if score.value is None and score.raw is None and score.status == "skipped":
+            why = one_line(score.reason or "not applicable", at_most=300)
+            names.setdefault(why, []).append(one_line(score.name))
+        else:
+            rows.append(score)
+    return rows, list(names.items())
+
+
+def index_entry(view: EvaluationView) -> IndexEntry:
+    """What finding and ordering need of an attempt."""
+    case, attempt = view.case, view.attempt
+    name = wording.attempt_name(one_line(case.id), attempt.repeat)
+    reason = "" if view.reason is None else one_line(view.reason, at_most=SEARCHED_REASON_CHARS)
+    values = {"composite": view.composite.value}
+    values |= {one_line(score.name): score.value for score in view.scores.values()}
+    return IndexEntry(
+        name=name,
+        verdict=view.verdict,
+        anchor=anchor(case.id, attempt.repeat),
+        text=" ".join((name, _first_line(case.input), reason, *_facts(view))),
+        values={metric: value for metric, value in values.items() if value is not None},
+    )
 
 
 def _first_line(value: Any) -> str:

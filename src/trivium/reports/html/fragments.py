@@ -1,12 +1,15 @@
 """Fragments of HTML pages: folded texts and the drawing of an interval."""
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from trivium.reports.drawings.svg import element
-from trivium.reports.escape import cut, one_line
+from trivium.reports.escape import cut, one_line, visible
 
 HEAD_CHARS = 1_500
 """Characters of a text shown without unfolding."""
@@ -14,6 +17,7 @@ TEXT_CHARS = 20_000
 """Largest number of characters of a text in the report, which states how many it leaves out."""
 JSON_CHARS = 4_000
 CELL_CHARS = 160
+_WORD_ENDS = re.compile(r"(?<=[_./:-])(?=\w)")
 _TOO_DEEP = "(nested too deeply to show)"
 
 
@@ -81,6 +85,11 @@ def _word_end(text: str) -> int:
     return HEAD_CHARS
 
 
+def breakable(name: str) -> Markup:
+    """A name that a line may break after ``_ . / : -`` and not in the middle of a word."""
+    return Markup("<wbr>").join(_WORD_ENDS.split(visible(name)))
+
+
 HEIGHT = 18
 
 
@@ -105,3 +114,19 @@ def range_svg(mean: float | None, interval: tuple[float, float] | None, human: f
 
 def _at(value: float) -> str:
     return f"{100 * min(1.0, max(0.0, value)):.2f}%"
+
+
+def stacked_svg(parts: Sequence[tuple[str, int]]) -> str:
+    """Draw shares of a whole side by side.
+
+    It is hidden from screen readers, because the numbers are next to it.
+
+    Args:
+        parts: CSS class and count of each, from left to right.
+    """
+    total, body, before = sum(count for _, count in parts), [], 0
+    for name, count in parts:
+        x, width = f"{100 * before / total:.2f}%", f"{100 * count / total:.2f}%"
+        body.append(element("rect", x=x, y=0, width=width, height=HEIGHT, class_=name))
+        before += count
+    return element("svg", *body, class_="stacked", width="100%", height=HEIGHT, aria_hidden="true")

@@ -6,14 +6,17 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from trivium.metrics.evaluation import RECOMMENDATION_WEIGHTS
 from trivium.metrics.metric import Score, is_judge_fallback
 from trivium.reports import charts, wording
 from trivium.reports.escape import one_line
-from trivium.reports.html.fragments import folded, range_svg, short
+from trivium.reports.html.fragments import folded, range_svg, short, stacked_svg
 from trivium.reports.wording import dollars, spent_rows, spent_sentence, whole
 from trivium.runs.summary import CompositeFigure, Figure, JudgeCosts, Summary
 
 BINS = 20
+RESERVATIONS_SHOWN = 6
+"""Reservations that are not folded: the most serious ones."""
 
 
 class Distribution(msgspec.Struct, kw_only=True):
@@ -64,9 +67,6 @@ def overview_context(
     summary: Summary,
     distributions: Mapping[str, Distribution],
     provenance: Mapping[str, Any],
-    *,
-    shown: int,
-    total: int,
 ) -> dict[str, Any]:
     """Values for the page's template, except the attempts."""
     rows = [_row(name, figure) for name, figure in summary.metrics.items()]
@@ -92,13 +92,14 @@ def overview_context(
         "note": wording.interval_note(summary),
         "distributions": _histograms(summary, distributions),
         "parts": _parts(summary),
+        "recommendations": _recommendations(summary),
+        "reservations": list(summary.warnings[:RESERVATIONS_SHOWN]),
+        "more_reservations": list(summary.warnings[RESERVATIONS_SHOWN:]),
         "gates": [(gate, wording.gate_sentence(gate)) for gate in summary.gates],
         "accepted_of": wording.accepted_of(summary),
         "acceptance": [wording.acceptance_sentence(*each) for each in summary.acceptance.items()],
         "spent": None if summary.spent is None else _spent(summary.spent),
         "provenance": _flat(provenance),
-        "shown": shown,
-        "total": total,
     }
 
 
@@ -112,7 +113,6 @@ def _composite(figure: CompositeFigure) -> dict[str, Any]:
         "range": _range(figure.mean, figure.ci95),
         "sentence": wording.composite_sentence(figure),
         "not_ok": wording.not_ok(figure.status),
-        "recommendations": [(name, count) for name, count in figure.recommendations.items() if count],
     }
 
 
@@ -162,19 +162,31 @@ def _histograms(summary: Summary, distributions: Mapping[str, Distribution]) -> 
     return drawn
 
 
-def _parts(summary: Summary) -> Markup | None:
-    if summary.composite is None or not summary.composite.parts:
-        return None
+def _parts(summary: Summary) -> list[dict[str, Any]]:
+    """The parts of the composite that have a score; a part that is also a metric has its interval."""
+    if summary.composite is None:
+        return []
     rows = []
     for name, mean in summary.composite.parts.items():
-        if mean is None:
-            continue
-        figure = summary.metrics.get(name)
-        interval = figure.ci95 if figure is not None else None
-        rows.append((name, mean, interval))
-    if not rows:
+        if mean is not None:
+            figure = summary.metrics.get(name)
+            interval = None if figure is None else figure.ci95
+            part = {"name": one_line(name), "mean": mean, "interval": interval}
+            rows.append(part | {"range": _range(mean, interval)})
+    return rows
+
+
+def _recommendations(summary: Summary) -> dict[str, Any] | None:
+    """The recommendations as one bar, with their numbers; None if no attempt has one."""
+    counts = {} if summary.composite is None else summary.composite.recommendations
+    counts = {name: count for name, count in counts.items() if count}
+    if not counts:
         return None
-    return Markup(charts.parts(rows))  # noqa: S704 - Vega escapes the names
+    places = {name: place for place, name in enumerate(RECOMMENDATION_WEIGHTS)}  # the best first
+    rows = sorted(counts.items(), key=lambda row: places.get(row[0], len(places)))
+    keys = [(f"level-{places.get(name, len(places))}", wording.words(one_line(name)), n) for name, n in rows]
+    bar = Markup(stacked_svg([(key, count) for key, _, count in keys]))  # noqa: S704 - our own names
+    return {"bar": bar, "rows": keys}
 
 
 def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -4,17 +4,20 @@ import base64
 import hashlib
 import heapq
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from trivium.errors import InputError, MissingExtra
 from trivium.reports import charts
 from trivium.reports.escape import visible
+from trivium.reports.html.fragments import breakable
 from trivium.reports.html.overview import Distributions
+from trivium.reports.html.packing import Index, Packer, copied
 from trivium.reports.html.process import RunTimes
 from trivium.reports.view import EvaluationView, worst_first
 from trivium.runs.disagreements import Disagreements
@@ -36,16 +39,16 @@ def write_html(
 ) -> None:
     """Write the report of a run.
 
-    Distributions cover all attempts. The page shows the worst ``cases_shown`` attempts in full and states the
-    total. Attempts are read one at a time, so memory does not grow with the run.
+    The page holds every attempt with its texts and scores, most of them compressed, and its controls find and
+    order all of them. Attempts are read one at a time, so memory does not grow with the run.
 
     Args:
         path: The file; an existing file is replaced only when the new one is complete.
         summary: The summary of the run.
         evaluations: Its attempts, in any order.
-        cases_shown: Largest number of attempts shown.
+        cases_shown: Largest number of attempts with judgements and drawings of their traces: the worst ones.
         provenance: Origin of the run: nested names and values.
-        disagreements: Disagreements of its judges; attempts with one are always shown.
+        disagreements: Disagreements of its judges; attempts with one have their judgements in any case.
         group: The case field that defines the cluster, as in the suite's settings.
 
     Raises:
@@ -56,37 +59,52 @@ def write_html(
     templates = environment()
     target = Path(path)
     distributions, times = Distributions(), RunTimes(group)
-    with tempfile.TemporaryFile() as spool:
-        always_shown = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
+    with tempfile.TemporaryFile() as rendered, tempfile.TemporaryFile() as parts:
+        always_full = {(each.case, each.repeat) for each in disagreements.found} if disagreements else set()
         passing = _counted(evaluations, distributions, times)
-        places, total = _spool_worst(passing, spool, templates, cases_shown, always_shown=always_shown)
-        times_context = times.context(summary.metadata.get("level", 0.95))
+        places, total = _spool(passing, rendered, parts, templates, cases_shown, always_full=always_full)
+        packer = Packer(parts)
+        for place in places[IN_THE_OPEN:]:
+            packer.add(place.number, _read(rendered, place).decode())
+        packer.flush()
         page = _render_page(
             templates,
             summary,
             distributions,
             provenance or {},
-            len(places),
-            total,
             disagreements,
-            times_context,
+            times.context(summary.metadata.get("level", 0.95)),
+            attempts={"total": total, "full": len(places), "in_the_open": min(IN_THE_OPEN, len(places))},
         )
-        before, after = page.split(_ATTEMPTS_MARK)
+        before, between, after = re.split(f"{_ATTEMPTS_MARK}|{_PARTS_MARK}", page)
+        in_the_open = (_read(rendered, place) for place in places[:IN_THE_OPEN])
         try:
             write_atomically(
-                target, chain([before.encode()], _rendered_attempts(spool, places), [after.encode()])
+                target,
+                chain([before.encode()], in_the_open, [between.encode()], copied(parts), [after.encode()]),
             )
         except OSError as error:
             raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
 
 
-_ATTEMPTS_MARK = "<!-- attempts -->"
+IN_THE_OPEN = 25
+"""Number of attempts that a browser shows before it runs a script: the worst ones."""
+
+_ATTEMPTS_MARK, _PARTS_MARK = "<!-- attempts -->", "<!-- parts -->"
 
 
-def _rendered_attempts(spool: IO[bytes], places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    for start, length in places:
-        spool.seek(start)
-        yield spool.read(length)
+class _Place(NamedTuple):
+    """Number of an attempt, and where its HTML is in the spool: in full, and right after it in brief."""
+
+    number: int
+    start: int
+    length: int
+    brief_length: int
+
+
+def _read(spool: IO[bytes], place: _Place) -> bytes:
+    spool.seek(place.start)
+    return spool.read(place.length)
 
 
 def _counted(
@@ -99,42 +117,49 @@ def _counted(
         yield view
 
 
-def _spool_worst(
+def _spool(
     evaluations: Iterable[EvaluationView],
-    spool: IO[bytes],
+    rendered: IO[bytes],
+    parts: IO[bytes],
     templates: "jinja2.Environment",
     at_most: int,
     *,
-    always_shown: Set[tuple[str, int]],
-) -> tuple[list[tuple[int, int]], int]:
-    """Write the worst attempts to the spool.
+    always_full: Set[tuple[str, int]],
+) -> tuple[list[_Place], int]:
+    """Write every attempt in brief to the parts, and the worst attempts in full to the spool.
 
     Returns:
-        Offset and length of each in the spool, worst first, and the number of all attempts.
+        Where each full attempt is, worst first, and the number of all attempts.
     """
-    from trivium.reports.html.case import case_context
+    from trivium.reports.html.case import case_context, index_entry
 
     template = templates.get_template("case.html")
-    total = 0
+    index, brief = Index(parts), Packer(parts)
     # The top of the heap is its least bad attempt, which a worse one replaces.
-    worst: list[tuple[_ReverseKey, int, int]] = []
-    requested: list[tuple[_ReverseKey, int, int]] = []
+    worst: list[tuple[_ReverseKey, _Place]] = []
+    requested: list[tuple[_ReverseKey, _Place]] = []
     for view in evaluations:
-        total += 1
+        number = index.add(index_entry(view))
         key = _ReverseKey(worst_first(view))
-        is_requested = (view.case.id, view.attempt.repeat) in always_shown
+        is_requested = (view.case.id, view.attempt.repeat) in always_full
+        in_brief = template.render(case_context(view, number=number, full=False))
         if not is_requested and len(worst) >= at_most and (not worst or not worst[0][0] < key):
+            brief.add(number, in_brief)
             continue
-        start = spool.seek(0, os.SEEK_END)
-        length = spool.write(template.render(case_context(view)).encode())
-        entry = (key, start, length)
+        html = template.render(case_context(view, number=number)).encode()
+        entry = (key, _Place(number, rendered.seek(0, os.SEEK_END), len(html), len(in_brief.encode())))
+        rendered.write(html + in_brief.encode())
         if is_requested:
             requested.append(entry)
         elif len(worst) < at_most:
             heapq.heappush(worst, entry)
         else:
-            heapq.heapreplace(worst, entry)
-    return [(start, length) for _, start, length in sorted(worst + requested, reverse=True)], total
+            _, left = heapq.heapreplace(worst, entry)
+            rendered.seek(left.start + left.length)
+            brief.add(left.number, rendered.read(left.brief_length).decode())
+    index.flush()
+    brief.flush()
+    return [place for _, place in sorted(worst + requested, reverse=True)], index.total
 
 
 class _ReverseKey:
@@ -159,10 +184,10 @@ def _render_page(
     summary: Summary,
     distributions: Distributions,
     provenance: Mapping[str, Any],
-    shown: int,
-    total: int,
     disagreements: Disagreements | None,
     times_context: dict[str, Any] | None,
+    *,
+    attempts: Mapping[str, int],
 ) -> str:
     from markupsafe import Markup
 
@@ -170,15 +195,17 @@ def _render_page(
     from trivium.reports.disagreements import section_context
     from trivium.reports.html.overview import overview_context
 
-    style, script = asset("style.css"), asset("cases.js")
+    style, script = asset("style.css"), asset("cases.js") + asset("print.js")
     return templates.get_template("page.html").render(
-        overview_context(summary, distributions.by_name, provenance, shown=shown, total=total),
+        overview_context(summary, distributions.by_name, provenance),
         disagreements=None if disagreements is None else section_context(disagreements),
         times=times_context,
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         policy=policy(style, script),
+        counts=attempts,
         attempts=Markup(_ATTEMPTS_MARK),  # noqa: S704 - ours too
+        parts_mark=Markup(_PARTS_MARK),  # noqa: S704 - ours too
         version=__version__,
     )
 
@@ -227,6 +254,7 @@ def environment() -> "jinja2.Environment":
         "interval": wording.interval,
         "share": wording.share,
         "words": wording.words,
+        "breakable": breakable,
     }
     return templates
 
