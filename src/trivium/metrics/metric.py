@@ -145,6 +145,15 @@ class Metric:
         """Metrics that must be computed first. Override this if they depend on the settings."""
         return self.fixed_needs
 
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """Fields of a case of which at least one must be given, or the metric is skipped; empty for none.
+
+        Such as ``references`` or ``expect.tools``. A metric without any can score recorded traces as they are
+        (``trivium traces score``).
+        """
+        return ()
+
     def check(self) -> None:
         """Check that everything that the metric needs is installed.
 
@@ -205,6 +214,11 @@ class TextMetric(Metric):
     def from_settings(cls, settings: Settings) -> Self:
         """Make the metric with the suite's rule for several references."""
         return cls(references=settings.references)
+
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """The references."""
+        return ("references",)
 
     def compare(self, output: str, reference: str) -> float:
         """Return the similarity of an output to one reference, in [0, 1]."""

@@ -44,6 +44,7 @@ BUILT_IN = {
     "task_balance": "trivium.metrics.graph.agents:TaskBalance",
     "loop_free": "trivium.metrics.graph.trajectories:LoopFree",
     "retry_rate": "trivium.metrics.graph.trajectories:RetryRate",
+    "completed": "trivium.metrics.graph.trajectories:Completed",
 }
 
 CASE_FIGURES = ("path_agreement",)
@@ -71,7 +72,7 @@ _RECORDED = "trivium.metrics.scoring"
 _RECORDED_PREFIX = "inspect."
 """Prefix of recorded scores, which came with imported outputs."""
 
-OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate"})
+OFF_BY_DEFAULT = frozenset({"rouge_l", "bleu", "chrf", "edit", "loop_free", "retry_rate", "completed"})
 
 
 M = TypeVar("M", bound=Metric)
@@ -237,6 +238,24 @@ def asked_metrics(settings: Settings) -> tuple[str, ...]:
     computed = [name for name in usable_metrics(settings) if name not in off]
     whole = [each for rubric in rubrics for each in judged.whole[getattr(rubric, "name", rubric)]]
     return tuple(dict.fromkeys([*computed, PLANNING, *whole]))
+
+
+def metrics_without_expectation(settings: Settings) -> tuple[str, ...]:
+    """Every metric that scores an attempt about whose case nothing is known but the input.
+
+    These are the metrics that declare no ``case_fields``: the built-in ones, those of installed packages, and
+    the dimensions of the judge's rubrics if the settings name a judge.
+    """
+    judged = _judged(settings)
+    names = [name for name in usable_metrics(settings) if name not in {*judged.metrics, *CASE_FIGURES}]
+    if settings.judge is not None:
+        whole = [
+            each for rubric in settings.judge.rubric for each in judged.whole[getattr(rubric, "name", rubric)]
+        ]
+        names = list(dict.fromkeys([*names, *whole]))
+    return tuple(
+        name for name in names if not metric_class(name, settings).from_settings(settings).case_fields
+    )
 
 
 def _decisive(settings: Settings) -> list[str]:

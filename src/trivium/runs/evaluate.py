@@ -12,7 +12,7 @@ import msgspec
 from trivium.agents.adapters.function import with_own_loop
 from trivium.agents.attempt import AgentAdapter, Attempt
 from trivium.agents.loading import load_agent
-from trivium.agents.recorded import Recorded, open_recorded
+from trivium.agents.recorded import ReadyAttempts, Recorded, open_recorded
 from trivium.agents.recorded.in_memory import OutputsInMemory
 from trivium.errors import EncoderUnavailable, InputError, OutputsError, Problem, SuiteError, TriviumError
 from trivium.masking import mask
@@ -360,7 +360,7 @@ def _recorded(outputs: Outputs, suite: Suite, *, leave_one_out: bool) -> Recorde
         raise OutputsError(
             "outputs", "leave_one_out needs a source of people's outputs, such as peerread:FOLDER"
         )
-    return OutputsInMemory(outputs, suite)
+    return outputs if isinstance(outputs, ReadyAttempts) else OutputsInMemory(outputs, suite)
 
 
 def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: RunRecord | None) -> str:
@@ -369,6 +369,8 @@ def _source_name(adapter: AgentAdapter | None, outputs: Outputs | None, source: 
         return mask(adapter.name)
     if source is not None:
         return f"attempts of run {source.id}"
+    if isinstance(outputs, ReadyAttempts):
+        return outputs.name
     return str(outputs) if isinstance(outputs, str | PathLike) else "outputs in memory"
 
 

@@ -33,6 +33,22 @@ class Recorded(Protocol):
     def __iter__(self) -> Iterator[tuple[Case, Attempt]]: ...
 
 
+class ReadyAttempts:
+    """Base of recorded attempts that come with their cases and are checked already.
+
+    Attributes:
+        name: What they are called in the run.
+    """
+
+    name: str
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        raise NotImplementedError
+
+
 def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> Recorded:
     """Open the attempts of a source, each with the case that it is scored against.
 

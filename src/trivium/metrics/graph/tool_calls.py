@@ -42,6 +42,11 @@ class ToolRecall(ToolMetric):
     Calls are matched according to ``tools.match``. Skipped if the case does not state ``expect.tools``.
     """
 
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """The expected calls."""
+        return ("expect.tools",)
+
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has the missing calls by tool."""
         matching = case_matching(trace, case, self.tools)
@@ -66,6 +71,11 @@ class ToolSelection(ToolMetric):
     that match expected ones are correct (``tools.match``). Skipped without either. Without calls it is 1 if
     none was expected, else 0.
     """
+
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """The expected calls, or the best tool for each context."""
+        return ("expect.tools", "expect.optimal_tools")
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.
@@ -170,6 +180,11 @@ class ActionMatch(ToolMetric):
     tool changes no state if the suite lists it in ``tools.read_only`` or the case expects it with ``reads:
     true``; every other tool does. Skipped if the case does not state ``expect.tools``.
     """
+
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """The expected calls."""
+        return ("expect.tools",)
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.

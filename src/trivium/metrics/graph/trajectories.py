@@ -23,10 +23,11 @@ from trivium.metrics.graph.measures import (
     simple_cycles,
 )
 from trivium.metrics.graph.tool_calls import ToolMetric
-from trivium.metrics.metric import Score, Skip
+from trivium.metrics.metric import Score, Skip, TraceMetric
 from trivium.metrics.registry import metric
 from trivium.suites.case import Case
 from trivium.suites.settings import ToolSettings
+from trivium.traces.outcome import outermost_spans, recorded_error
 from trivium.traces.process.loops import call_loops, looped_calls, repeated_calls
 from trivium.traces.trace import Trace
 
@@ -229,6 +230,28 @@ class RetryRate(ToolMetric):
                 "repeats": counted_names([calls[one.call] for one in found if not one.retry]),
             },
         )
+
+
+@metric("completed")
+class Completed(TraceMetric):
+    """1 if the outermost span ended without an error, 0 if it failed; skipped if it has not ended.
+
+    Says that the run went through, not that its answer is right. If an agent's span is outermost, agents'
+    spans decide; of several, one that failed decides.
+    """
+
+    def measure(self, trace: Trace, case: Case) -> Score:
+        """Score one trace; the reason of a 0 is the recorded error."""
+        outermost = outermost_spans(trace)
+        if not outermost:
+            raise Skip("the trace has no spans")
+        failed = next((span for span in outermost if span.ok is False), None)
+        if failed is not None:
+            return self.ok(0.0, reason=f"{failed.kind} {failed.name} failed{recorded_error(trace, failed)}")
+        unfinished = next((span for span in outermost if span.ok is None), None)
+        if unfinished is not None:
+            raise Skip(f"{unfinished.kind} {unfinished.name} has not ended")
+        return self.ok(1.0)
 
 
 START, END = "START", "END"

@@ -25,6 +25,9 @@ from trivium.suites.settings import JudgeSettings, Settings
 
 NO_JUDGE = "the suite names no judge (judge.models)"
 
+OF_A_TRACE = frozenset({"input", "output", "trace"})
+"""Inputs of a judge that a recorded trace has by itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedDimension(Metric):
@@ -54,6 +57,12 @@ class JudgedDimension(Metric):
     def needs(self) -> tuple[str, ...]:
         """The metric that a judgement falls back on."""
         return (JUDGE_FALLBACK,) if self.on_failure == "tier1" else ()
+
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """What the dimension needs, unless a recorded trace has it (input, output, steps)."""
+        needs = self.dimension.needs
+        return () if OF_A_TRACE.intersection(needs) else needs
 
     def check(self) -> None:
         """Check that PydanticAI is installed if the suite names a model.

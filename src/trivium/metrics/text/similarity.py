@@ -50,6 +50,11 @@ class Similarity(Metric):
         """The metrics with a weight above 0."""
         return tuple(name for name, weight in self.weights.items() if weight > 0)
 
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """The references."""
+        return ("references",)
+
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt; ``raw`` has the value for each reference."""
         if not metric_input.case.references:

@@ -70,6 +70,14 @@ class Success(Metric):
         rule = self.rule
         return (metric_class(rule.metric, self.settings).name,) if rule.metric is not None else ()
 
+    @property
+    def case_fields(self) -> tuple[str, ...]:
+        """What the rule compares the output with; for another metric, what that metric needs."""
+        if self.rule.metric is not None:
+            rules = self.settings or Settings()
+            return metric_class(self.rule.metric, self.settings).from_settings(rules).case_fields
+        return ("references", "expect.output") if self.rule.exact or self.rule.contains else ()
+
     def score(self, metric_input: MetricInput) -> Score:
         """Score one attempt: whether it meets the rule."""
         rule, attempt = self.rule, metric_input.attempt

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 
+from trivium.traces.outcome import FIRST_MOMENT, clock_zero
 from trivium.traces.process.handoffs import PingPong
 from trivium.traces.process.loops import HandOffLoop, Loop
 from trivium.traces.process.process import PathStep, Process
@@ -123,10 +123,6 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True):
     slowest: SlowestTrace | None
 
 
-_FIRST_MOMENT = 1e8
-"""A time at or above this is a Unix time in seconds (1973 or later), not a time since the trace began."""
-
-
 def process_totals(traces: Sequence[Trace]) -> ProcessTotals:
     """Add up the process figures of traces."""
     processes = [Process(trace) for trace in traces]
@@ -164,21 +160,15 @@ def _elapsed(timed: Sequence[Process]) -> float | None:
     begun: list[float] = []
     ended: list[float] = []
     for process in timed:
-        begins, zero = process.busy_times.whole[0] if process.busy_times.whole else 0.0, _zero(process.trace)
-        if zero is None and begins < _FIRST_MOMENT:
+        begins, zero = (
+            process.busy_times.whole[0] if process.busy_times.whole else 0.0,
+            clock_zero(process.trace),
+        )
+        if zero is None and begins < FIRST_MOMENT:
             return None
         begun.append(begins + (zero or 0.0))
         ended.append(begun[-1] + (process.seconds or 0.0))
     return max(ended) - min(begun) if begun else None
-
-
-def _zero(trace: Trace) -> float | None:
-    """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it."""
-    started = trace.metadata.get("started")
-    try:
-        return datetime.fromisoformat(started).timestamp() if isinstance(started, str) else None
-    except ValueError:
-        return None
 
 
 def _sum_shares(tables: Iterable[Sequence[TimeShare]], whole: float) -> tuple[TimeShare, ...]:

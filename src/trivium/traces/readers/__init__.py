@@ -22,6 +22,8 @@ from trivium.traces.trace import RECORDERS, Trace
 __all__ = [
     "FORMATS",
     "RECORDED",
+    "UnknownFormat",
+    "format_by_head",
     "format_of",
     "read_documents",
     "read_path",
@@ -58,6 +60,10 @@ _FORMATS_OF_MANY_TOOLS = frozenset({"native", "otlp", "recorded"})
 """Formats that many tools write: here a trace itself names its recorders."""
 
 
+class UnknownFormat(TraceError):
+    """A file can be read, but holds no trace of a known format."""
+
+
 def read_trace_file(path: str | Path, format: str | None = None) -> list[Trace]:  # noqa: A002
     """Every trace of a file, normalised.
 
@@ -83,7 +89,7 @@ def _read_path(path: Path, format: str | None) -> tuple[str, list[Trace]]:  # no
     source = str(path)
     if path.is_dir():
         return _read_folder(path)
-    name = format or _format_by_head(path)
+    name = format or format_by_head(path)
     if name is not None and hasattr(_reader(name, source), "read_file"):
         return name, _with_recorder(name, _reader(name, source).read_file(path))
     return read_documents(documents_of(path), source=source, format=name)
@@ -117,7 +123,7 @@ def _exports(folder: Path) -> list[Path]:
     if (folder / "trace.json").exists():
         return []
     files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stat().st_size]
-    return [each for each in files if _format_by_head(each) == "otlp"]
+    return [each for each in files if format_by_head(each) == "otlp"]
 
 
 def _with_recorder(name: str, traces: list[Trace]) -> list[Trace]:
@@ -162,10 +168,10 @@ def format_of(path: str | Path) -> str:
     path = Path(path)
     if path.is_dir():
         return _read_folder(path)[0]
-    return _format_by_head(path) or sniff_format(documents_of(path), source=str(path))
+    return format_by_head(path) or sniff_format(documents_of(path), source=str(path))
 
 
-def _format_by_head(path: Path) -> str | None:
+def format_by_head(path: Path) -> str | None:
     """The format that recognises the first bytes of a file; None if no format does."""
     head = head_of(path)
     for name in FORMATS:
@@ -213,7 +219,8 @@ def sniff_format(documents: Sequence[Any], *, source: str) -> str:
             return name
     first = documents[0][0] if isinstance(documents[0], list) and documents[0] else documents[0]
     keys = f"with the keys {', '.join(list(first)[:8])}" if isinstance(first, dict) else ""
-    raise TraceError(source, f"of no known format {keys}; known: {', '.join(FORMATS)}".replace("  ", " "))
+    what = f"of no known format {keys}; known: {', '.join(FORMATS)}".replace("  ", " ").replace(" ;", ";")
+    raise UnknownFormat(source, what)
 
 
 def _reader(name: str, source: str) -> ModuleType:

@@ -55,7 +55,7 @@ def content_of(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     Raises:
         TraceError: If it is missing, not a file, too large, or broken gzip.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         content = None if size > max_bytes else _bounded(file, max_bytes)
     if content is None:
@@ -82,12 +82,12 @@ def head_of(path: Path) -> bytes:
     Raises:
         TraceError: As ``content_of``.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read(HEAD_BYTES)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, unpacked if it starts with the gzip magic number.
 
     Raises:

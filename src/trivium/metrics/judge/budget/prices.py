@@ -71,6 +71,11 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         cost += cached * self.cached_input.at(total) + written * self.cache_write.at(total)
         return self.request_usd + cost + response.output_tokens * self.output.at(total)
 
+    def tokens_cost(self, *, input_tokens: int, output_tokens: int) -> float:
+        """Cost in USD of a request with these tokens, none of them cached."""
+        cost = input_tokens * self.input.at(input_tokens) + output_tokens * self.output.at(input_tokens)
+        return self.request_usd + cost
+
     def max_cost(self, *, input_tokens: int, output_tokens: int) -> float:
         """Maximum cost in USD of a request with at most these tokens."""
         input_price = max(
@@ -180,14 +185,18 @@ def context_chars(name: str) -> float:
 
 
 def _model_info(name: str) -> Any:
-    """The entry of a model in genai-prices; None if it is not listed."""
+    """The entry of a model in genai-prices; None if it is not listed.
+
+    A name without a provider, as in recorded traces, is looked for among all providers.
+    """
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
         return None
-    provider, _, model = name.partition(":")
+    provider, colon, model = name.partition(":")
+    known = _PROVIDERS.get(provider, provider) if colon else None
     try:
-        _, info = get_snapshot().find_provider_model(model, None, _PROVIDERS.get(provider, provider), None)
+        _, info = get_snapshot().find_provider_model(model if colon else name, None, known, None)
     except LookupError:
         return None
     return info

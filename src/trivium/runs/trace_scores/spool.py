@@ -1,0 +1,173 @@
+"""Keeps the traces to score in temporary files, so that memory stays bounded however many there are."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import IO, Any, Self
+
+import msgspec
+
+from trivium.agents.attempt import Attempt, Usage
+from trivium.agents.recorded import ReadyAttempts
+from trivium.agents.recorded.traces import attempt_of_trace
+from trivium.errors import Problem, TraceError
+from trivium.runs.trace_scores.selection import Selection
+from trivium.runs.trace_scores.totals import TraceTotals
+from trivium.suites.case import Case
+from trivium.suites.files.jsonl import CaseFile
+from trivium.traces.native import native_trace
+from trivium.traces.outcome import input_of, tags_of, thread_of
+from trivium.traces.readers import FORMATS
+from trivium.traces.readers.collection import Found, TraceFiles
+from trivium.traces.trace import Trace
+
+IN_MEMORY = "memory"
+"""Stands for the file of a trace that was given as an object."""
+
+_AT_ONCE = 1 << 20
+
+
+class Spool(ReadyAttempts):
+    """The selected traces as cases and attempts, in temporary files; a context manager.
+
+    A trace is a case of its own: its id is the trace's id, its input the trace's input, its tags the trace's
+    tags, and its group the conversation that the trace belongs to.
+
+    Attributes:
+        totals: Figures by agent, tool and model.
+        files: What was read of the files, and what could not be read.
+        renamed: Traces without an id, or with one that was taken.
+        name: What the attempts are called in the run.
+
+    Args:
+        sources: Files, folders and Trace objects.
+        format: Format of all files; detected for each if None.
+        selection: Which traces are wanted.
+        limit: Largest output in bytes.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Any],
+        *,
+        format: str | None,  # noqa: A002
+        selection: Selection,
+        limit: int,
+    ) -> None:
+        self._objects = [source for source in sources if isinstance(source, Trace)]
+        paths = [source for source in sources if not isinstance(source, Trace)]
+        self.files = TraceFiles(paths, format=format)
+        self.name = ", ".join(str(path) for path in paths) or "traces in memory"
+        self._selection = selection
+        self._limit = limit
+        self.totals = TraceTotals()
+        self.renamed = 0
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        self._folder = TemporaryDirectory(prefix="trivium-traces-")
+        try:
+            self._fill(Path(self._folder.name))
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    @property
+    def cases(self) -> CaseFile:
+        """The cases, read when they are used."""
+        return CaseFile(Path(self._folder.name) / "cases.jsonl")
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[Case, Attempt]]:
+        """Each attempt with its case."""
+        decode = msgspec.json.Decoder(Attempt).decode
+        with (Path(self._folder.name) / "attempts.jsonl").open("rb", buffering=_AT_ONCE) as file:
+            for case, line in zip(self.cases, file, strict=True):
+                yield case, decode(line)
+
+    def _found(self) -> Iterable[Found]:
+        yield from (Found(native_trace(trace), IN_MEMORY, "native") for trace in self._objects)
+        yield from self.files
+
+    def _fill(self, folder: Path) -> None:
+        names: set[str] = set()
+        encoder = msgspec.json.Encoder()
+        with (
+            (folder / "cases.jsonl").open("wb", buffering=_AT_ONCE) as cases,
+            (folder / "attempts.jsonl").open("wb", buffering=_AT_ONCE) as attempts,
+        ):
+            for found in self._found():
+                if self._selection.wants(found.trace):
+                    self._write(found, names, encoder, cases, attempts)
+        if not self._count:
+            raise self._nothing()
+
+    def _write(
+        self,
+        found: Found,
+        names: set[str],
+        encoder: msgspec.json.Encoder,
+        cases: IO[bytes],
+        attempts: IO[bytes],
+    ) -> None:
+        id_ = self._unique(found, names)
+        attempt = attempt_of_trace(found.trace, case=id_, limit=self._limit)
+        trace = attempt.trace or found.trace  # secrets are masked in the attempt's
+        cost = self.totals.add(trace, case=id_, file=found.file)
+        if cost is not None:
+            usage = msgspec.structs.replace(attempt.usage or Usage(), cost_usd=cost)
+            attempt = msgspec.structs.replace(attempt, usage=usage)
+        asked = input_of(trace)
+        case = Case(
+            id=id_,
+            input="" if asked is None else asked,
+            tags=tags_of(trace),
+            group=thread_of(trace),
+            metadata={"file": found.file, "format": found.format},
+        )
+        for record, file in ((case, cases), (attempt, attempts)):
+            file.write(encoder.encode(record))
+            file.write(b"\n")
+        self._count += 1
+
+    def _unique(self, found: Found, names: set[str]) -> str:
+        """The id of a trace; if it has none or it is taken, one with its file."""
+        own = found.trace.trace_id.strip()
+        name = own
+        if not own or own in names:
+            self.renamed += 1
+            base = f"{own} ({found.file})" if own else Path(found.file).name
+            number, name = 1, base
+            while name in names:
+                number += 1
+                name = f"{base} #{number}"
+        names.add(name)
+        return name
+
+    def _nothing(self) -> TraceError:
+        files = self.files
+        if self._selection.left_out:
+            return TraceError("", self._selection.problems())
+        if files.problems:
+            shown = files.problems[:20]
+            return TraceError("", shown, left_out=files.unreadable - len(shown))
+        if files.without_traces:
+            number = len(files.without_traces)
+            what = (
+                f"none of its {number:,} files holds a trace of a known format (first: "
+                f"{files.without_traces[0]}; formats: {', '.join(FORMATS)})"
+            )
+            return TraceError(self.name, what)
+        return TraceError(self.name, Problem("", "there is no trace in it"))

@@ -1,0 +1,277 @@
+"""Adds up traces one by one: figures by agent, tool and model, and the worst traces.
+
+Of each trace only numbers are kept: 8 bytes for the duration of each of its spans.
+"""
+
+import heapq
+from array import array
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from trivium.metrics.judge.budget.prices import Price, Prices
+from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
+from trivium.traces.outcome import completed, counted_usage, outermost_spans, recorded_error
+from trivium.traces.process.loops import Loop, RepeatedCall, call_loops, looped_calls, repeated_calls
+from trivium.traces.process.timing import agent_of
+from trivium.traces.trace import Span, SpanUsage, Trace
+
+WORST_KEPT = 100
+"""Most traces that are listed among the worst."""
+
+
+class _Tally:
+    """Counts of one agent, tool or model, or of all traces."""
+
+    def __init__(self) -> None:
+        self.traces = self.spans = self.failed = self.unfinished = 0
+        self.calls = self.failed_calls = self.retries = self.loops = self.looped = 0
+        self.requests = self.listed = self.unpriced = 0
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.cost: float | None = None
+        self.durations = array("d")
+
+    def add_span(self, span: Span) -> None:
+        self.spans += 1
+        self.failed += span.ok is False
+        self.unfinished += span.ok is None
+        if span.start is not None and span.end is not None:
+            self.durations.append(span.end - span.start)
+
+    def add_usage(self, usage: SpanUsage, cost: float | None) -> None:
+        if usage.input_tokens is not None:
+            self.input_tokens = (self.input_tokens or 0) + usage.input_tokens
+        if usage.output_tokens is not None:
+            self.output_tokens = (self.output_tokens or 0) + usage.output_tokens
+        if cost is not None:
+            self.cost = (self.cost or 0.0) + cost
+            self.listed += usage.cost_usd is None
+        elif usage.input_tokens or usage.output_tokens:
+            self.unpriced += 1
+
+    @property
+    def seconds(self) -> Seconds:
+        return seconds_of(self.durations)
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost_usd=self.cost,
+            listed=self.listed,
+            unpriced=self.unpriced,
+        )
+
+
+def seconds_of(durations: "array[float] | Sequence[float]") -> Seconds:
+    """The number, the median and the 95th percentile (linear interpolation) of durations."""
+    if not len(durations):
+        return Seconds(n=0, p50=None, p95=None)
+    import numpy as np
+
+    p50, p95 = np.quantile(np.asarray(durations), (0.5, 0.95)).tolist()
+    return Seconds(n=len(durations), p50=p50, p95=p95)
+
+
+class TraceTotals:
+    """Figures over traces, filled by :meth:`add`."""
+
+    def __init__(self) -> None:
+        self.whole = _Tally()
+        self._agents: dict[str | None, _Tally] = {}
+        self._tools: dict[str, _Tally] = {}
+        self._models: dict[str, _Tally] = {}
+        self._prices = Prices((), {})
+        self._worst: list[tuple[Any, int, WorstTrace]] = []
+
+    def add(self, trace: Trace, *, case: str, file: str) -> float | None:
+        """Add a trace and return its cost in US dollars, or None if nothing is known of it.
+
+        Args:
+            trace: The trace.
+            case: Its id in the run.
+            file: The file that holds it.
+        """
+        ended = completed(trace)
+        self.whole.traces += 1
+        self.whole.failed += ended is False
+        self.whole.unfinished += ended is None
+        if trace.seconds is not None:
+            self.whole.durations.append(trace.seconds)
+        seen = _Seen(trace)
+        self._add_spans(trace.spans, seen)
+        self._add_calls(seen)
+        cost = self._add_usage(trace)
+        for table, names in ((self._agents, seen.agents), (self._tools, seen.tools)):
+            for name in names:
+                table[name].traces += 1  # type: ignore[index]
+        self._rank(seen, case=case, file=file, ended=ended, cost=cost)
+        return cost
+
+    def _agent(self, name: str | None) -> _Tally:
+        return self._agents.setdefault(name, _Tally())
+
+    def _add_spans(self, spans: Iterable[Span], seen: "_Seen") -> None:
+        for span in spans:
+            name = agent_of(span)
+            if span.kind == "agent":
+                self._agent(name).add_span(span)
+                seen.agents.add(name)
+            elif span.kind == "llm":
+                self._models.setdefault(span.name, _Tally()).add_span(span)
+                self._agent(name).requests += 1
+                self.whole.requests += 1
+                seen.agents.add(name)
+
+    def _add_calls(self, seen: "_Seen") -> None:
+        retries = {one.call for one in seen.repeated if one.retry}
+        for position, call in enumerate(seen.calls):
+            tool = self._tools.setdefault(call.name, _Tally())
+            tool.add_span(call)
+            seen.tools.add(call.name)
+            owner = agent_of(call)
+            seen.agents.add(owner)
+            for tally in (tool, self._agent(owner), self.whole):
+                tally.calls += 1
+                tally.failed_calls += call.ok is False
+                tally.retries += position in retries
+                tally.looped += position in seen.looped
+        for loop in seen.loops:
+            self._agent(loop.agent).loops += 1
+            self.whole.loops += 1
+
+    def _add_usage(self, trace: Trace) -> float | None:
+        total = None
+        for span, usage in counted_usage(trace):
+            model = span.name if span.kind == "llm" else None
+            cost = usage.cost_usd if usage.cost_usd is not None else self._listed(model, usage)
+            self.whole.add_usage(usage, cost)
+            self._agent(agent_of(span)).add_usage(usage, cost)
+            if model is not None:
+                self._models[model].add_usage(usage, cost)
+            if cost is not None:
+                total = (total or 0.0) + cost
+        return total
+
+    def _listed(self, model: str | None, usage: SpanUsage) -> float | None:
+        """Cost at today's list price; None if it or a count of tokens is unknown."""
+        if model is None or usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        price: Price | None = self._prices.price(model)
+        if price is None:
+            return None
+        return price.tokens_cost(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+
+    def _rank(self, seen: "_Seen", *, case: str, file: str, ended: bool | None, cost: float | None) -> None:
+        """Keep the trace if it is among the worst in which anything went wrong."""
+        failed_calls = sum(call.ok is False for call in seen.calls)
+        retries = sum(one.retry for one in seen.repeated)
+        wasted = failed_calls + retries + len(seen.looped)
+        if ended is True and not wasted:
+            return
+        seconds = seen.trace.seconds
+        key = (ended is False, ended is None, wasted, seconds or 0.0)
+        order = (key, -self.whole.traces)
+        if len(self._worst) >= WORST_KEPT and order < self._worst[0][:2]:
+            return
+        failed = next((span for span in outermost_spans(seen.trace) if span.ok is False), None)
+        worst = WorstTrace(
+            case=case,
+            trace_id=seen.trace.trace_id,
+            file=file,
+            completed=ended,
+            error="" if failed is None else recorded_error(seen.trace, failed).removeprefix(": "),
+            failed_calls=failed_calls,
+            retries=retries,
+            looped_calls=len(seen.looped),
+            seconds=seconds,
+            cost_usd=cost,
+        )
+        heapq.heappush(self._worst, (*order, worst))
+        if len(self._worst) > WORST_KEPT:
+            heapq.heappop(self._worst)
+
+    @property
+    def worst(self) -> tuple[WorstTrace, ...]:
+        """The worst traces, worst first."""
+        return tuple(entry[-1] for entry in sorted(self._worst, key=lambda entry: entry[:2], reverse=True))
+
+    @property
+    def agents(self) -> tuple[AgentRow, ...]:
+        """Figures by agent."""
+        rows = [
+            AgentRow(
+                agent=name,
+                traces=tally.traces,
+                runs=tally.spans,
+                failed=tally.failed,
+                unfinished=tally.unfinished,
+                seconds=tally.seconds,
+                calls=tally.calls,
+                failed_calls=tally.failed_calls,
+                retries=tally.retries,
+                loops=tally.loops,
+                looped_calls=tally.looped,
+                requests=tally.requests,
+                tokens=tally.tokens,
+            )
+            for name, tally in self._agents.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (row.agent is None, -row.runs, row.agent or "")))
+
+    @property
+    def tools(self) -> tuple[ToolRow, ...]:
+        """Figures by tool."""
+        rows = [
+            ToolRow(
+                tool=name,
+                traces=tally.traces,
+                calls=tally.calls,
+                failed=tally.failed,
+                unfinished=tally.unfinished,
+                seconds=tally.seconds,
+                retries=tally.retries,
+                looped_calls=tally.looped,
+            )
+            for name, tally in self._tools.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool)))
+
+    @property
+    def models(self) -> tuple[ModelRow, ...]:
+        """Figures by model."""
+        rows = [
+            ModelRow(
+                model=name,
+                requests=tally.spans,
+                failed=tally.failed,
+                seconds=tally.seconds,
+                tokens=tally.tokens,
+            )
+            for name, tally in self._models.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.requests, row.model)))
+
+
+class _Seen:
+    """What one trace holds."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.calls = trace.tool_calls
+        self.agents: set[str | None] = set()
+        self.tools: set[str] = set()
+
+    @cached_property
+    def repeated(self) -> tuple[RepeatedCall, ...]:
+        return repeated_calls(self.calls)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        return call_loops(self.calls)
+
+    @cached_property
+    def looped(self) -> frozenset[int]:
+        return looped_calls(self.loops)

@@ -1,0 +1,146 @@
+"""What a trace says of itself as a whole: input, output, outcome, start, tags, case, tokens."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from trivium.traces.trace import Span, SpanUsage, Trace
+
+CASE_KEYS = ("case", "case_id", "trivium.case")
+"""Keys of a trace's metadata, or of its outermost span's attributes, that name its case."""
+
+_CASE_TAG = "case:"
+_THREAD_KEYS = ("thread_id", "conversation_id", "conversation", "group_id")
+"""Keys of a trace's metadata that name the conversation it belongs to."""
+
+FIRST_MOMENT = 1e8
+"""A time at or above this is a Unix time in seconds (1973 or later), not a time since the trace began."""
+
+LONGEST_ERROR = 300
+"""Characters of a recorded error that are quoted at most."""
+
+
+def outermost_spans(trace: Trace) -> list[Span]:
+    """The spans without a parent; only those of agents if there are any."""
+    roots = [span for span in trace.spans if span.parent is None]
+    return [span for span in roots if span.kind == "agent"] or roots
+
+
+def completed(trace: Trace) -> bool | None:
+    """Whether the outermost spans ended without an error; None if one has not ended, or there is none."""
+    outcomes = [span.ok for span in outermost_spans(trace)]
+    if False in outcomes:
+        return False
+    return None if None in outcomes or not outcomes else True
+
+
+def recorded_error(trace: Trace, failed: Span) -> str:
+    """``: `` and the error of a failed span, else of the last failed span of the trace; empty without one."""
+    for span in (failed, *(each for each in reversed(trace.spans) if each.ok is False)):
+        error = span.attributes.get("error")
+        if isinstance(error, dict):
+            error = error.get("message") or error.get("exception_type") or error
+        if error:
+            whose = "" if span is failed else f" in {span.kind} {span.name}"
+            text = " ".join(str(error).split())
+            return f"{whose}: {text[:LONGEST_ERROR]}{'…' if len(text) > LONGEST_ERROR else ''}"
+    return ""
+
+
+def input_of(trace: Trace) -> Any:
+    """The input of the first outermost span that has one, else of the trace's metadata; None without."""
+    return _first(trace, (span.input for span in outermost_spans(trace)), "input", "question")
+
+
+def output_of(trace: Trace) -> Any:
+    """The output of the last outermost span that has one, else of the trace's metadata; None without."""
+    return _first(trace, (span.output for span in reversed(outermost_spans(trace))), "output")
+
+
+def _first(trace: Trace, values: Iterable[Any], *keys: str) -> Any:
+    everything = chain(values, (trace.metadata.get(key) for key in keys))
+    return next((value for value in everything if value is not None), None)
+
+
+def started(trace: Trace) -> float | None:
+    """Unix time in seconds at which the trace began; None if it does not state one."""
+    begins = min((span.start for span in trace.spans if span.start is not None), default=None)
+    zero = clock_zero(trace)
+    if zero is not None:
+        return zero + (begins or 0.0)
+    return begins if begins is not None and begins >= FIRST_MOMENT else None
+
+
+def clock_zero(trace: Trace) -> float | None:
+    """Unix time, in seconds, at which the trace's clock showed 0; None if the trace does not state it."""
+    stated = trace.metadata.get("started")
+    try:
+        return datetime.fromisoformat(stated).timestamp() if isinstance(stated, str) else None
+    except ValueError:
+        return None
+
+
+def tags_of(trace: Trace) -> tuple[str, ...]:
+    """The tags of a trace."""
+    tags = trace.metadata.get("tags")
+    return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list | tuple) else ()
+
+
+def stated_cases(trace: Trace) -> Iterator[str]:
+    """Ids of the case that the trace may be an attempt of, most explicit first.
+
+    By ``CASE_KEYS`` in its metadata (or in a mapping ``metadata`` there), by its outermost span's attributes,
+    by a tag ``case:ID``, by its own id, and by any tag.
+    """
+    sources = [trace.metadata, trace.metadata.get("metadata")]
+    for span in outermost_spans(trace)[:1]:
+        sources += [span.attributes, span.attributes.get("metadata")]
+    for source in sources:
+        if isinstance(source, dict):
+            for key in CASE_KEYS:
+                value = source.get(key)
+                if isinstance(value, str | int) and not isinstance(value, bool):
+                    yield str(value)
+    tags = tags_of(trace)
+    yield from (tag.removeprefix(_CASE_TAG) for tag in tags if tag.startswith(_CASE_TAG))
+    yield trace.trace_id
+    yield from tags
+
+
+def thread_of(trace: Trace) -> str | None:
+    """The conversation that the trace belongs to: traces of one are not independent."""
+    for key in _THREAD_KEYS:
+        value = trace.metadata.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def counted_usage(trace: Trace) -> Iterator[tuple[Span, SpanUsage]]:
+    """The spans whose tokens and cost are counted, each once.
+
+    These are the model requests. An agent's span that has a usage (the total of a Claude Code session) counts
+    instead of the requests of that agent.
+    """
+    totals = {span.agent or span.name for span in trace.spans if span.kind == "agent" and span.usage}
+    for span in trace.spans:
+        if span.usage is not None and (
+            span.kind == "agent" or (span.kind == "llm" and span.agent not in totals)
+        ):
+            yield span, span.usage
+
+
+def total_usage(usages: Iterable[SpanUsage]) -> SpanUsage:
+    """Sums of tokens and of cost; None where nothing is reported."""
+    known = list(usages)
+    return SpanUsage(
+        input_tokens=_sum(usage.input_tokens for usage in known),
+        output_tokens=_sum(usage.output_tokens for usage in known),
+        cost_usd=_sum(usage.cost_usd for usage in known),
+    )
+
+
+def _sum(numbers: Iterable[Any]) -> Any:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None

@@ -1,0 +1,235 @@
+"""Reads any number of trace files and folders, of any mix of formats, one file at a time."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trivium.errors import Problem, TraceError, suggest
+from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
+from trivium.traces.native import native_trace
+from trivium.traces.native import sniff as is_native
+from trivium.traces.readers import (
+    RECORDED,
+    UnknownFormat,
+    format_by_head,
+    read_path,
+    read_paths,
+    sniff_format,
+)
+from trivium.traces.readers.json_input import MAX_BYTES, opened, parse_documents
+from trivium.traces.trace import Trace
+
+EXTENSIONS = frozenset(
+    {".json", ".jsonl", ".ndjson", ".pb", ".binpb", ".bin", ".otlp", ".db", ".sqlite", ".sqlite3"}
+)
+"""Extensions of the files of a folder that may hold traces; ``.gz`` may follow."""
+
+_TEXT = frozenset({".json", ".jsonl", ".ndjson"})
+
+MOST_BYTES_TOGETHER = 128 * 2**20
+"""OTLP files of a folder are read together up to this size, because a trace may be split over files."""
+
+MOST_NAMED = 1_000
+"""Most problems, and most files without traces, that are kept; further ones are only counted."""
+
+
+class Found(NamedTuple):
+    """A trace, the file (or folder) that holds it, and the format of that."""
+
+    trace: Trace
+    file: str
+    format: str
+
+
+class _Unit(NamedTuple):
+    """Files that are read together; ``named`` if the user named the file, rather than its folder."""
+
+    paths: tuple[Path, ...]
+    format: str | None = None
+    named: bool = False
+
+
+class TraceFiles:
+    """The traces of files and folders, in the order of the paths; folders are searched, sorted by name.
+
+    A file that cannot be read does not stop the others: it is listed in ``problems``, as is a broken line of
+    a file with one native trace on each line. A file of a folder that is no trace of a known format, such as
+    a settings file, is listed in ``without_traces``; hidden files and folders are ignored. Iterating reads
+    one file at a time (OTLP files of a folder together, up to ``MOST_BYTES_TOGETHER``; native traces one per
+    line one at a time) and fills the counts; iterate once.
+
+    Attributes:
+        formats: Number of traces by format.
+        files: Number of files read.
+        problems: The file, and why it (or a line of it) cannot be read.
+        without_traces: Files of folders that hold no trace of a known format.
+
+    Args:
+        paths: Files and folders.
+        format: Format of all files; detected for each if None.
+
+    Raises:
+        TraceError: If a path does not exist.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], *, format: str | None = None) -> None:  # noqa: A002
+        self._paths = [Path(path) for path in paths]
+        self._format = format
+        self.formats: Counter[str] = Counter()
+        self.files = 0
+        self.problems: list[Problem] = []
+        self.unreadable = 0
+        self.without_traces: list[str] = []
+        missing = [Problem(str(path), _missing(path)) for path in self._paths if not path.exists()]
+        if missing:
+            raise TraceError("", missing)
+
+    def __iter__(self) -> Iterator[Found]:
+        for path in self._paths:
+            units = _units_of_folder(path) if path.is_dir() else [_Unit((path,), named=True)]
+            for unit in units:
+                yield from self._read(unit)
+
+    def _read(self, unit: _Unit) -> Iterator[Found]:
+        path = unit.paths[0]
+        source = str(path) if len(unit.paths) == 1 else str(path.parent)
+        try:
+            for name, trace in self._traces(unit):
+                self.formats[name] += 1
+                yield Found(trace, source, name)
+            self.files += len(unit.paths)
+        except UnknownFormat as error:
+            if unit.named:
+                self._report(error, source)
+            else:
+                self._without_traces(path)
+        except TraceError as error:
+            if not unit.named and _extension(path) not in _TEXT and not format_by_head(path):
+                self._without_traces(path)
+            else:
+                self._report(error, source)
+
+    def _traces(self, unit: _Unit) -> Iterator[tuple[str, Trace]]:
+        path, name = unit.paths[0], unit.format or self._format
+        if name == "recorded" and not unit.named:
+            from trivium.traces.readers.recorded import read_folder
+
+            ends = {kind: [each for each in unit.paths if _is_of(each, kind)] for kind in RECORDED}
+            yield from ((name, trace) for trace in read_folder(ends["recorded"], ends["otlp"]))
+        elif len(unit.paths) > 1:
+            yield from ((name or "otlp", trace) for trace in read_paths(unit.paths, name)[1])
+        elif name in {None, "native"} and (name is not None or not format_by_head(path)) and _has_lines(path):
+            yield from (("native", trace) for trace in self._native_lines(path))
+        else:
+            read_as, traces = read_path(path, name)
+            if read_as == "agents-eval" and (path.parent / "agent_graph.json").exists():
+                traces = read_path(path.parent)[1]  # the graph of a run may hold delegations of its own
+            yield from ((read_as, trace) for trace in traces)
+
+    def _native_lines(self, path: Path) -> Iterator[Trace]:
+        """The traces of a file with one native trace on each line; a broken line is a problem."""
+        source = str(path)
+        with opened(path) as file:
+            number = 0
+            while line := file.readline(MAX_BYTES):
+                number += 1
+                if not line.strip():
+                    continue
+                try:
+                    yield _native(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, number, source)
+                except TraceError as error:
+                    self._report(error, source)
+
+    def _report(self, error: TraceError, source: str) -> None:
+        self.unreadable += 1
+        if len(self.problems) < MOST_NAMED:
+            first = error.problems[0]
+            more = len(error.problems) - 1 + error.left_out
+            what = f"{first.where}: {first.what}" if first.where else first.what
+            self.problems.append(Problem(source, f"{what} (and {more:,} more)" if more else what))
+
+    def _without_traces(self, path: Path) -> None:
+        if len(self.without_traces) < MOST_NAMED:
+            self.without_traces.append(str(path))
+
+
+def _missing(path: Path) -> str:
+    try:
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except OSError:
+        siblings = []
+    return f"there is no such file or folder.{suggest(path.name, siblings)}"
+
+
+def _units_of_folder(folder: Path) -> Iterator[_Unit]:
+    """What a folder holds, read together where a trace may be split over files."""
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise TraceError(str(folder), f"cannot be read: {error.strerror or error}") from error
+    files = [entry for entry in entries if entry.is_file() and _extension(entry) in EXTENSIONS]
+    files = [entry for entry in files if entry.stat().st_size]  # its process may not have written yet
+    recorded = [entry for entry in files if _is_of(entry, "recorded")]
+    if recorded:
+        recorded += [entry for entry in files if _is_of(entry, "otlp")]
+        yield _Unit(tuple(recorded), "recorded")
+    together: list[Path] = []
+    size = 0
+    for file in files:
+        if file in recorded:
+            continue
+        if _head_format(file) != "otlp":
+            yield _Unit((file,))
+            continue
+        if together and size + file.stat().st_size > MOST_BYTES_TOGETHER:
+            yield _Unit(tuple(together), "otlp")
+            together, size = [], 0
+        together.append(file)
+        size += file.stat().st_size
+    if together:
+        yield _Unit(tuple(together), "otlp")
+    for entry in entries:
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _units_of_folder(entry)
+
+
+def _head_format(path: Path) -> str | None:
+    try:
+        return format_by_head(path)
+    except TraceError:  # reported when the file is read
+        return None
+
+
+def _extension(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _is_of(path: Path, kind: str) -> bool:
+    return path.name.endswith(f".{RECORDED[kind]}.jsonl")
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether a file starts with a line that is a native trace by itself."""
+    with opened(path) as file:
+        line = file.readline(MAX_BYTES)
+    if not line.rstrip().endswith(b"}"):
+        return False
+    try:
+        documents = parse_documents(line, source=str(path))
+        return len(documents) == 1 and is_native(documents[0]) and _sniffed(documents) == "native"
+    except TraceError:
+        return False
+
+
+def _sniffed(documents: list[object]) -> str | None:
+    try:
+        return sniff_format(documents, source="")
+    except TraceError:
+        return None
+
+
+def _native(line: bytes, number: int, source: str) -> Trace:
+    if holds_too_many_values(line):
+        raise TraceError(source, Problem(f"line {number}", TOO_MANY_VALUES))
+    return native_trace(line, source=source, where=f"line {number}")
