@@ -43,6 +43,7 @@ PUBLIC = {
     "TextMetric",
     "Trace",
     "TraceMetric",
+    "TraceReport",
     "TriviumError",
     "Usage",
     "__version__",
@@ -53,6 +54,7 @@ PUBLIC = {
     "metric",
     "read_traces",
     "score",
+    "score_traces",
     "trace",
     "trust",
 }

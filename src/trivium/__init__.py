@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from trivium.runs.pairwise_result import PairComparison as PairComparison
     from trivium.runs.run import Run as Run
     from trivium.runs.summary import Summary as Summary
+    from trivium.runs.trace_scores.report import TraceReport as TraceReport
+    from trivium.runs.trace_scores.score import score_traces as score_traces
     from trivium.store.store import Store as Store
     from trivium.suites.case import Case as Case
     from trivium.suites.case import Expect as Expect
@@ -80,6 +82,7 @@ _HOME = {
     "TextMetric": "trivium.metrics.metric",
     "Trace": "trivium.traces.trace",
     "TraceMetric": "trivium.metrics.metric",
+    "TraceReport": "trivium.runs.trace_scores.report",
     "TriviumError": "trivium.errors",
     "Usage": "trivium.agents.attempt",
     "compare": "trivium.runs.comparing.compare",
@@ -89,6 +92,7 @@ _HOME = {
     "metric": "trivium.metrics.registry",
     "read_traces": "trivium.traces.readers:read_trace_file",
     "score": "trivium.metrics.scoring",
+    "score_traces": "trivium.runs.trace_scores.score",
 }
 
 _ROOMS = {"trace": "trivium.traces.recording", "trust": "trivium.trust"}

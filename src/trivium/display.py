@@ -14,6 +14,7 @@ RENDERABLES = {
     "Disagreements": "trivium.reports.disagreements:DisagreementTable",
     "PairComparison": "trivium.reports.pairwise:PairTable",
     "Summary": "trivium.reports.terminal:SummaryTable",
+    "TraceReport": "trivium.reports.trace_scores:TraceScoresTable",
 }
 """Rich renderable of each record with a terminal table."""
 

@@ -11,6 +11,7 @@ from trivium.cli.options import Choice
 
 COMMANDS = {
     "show": ("trivium.cli.traces:show", "Count agents, tools, tokens and messages; analyse the process."),
+    "score": ("trivium.cli.traces_score:score", "Score traces without a suite: by agent, tool and metric."),
     "import": ("trivium.cli.traces:import_", "Convert other tools' traces to Trivium's format."),
     "export": ("trivium.cli.traces:export", "Write traces for OpenTelemetry and graph tools."),
 }

@@ -131,6 +131,28 @@ def counted_usage(trace: Trace) -> Iterator[tuple[Span, SpanUsage]]:
             yield span, span.usage
 
 
+def stated_usage(trace: Trace) -> SpanUsage | None:
+    """Tokens and cost that a trace states of itself as a whole, as a Claude Code session does; else None."""
+    stated = trace.metadata.get("usage")
+    if not isinstance(stated, dict):
+        return None
+    cost = _number(stated.get("cost_usd"))
+    tokens = [_number(stated.get(key)) for key in ("input_tokens", "output_tokens")]
+    if cost is None and tokens == [None, None]:
+        return None
+    inputs, outputs = (None if count is None else int(count) for count in tokens)
+    return SpanUsage(input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
+
+
+def wall_seconds(trace: Trace) -> float | None:
+    """Wall time by the spans, else as the trace's metadata states it; None without either."""
+    return trace.seconds if trace.seconds is not None else _number(trace.metadata.get("seconds"))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 <= value < 2**53 else None
+
+
 def total_usage(usages: Iterable[SpanUsage]) -> SpanUsage:
     """Sums of tokens and of cost; None where nothing is reported."""
     known = list(usages)

@@ -5,12 +5,22 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from trivium.agents.attempt import Attempt, Usage
 from trivium.agents.recorded.record import attempt_of
 from trivium.errors import OutputsError, Problem, suggest
 from trivium.suites.case import Case
 from trivium.suites.suite import Suite
-from trivium.traces.outcome import CASE_KEYS, counted_usage, output_of, stated_cases, total_usage
+from trivium.traces.outcome import (
+    CASE_KEYS,
+    counted_usage,
+    output_of,
+    stated_cases,
+    stated_usage,
+    total_usage,
+    wall_seconds,
+)
 from trivium.traces.readers.collection import TraceFiles
 from trivium.traces.trace import Trace
 
@@ -23,9 +33,7 @@ MOST_LISTED = 5
 """Traces that a message names; the others are counted."""
 
 
-def attempt_of_trace(
-    trace: Trace, *, case: str, limit: int, repeat: int = 0, cost_usd: float | None = None
-) -> Attempt:
+def attempt_of_trace(trace: Trace, *, case: str, limit: int, repeat: int = 0) -> Attempt:
     """Make an attempt from a trace: its output, wall time, tokens and cost are those of the trace.
 
     A trace that ended with an error is no failed attempt: what can be said of its steps is said (and the
@@ -36,14 +44,9 @@ def attempt_of_trace(
         case: Id of the case.
         limit: Largest output in bytes; a larger one is left out, with a flag.
         repeat: Which attempt of the case this is, from 0.
-        cost_usd: Cost, if it is known better than from what the trace reports.
     """
-    usage = total_usage(usage for _, usage in counted_usage(trace))
-    reported = Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd if cost_usd is None else cost_usd,
-    )
+    usage = stated_usage(trace) or total_usage(usage for _, usage in counted_usage(trace))
+    reported = Usage(**msgspec.structs.asdict(usage))
 
     def attempt(output: object, flags: tuple[str, ...]) -> Attempt:
         return attempt_of(
@@ -51,7 +54,7 @@ def attempt_of_trace(
             repeat=repeat,
             output=output,
             limit=limit,
-            seconds=trace.seconds,
+            seconds=wall_seconds(trace),
             trace=trace,
             usage=None if reported == Usage() else reported,
             flags=flags,

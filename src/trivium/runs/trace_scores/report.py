@@ -130,8 +130,6 @@ class TraceReport(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         files: Files read.
         formats: Number of traces by format.
         unreadable: Number of files and traces that cannot be read.
-        problems: The first thousand of these, and why.
-        without_traces: Files of the folders that hold no trace of a known format.
         not_selected: Traces left out by the selection.
         renamed: Traces without an id of their own, or with an id that another trace has.
         seconds: Wall times of the traces.
@@ -144,6 +142,8 @@ class TraceReport(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         tools: Figures by tool, those with most calls first.
         models: Figures by model, those with most requests first.
         worst: The worst traces: failed ones, then unfinished ones, each by failed, repeated and looped calls.
+        problems: The first thousand unreadable files and traces, and why.
+        without_traces: The first thousand files of the folders that hold no trace of a known format.
         summary: Summary of the stored run, with the metrics and their intervals.
     """
 
@@ -155,8 +155,6 @@ class TraceReport(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     files: int
     formats: dict[str, int]
     unreadable: int
-    problems: tuple[Problem, ...]
-    without_traces: tuple[str, ...]
     not_selected: int
     renamed: int
     seconds: Seconds
@@ -169,4 +167,6 @@ class TraceReport(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolRow, ...]
     models: tuple[ModelRow, ...]
     worst: tuple[WorstTrace, ...]
+    problems: tuple[Problem, ...]
+    without_traces: tuple[str, ...]
     summary: Summary

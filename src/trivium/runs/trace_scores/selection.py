@@ -88,19 +88,18 @@ class Selection:
 
     def _meets(self, trace: Trace) -> bool:
         ids, tags, agents = (trace.trace_id,), tags_of(trace), trace.agents
+        meets = True
         for wanted, kind, names in (
             (self._trace_ids, "trace id", ids),
             (self._tags, "tag", tags),
             (self._agents, "agent", agents),
         ):
-            if not wanted:
-                continue
-            seen = self._seen[kind]
-            if len(seen) < MOST_SEEN:
-                seen.update(dict.fromkeys(names))
-            if wanted.isdisjoint(names):
-                return False
-        return self._in_time(trace)
+            if wanted:
+                seen = self._seen[kind]
+                if len(seen) < MOST_SEEN:
+                    seen.update(dict.fromkeys(names))
+                meets = meets and not wanted.isdisjoint(names)
+        return meets and self._in_time(trace)
 
     def _in_time(self, trace: Trace) -> bool:
         if self._since is None and self._until is None:

@@ -11,7 +11,14 @@ from typing import Any
 
 from trivium.metrics.judge.budget.prices import Price, Prices
 from trivium.runs.trace_scores.report import AgentRow, ModelRow, Seconds, Tokens, ToolRow, WorstTrace
-from trivium.traces.outcome import completed, counted_usage, outermost_spans, recorded_error
+from trivium.traces.outcome import (
+    completed,
+    counted_usage,
+    outermost_spans,
+    recorded_error,
+    stated_usage,
+    wall_seconds,
+)
 from trivium.traces.process.loops import Loop, RepeatedCall, call_loops, looped_calls, repeated_calls
 from trivium.traces.process.timing import agent_of
 from trivium.traces.trace import Span, SpanUsage, Trace
@@ -98,8 +105,8 @@ class TraceTotals:
         self.whole.traces += 1
         self.whole.failed += ended is False
         self.whole.unfinished += ended is None
-        if trace.seconds is not None:
-            self.whole.durations.append(trace.seconds)
+        if (seconds := wall_seconds(trace)) is not None:
+            self.whole.durations.append(seconds)
         seen = _Seen(trace)
         self._add_spans(trace.spans, seen)
         self._add_calls(seen)
@@ -143,15 +150,19 @@ class TraceTotals:
             self.whole.loops += 1
 
     def _add_usage(self, trace: Trace) -> float | None:
-        total = None
+        stated = stated_usage(trace)
+        if stated is not None:
+            self.whole.add_usage(stated, stated.cost_usd)
+        total = None if stated is None else stated.cost_usd
         for span, usage in counted_usage(trace):
             model = span.name if span.kind == "llm" else None
             cost = usage.cost_usd if usage.cost_usd is not None else self._listed(model, usage)
-            self.whole.add_usage(usage, cost)
+            if stated is None:
+                self.whole.add_usage(usage, cost)
             self._agent(agent_of(span)).add_usage(usage, cost)
             if model is not None:
                 self._models[model].add_usage(usage, cost)
-            if cost is not None:
+            if stated is None and cost is not None:
                 total = (total or 0.0) + cost
         return total
 
@@ -171,7 +182,7 @@ class TraceTotals:
         wasted = failed_calls + retries + len(seen.looped)
         if ended is True and not wasted:
             return
-        seconds = seen.trace.seconds
+        seconds = wall_seconds(seen.trace)
         key = (ended is False, ended is None, wasted, seconds or 0.0)
         order = (key, -self.whole.traces)
         if len(self._worst) >= WORST_KEPT and order < self._worst[0][:2]:

@@ -150,7 +150,8 @@ class TraceFiles:
             self.problems.append(Problem(source, f"{what} (and {more:,} more)" if more else what))
 
     def _without_traces(self, path: Path) -> None:
-        if len(self.without_traces) < MOST_NAMED:
+        of_a_run = (path.parent / "trace.json").exists()  # its scores and settings, beside its trace
+        if not of_a_run and len(self.without_traces) < MOST_NAMED:
             self.without_traces.append(str(path))
 
 

@@ -1,0 +1,94 @@
+"""``trivium traces score``: scores recorded traces without a suite."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trivium.cli import options
+from trivium.cli.options import split_names
+
+WITH_ERRORS = 3
+
+
+EXAMPLES = """\b
+Examples:
+  trivium traces score traces/
+  trivium traces score collector/*.jsonl --since 24h --agent researcher
+  trivium traces score runs.jsonl --trace-id 5b8efff798038103d269b633813fc60c
+  trivium traces score traces/ --judge openai:gpt-4o-mini --html report.html
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("paths", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.option("--format", "format_", metavar="NAME", help="Format of the files, if it cannot be detected.")
+@options.option("--trace-id", multiple=True, metavar="ID", help="Only this trace (may be repeated).")
+@options.option("--tag", multiple=True, metavar="TAG", help="Only traces with this tag (may be repeated).")
+@click.option(
+    "--agent",
+    multiple=True,
+    metavar="NAME",
+    envvar="TRIVIUM_TRACE_AGENT",
+    help="Only traces in which this agent acted (may be repeated).",
+)
+@options.option("--since", metavar="TIME", help="Only traces that began then or later: a date, 24h, 7d.")
+@options.option("--until", metavar="TIME", help="Only traces that began before then.")
+@options.option("--metrics", metavar="A,B,…", help="Metrics instead of all that need no expectation.")
+@options.option("--judge", multiple=True, metavar="MODEL", help="Model that judges the traces.")
+@options.option("--rubric", multiple=True, metavar="NAME|FILE", help="What is judged (default: agent).")
+@options.config
+@options.store
+@options.resume
+@options.as_json
+@options.quiet
+@options.inconclusive
+@options.reports
+def score(paths: tuple[Path, ...], **given: Any) -> int:
+    """Score the traces in files and folders, of any format, without a suite.
+
+    Prints how many traces there are and how many failed, times, tokens, cost and failures by agent and tool,
+    every metric that needs no expectation, and the worst traces. The run is stored, for `trivium show`,
+    `compare` and `export`. Files that cannot be read are named and left out (exit code 3).
+    """
+    from trivium.cli.output import ProgressBar, exit_code, present, print_json, reserved_stdout, show
+    from trivium.reports.trace_scores import TraceScoresTable
+    from trivium.runs.run import Run
+    from trivium.runs.trace_scores.score import score_traces
+
+    bar = ProgressBar(quiet=given["quiet"] or given["as_json"])
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with reserved_stdout():
+            report = score_traces(
+                paths,
+                format=given["format_"],
+                metrics=split_names(given["metrics"]),
+                judge=given["judge"] or None,
+                rubric=given["rubric"] or None,
+                trace_ids=given["trace_id"],
+                tags=given["tag"],
+                agents=given["agent"],
+                since=given["since"],
+                until=given["until"],
+                config=given["config"],
+                store=given["store"],
+                resume=given["resume"],
+                progress=bar,
+            )
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)
+    if given["as_json"]:
+        print_json(report)
+    elif not given["quiet"]:
+        show(TraceScoresTable(report))
+    else:
+        for problem in report.problems:
+            click.echo(f"unreadable: {problem}", err=True)
+    files = {kind: given[kind] for kind in ("html", "markdown", "junit")}
+    if any(files.values()):
+        run = Run.load(report.run, store=given["store"])
+        present(run, report.summary, as_json=False, quiet=True, **files)
+    code = exit_code(report.summary, inconclusive=given["inconclusive"])
+    return WITH_ERRORS if report.unreadable and code in {0, 4} else code
