@@ -59,8 +59,7 @@ def test_metrics_without_expectation_are_those_that_score_a_bare_trace():
 
 
 def test_dimensions_of_a_rubric_count_if_a_trace_has_what_they_need():
-    named = metrics_without_expectation(
-        Settings(judge=JudgeSettings(models=("test",), rubric=("agent", "review")))
-    )
+    judge = JudgeSettings(models=("test",), rubric=("agent", "review"))
+    named = metrics_without_expectation(Settings(judge=judge))
     assert {"completeness", "agent.tool_efficiency"} <= set(named)
     assert not {"factual_accuracy", "technical_accuracy"} & set(named)

@@ -33,15 +33,8 @@ def trace(
 def support() -> list[dict[str, Any]]:
     """Four traces: all well, a retried call, a loop of five calls that failed, one that never ended."""
     tokens = {"input_tokens": 1000, "output_tokens": 100}
-    llm = {
-        "id": "m",
-        "parent": "a",
-        "kind": "llm",
-        "name": "gpt-4o-mini",
-        "start": 0,
-        "end": 1,
-        "usage": tokens,
-    }
+    model = {"id": "m", "parent": "a", "kind": "llm", "name": "gpt-4o-mini", "start": 0, "end": 1}
+    llm = model | {"usage": tokens}
     return [
         trace("well", llm, call("1", "search", (1, 2)), call("2", "read", (2, 4)), tags=["shop"]),
         trace(
