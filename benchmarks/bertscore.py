@@ -1,10 +1,10 @@
-"""How fast is semantic (BERTScore), beside torchmetrics and bert-score, and how much memory does it take?
+"""Speed and memory of semantic (BERTScore) compared with torchmetrics and bert-score.
 
 Run: python -m benchmarks.bertscore [FOLDER with an encoder's safetensors] [--one-core]
 
-Every contender is a process of its own that loads the same weights, once, before anything is timed. They take
-turns within each round, so that a machine that is busy now and then is so for all; each round has new texts.
-On a machine that is busy all the time, --one-core counts the CPU time of one thread instead of wall time.
+Every contender is a process of its own that loads the same weights once, before the timing starts. The
+contenders alternate within each round, so that other load affects all of them; each round has new texts.
+On a machine under constant load, --one-core measures the CPU time of one thread instead of wall time.
 """
 
 import os

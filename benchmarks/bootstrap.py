@@ -1,9 +1,9 @@
-"""Bootstrapping the risk-coverage curve: one sorted sweep beside a plain loop over resamples.
+"""Bootstrap of the risk-coverage curve: one sorted sweep against a plain loop over resamples.
 
     python -m benchmarks.bootstrap [--large]
 
-Both give cmax, AURC and AUGRC, 10,000 times. The plain loop ranks the items of each resample anew for each
-metric, as the tools of the field do; it runs for a few resamples and its time is taken up to the whole. The
+Both compute cmax, AURC and AUGRC for 10,000 resamples. The plain loop ranks the items of each resample again
+for each metric, as other tools do; it runs for a few resamples and its time is extrapolated. The
 largest difference between the two on the same draws is printed. ``--large`` adds 100,000 groups of 8.
 """
 
@@ -32,23 +32,23 @@ Floats = npt.NDArray[np.float64]
 Item = tuple[int, float | None, float]  # group, loss or None where abstained, confidence
 
 
-def invented(groups: int, levels: int | None) -> list[Item]:
+def random_items(groups: int, levels: int | None) -> list[Item]:
     rng = random.Random(groups)
     rows: list[Item] = []
     for group in range(groups):
         for _ in range(PER_GROUP):
-            sure = rng.random() if levels is None else rng.randrange(levels) / levels
-            rows.append((group, None if rng.random() < 0.1 else float(rng.randrange(4)), sure))
+            confidence = rng.random() if levels is None else rng.randrange(levels) / levels
+            rows.append((group, None if rng.random() < 0.1 else float(rng.randrange(4)), confidence))
     return rows
 
 
 def curve(items: list[Item]) -> list[tuple[float, float, float]]:
     """Coverage, selective and generalised risk at each working point."""
-    ranked = sorted(((sure, loss) for _, loss, sure in items if loss is not None), reverse=True)
+    ranked = sorted(((confidence, loss) for _, loss, confidence in items if loss is not None), reverse=True)
     points, total = [], 0.0
-    for accepted, (sure, loss) in enumerate(ranked, start=1):
+    for accepted, (confidence, loss) in enumerate(ranked, start=1):
         total += loss
-        if accepted == len(ranked) or ranked[accepted][0] != sure:
+        if accepted == len(ranked) or ranked[accepted][0] != confidence:
             points.append((accepted / len(items), total / accepted, total / len(items)))
     return points
 
@@ -75,7 +75,7 @@ def augrc(items: list[Item]) -> float:
 
 
 def plain(rows: list[Item], resamples: int) -> list[tuple[float, float, float]]:
-    """Each resample on its own, with the draws of the legacy generator."""
+    """The metrics of each resample, with the draws of the legacy generator."""
     by_group: dict[int, list[Item]] = {}
     for row in rows:
         by_group.setdefault(row[0], []).append(row)
@@ -100,7 +100,7 @@ def peak_mb() -> float:
 
 
 def seconds_of(run: Callable[[], Any], rounds: int) -> tuple[float, Any]:
-    """Wall time of the quickest round, and what it gave."""
+    """Wall time of the fastest round, and its result."""
     best, found = np.inf, None
     for _ in range(rounds):
         started = time.perf_counter()
@@ -110,7 +110,7 @@ def seconds_of(run: Callable[[], Any], rounds: int) -> tuple[float, Any]:
 
 
 def measure(groups: int, levels: int | None) -> None:
-    rows = invented(groups, levels)
+    rows = random_items(groups, levels)
     tried = max(2, sized(40_000, 80) // (groups * PER_GROUP))
     a_few, expected = seconds_of(lambda: plain(rows, tried), 3)
     plain_seconds = a_few / tried * RESAMPLES

@@ -1,24 +1,24 @@
-"""How often a certificate is broken where its confidence was made from the labels that certify it.
+"""How often a certificate is broken if the confidence was fitted on the labels that certify it.
 
-    python benchmarks/certificates.py [worlds a row, default 300]
+    python benchmarks/certificates.py [worlds per row, default 300]
 
-In each world some verdicts are labelled, a confidence is made from them, and ``certify`` looks for a
-threshold with at most 10 % wrong above it, a promise to be broken in at most 10 of 100 worlds. The promise is
-broken where the error of further verdicts above the threshold is larger, which is known exactly or from
-20,000 of them.
+In each world some verdicts are labelled and a confidence is fitted on them. ``certify`` looks for a threshold
+with at most 10 % wrong above it; this promise may be broken in at most 10 of 100 worlds. It is broken if the
+error rate of further verdicts above the threshold is larger, which is known exactly or computed from 20,000
+of them.
 
-"noise": ten features that say nothing, so that the error is the same above every threshold. "signal": two of
-the ten say something. Three ways to the confidence of a logistic calibrator on all ten:
+"noise": ten features without information, so the error rate is the same above every threshold. "signal": two
+of the ten features are informative. A logistic calibrator on all ten gives the confidence in three ways:
 
-    own labels     the calibrator of all labels, applied to these same labels
-    out of fold    what Trivium does: each label's confidence is that of a model fitted without its group
-    other labels   a calibrator of as many further labels
+    own labels     the calibrator fitted on all labels, applied to the same labels
+    out of fold    as in Trivium: the model that gives a label's confidence is fitted without its group
+    other labels   a calibrator fitted on as many other labels
 
-"AURC" is the mean area under the risk-coverage curve that these confidences draw of the labels, beside
-"true", that of the calibrator of all labels on 20,000 further verdicts.
+"AURC" is the mean area under the risk-coverage curve of the labels with these confidences; "true" is that of
+the calibrator fitted on all labels, on 20,000 further verdicts.
 
-Then the signal with the best AUROC on the labels, out of five: certified as if it had been named beforehand,
-and with delta divided by five. The chance of the figures is ±3.4 points with 300 worlds.
+Last, the signal with the best AUROC on the labels is chosen from five: certified as if it had been named
+beforehand, and with delta divided by five. The Monte Carlo error is ±3.4 points with 300 worlds.
 """
 
 import sys
@@ -71,7 +71,7 @@ def area(wrong: Floats, confidence: Floats) -> float:
 
 
 def calibrated(world: World, n: int) -> dict[str, Outcome]:
-    """What comes of each way to the confidence of a calibrator."""
+    """The outcome for each way to get the confidence of a calibrator."""
     (x, wrong), (other, other_wrong) = world.draw(n), world.draw(n)
     fitted = fit_calibrator("logistic", x, 1 - wrong, features=NAMES, groups=range(n))
     further = fit_calibrator("logistic", other, 1 - other_wrong, features=NAMES, groups=range(n))

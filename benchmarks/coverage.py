@@ -1,20 +1,20 @@
-"""How often nominal 95 % intervals hold the truth, by simulation: ours beside the usual ones.
+"""How often nominal 95 % intervals contain the truth, by simulation: Trivium's and the usual ones.
 
-    python benchmarks/coverage.py [data sets a row, default 1000 [start of a figure's name …]]
+    python benchmarks/coverage.py [data sets per row, default 1000 [prefix of a figure's name …]]
 
-Groups are drawn with 1 to 8 values each, "uneven" ones with 1 to 60 (log-normal, 12 on average). Rates are
-beta-binomial with the intra-group correlation given; means are of scores in [0, 1] (a beta distribution by
-the same rule, in twentieths, so with ties); composites are half a rate, half a score. Deltas are paired
-differences of outcomes: "lost 1 in 20" means that one case of twenty is lost and none won, "1 in 10 either
-way" that one of ten is lost and one won, both in bunches by the same correlation; "1 in 2 drawn anew" that
-half of the outcomes are drawn once more, with a rate 0.05 higher. The truth is known for all but AURC and the
-like, where it is that of a very large sample. The Monte Carlo error is printed (with 1,000 groups a fourth of
-the data sets are drawn, and it doubles); an interval keeps its promise where the column says 95. "width" is
-how wide ours are, beside mean ± 1.96 errors.
+Groups have 1 to 8 values each, "uneven" ones 1 to 60 (log-normal, 12 on average). Rates are
+beta-binomial with the given intra-group correlation; means are of scores in [0, 1] (a beta distribution with
+the same correlation, rounded to twentieths, so with ties); composites are half a rate, half a score. Deltas
+are paired differences of outcomes: "lost 1 in 20" means that one case in twenty is lost and none won,
+"1 in 10 either way" that one in ten is lost and one won, both clustered with the same correlation;
+"1 in 2 drawn anew" that half of the outcomes are drawn again, with a rate 0.05 higher. The truth is known
+except for AURC and similar areas, for which a very large sample is used. The Monte Carlo error is printed
+(with 1,000 groups only a quarter of the data sets are drawn, which doubles it). An interval is valid if its
+column says 95. "width" is the width of Trivium's interval relative to mean ± 1.96 errors.
 
-Beside ours stand the plain ways (mean ± 1.96 cluster-robust errors, the percentile bootstrap over groups,
-Jeffreys) and, where they are installed, what statsmodels and Inspect AI give: a regression on a constant
-with the covariance robust to groups and Student's t, Wilson's interval that knows no groups, Inspect AI's
+Trivium's intervals are compared with simple ones (mean ± 1.96 cluster-robust errors, the percentile bootstrap
+over groups, Jeffreys) and, if installed, with those of statsmodels and Inspect AI: a regression on a constant
+with cluster-robust covariance and Student's t, Wilson's interval without groups, Inspect AI's
 ``stderr(cluster=…)`` ± 1.96 and its ``ci(cluster=…)``.
 """
 
@@ -48,7 +48,7 @@ LARGEST_UNEVEN = 60
 AURC_GROUPS = (5, 10, 20, 50, 200)
 RESAMPLES = 1_000
 LARGE = 60_000
-"""Groups of the sample that stands for the truth of AURC and the like."""
+"""Groups of the sample that gives the true value of AURC and similar areas."""
 Z = float(ndtri(0.975))
 
 
@@ -96,7 +96,7 @@ def percentile(values: Floats, codes: Ints, _kind: str) -> Ends:
 
 
 def ours(values: Floats, codes: Ints, kind: str) -> Ends:
-    """As summaries and comparisons have it."""
+    """The interval of summaries and comparisons."""
     if kind == "rate":
         found = rate_interval(values, codes)
     elif kind == "delta":
@@ -173,7 +173,7 @@ PEERS: dict[str, dict[str, Way]] = {
 
 @cache
 def ways() -> dict[str, Way]:
-    """Every way to an interval that is installed, by the name of its column."""
+    """The installed interval methods, by the name of their column."""
     plain = {"ours": ours, "normal": normal, "percentile": percentile, "jeffreys": jeffreys_clustered}
     found = [columns for package, columns in PEERS.items() if find_spec(package)]
     return plain | {name: way for columns in found for name, way in columns.items()}
@@ -233,7 +233,7 @@ def sizes(rng: np.random.Generator, groups: int, *, uneven: bool) -> Ints:
 def coverage(
     draw: Draw, groups: int, correlation: float, rounds: int, *, uneven: bool
 ) -> tuple[dict[str, float], float]:
-    """Share of data sets whose interval holds the truth, in percent, and the width of ours beside ±1.96.
+    """Share of data sets whose interval holds the truth, in percent, and the width of ours relative to ±1.96.
 
     NaN where a way has no interval.
     """
@@ -313,7 +313,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     wanted = tuple(sys.argv[2:]) or ("",)
     started = time.perf_counter()
-    print(f"{rounds:,} data sets a row, Monte Carlo error {noise(rounds)}")
+    print(f"{rounds:,} data sets per row, Monte Carlo error {noise(rounds)}")
     for package in PEERS:
         if not find_spec(package):
             print(f"{package} is not installed: its columns are left out")
@@ -328,10 +328,10 @@ def main() -> None:
 
 
 def areas(rounds: int) -> None:
-    """The table of AURC and the like."""
+    """Print the table of AURC and similar areas."""
     fewer = max(1, rounds // 4)
     names = ("aurc", "augrc", "mae_at_0.5")
-    print(f"\n{fewer:,} data sets a row, {noise(fewer)}; tied confidence, 1 in 5 abstained")
+    print(f"\n{fewer:,} data sets per row, {noise(fewer)}; tied confidence, 1 in 5 abstained")
     print(f"{'figure':14}{'sizes':>8}{'corr':>6}{'groups':>8}{'expanded':>12}{'percentile':>12}{'BCa':>12}")
     for uneven in (False, True):
         for correlation in CORRELATIONS:

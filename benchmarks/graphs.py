@@ -1,9 +1,9 @@
-"""Graph measures against NetworkX in the same run, and how many traces a second the trace tier scores.
+"""Graph measures compared with NetworkX in the same run, and traces per second of the trace metrics.
 
     python -m benchmarks.graphs
 
-Each side builds its graph from the same list of edges and takes every measure that the metrics use. What
-traces tell of how they went (docs/process.md) is timed on 1,000 traces of 50 spans and on one of 50,000, in
+Both sides build their graph from the same list of edges and compute every measure that the metrics use. The
+process analysis (docs/process.md) is timed on 1,000 traces of 50 spans and on one trace of 50,000, in
 CPU seconds.
 """
 
@@ -82,13 +82,13 @@ def peer_branching(graph: Any) -> float:
 
 
 def cycle_limit(n: int, edges: Edges) -> int:
-    """As many cycles as ours counts, so that both do the same work."""
+    """The number of cycles that Trivium counts, so that both sides do the same work."""
     found = measures.simple_cycles(IndexGraph(n, edges))
     return found.counted_up_to or found.count
 
 
 def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[IndexGraph], Any], Callable[[Any], Any]]]:
-    """Each measure: ours and NetworkX's."""
+    """The functions for each measure: Trivium's and NetworkX's."""
     limit = cycle_limit(n, edges)
     return {
         "betweenness": (
@@ -113,7 +113,7 @@ def sides(n: int, edges: Edges) -> dict[str, tuple[Callable[[IndexGraph], Any], 
 
 
 def median_us(works: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
-    """Median µs of each, taken by turns in blocks, so that what else the machine does hits all alike."""
+    """Median µs of each function; they alternate in blocks, so that other load affects all of them."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(0, rounds, BLOCK):
         for work, times in zip(works, taken, strict=True):
@@ -149,7 +149,7 @@ def compare(n: int) -> None:
 
     for name, (ours, peers) in {**rows, "all on one graph": (all_ours, all_peers)}.items():
         mine, theirs = median_us([ours, peers], ROUNDS[n])
-        target = f"  (asked: {TARGETS[n]}×)" if name == "all on one graph" else ""
+        target = f"  (target: {TARGETS[n]}×)" if name == "all on one graph" else ""
         print(f"  {name:<26}{mine:>18,.1f}{theirs:>14,.1f}{theirs / mine:>8.1f}×{target}")
 
 

@@ -1,25 +1,25 @@
-"""Judges on a good day and on bad ones: wall time against the ideal, CPU, memory, requests, judgements lost.
+"""Judges under good and bad conditions: wall time against the ideal, CPU, memory, requests, lost judgements.
 
     python -m benchmarks.judge                       # every scenario, Trivium
-    python -m benchmarks.judge clean limited         # some
-    python -m benchmarks.judge --cases 50            # of fewer judgements each
+    python -m benchmarks.judge clean limited         # some scenarios
+    python -m benchmarks.judge --cases 50            # with fewer judgements each
     python -m benchmarks.judge --peers A/bin/python --peers B/bin/python truncated --only ragas
 
-``--peers`` measures Inspect AI, DeepEval, pydantic-evals and Ragas as well, as far as the interpreters have
-them. Ragas 0.4 does not go with the OpenAI client that the others ask for, so they take two environments: one
-of ``inspect-ai``, ``deepeval``, ``pydantic-evals`` and ``pydantic-ai-slim[openai]``, another of ``ragas`` and
-``langchain-community<0.4``. Each is driven as its documentation has an LLM judge run (its file in
-``benchmarks/judges`` says how), and tries again as it does by itself, or ``--attempts`` times in all.
+``--peers`` also measures Inspect AI, DeepEval, pydantic-evals and Ragas, if the given interpreters have
+them. Ragas 0.4 is incompatible with the OpenAI client that the others need, so two environments are needed:
+one with ``inspect-ai``, ``deepeval``, ``pydantic-evals`` and ``pydantic-ai-slim[openai]``, another with
+``ragas`` and ``langchain-community<0.4``. Each peer runs an LLM judge as its documentation shows (see its file in
+``benchmarks/judges``), with its own retries or ``--attempts`` attempts in all.
 
-The provider is ``tests.judge_server`` as a process of its own, whose CPU does not count. Every run is a
-process of its own too: Trivium evaluates a suite with the store, the limiter, kept answers and all signals
-on. All judge the same outputs and get answers of about the same length, each in the format that it asks for.
-The clock starts after one judgement by another provider, so that no imports are timed, and stops when all is
-judged. CPU is that of the run and its children, MB the most memory it had. The ideal is the time that the
-provider needs for as many answers. A judgement that ends as an error is told as such, with its reason below;
-one that has no outcome at all is lost. What has not ended after five times the ideal and a minute is ended.
-First of all the provider's own capacity is measured, which must be well above what is asked of it, and the
-machine's load is told: with others at work wall times mean little.
+The provider is ``tests.judge_server`` in a separate process, whose CPU time does not count. Every run is a
+separate process too: Trivium evaluates a suite with the store, the limiter, cached answers and all signals
+on. All tools judge the same outputs and get answers of about the same length, each in the format it requests.
+The clock starts after one judgement by another provider, so that imports are not timed, and stops after the
+last judgement. CPU is that of the run and its children, MB its peak memory. The ideal is the time that the
+provider needs for the same number of answers. A judgement that ends in an error is listed with its reason;
+one without any outcome is lost. A run is stopped after five times the ideal and a minute.
+First the benchmark measures the capacity of the provider, which must be well above the load of the scenarios,
+and prints the machine's load: wall times mean little on a busy machine.
 """
 
 import argparse
@@ -40,7 +40,7 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 class Scenario(NamedTuple):
-    """Judgements, the server's options, and what an ideal client needs."""
+    """The number of judgements, the server's options, and the time of an ideal client."""
 
     cases: int
     server: tuple[str, ...]
@@ -48,7 +48,7 @@ class Scenario(NamedTuple):
     """Seconds for all of the judgements."""
     timeout: float = 10
     then: tuple[str, ...] = ()
-    """What changes at the server when half of the answers are given."""
+    """Options that the server changes after half of the answers."""
 
     def provider(self, cases: int) -> tuple[str, ...]:
         """The server's options for as many judgements."""
@@ -67,7 +67,7 @@ SCENARIOS = {
     "truncated": Scenario(500, (*_SLOW, "--truncated", "0.05"), 2.1),
     "limited": Scenario(500, (*_SLOW, "--rate", "25"), 20),
     "limited-window": Scenario(500, (*_SLOW, "--rate", "25", "--limit", "window"), 20),
-    "limited-told": Scenario(500, (*_SLOW, "--rate", "25", "--rate-retry-after", "exact"), 20),
+    "limited-retry-after": Scenario(500, (*_SLOW, "--rate", "25", "--rate-retry-after", "exact"), 20),
     "hanging": Scenario(500, (*_SLOW, "--hang", "0.01"), 2, timeout=3),
     "slower": Scenario(2000, _SLOW, 4 + 8, then=("--then-latency", "0.4")),
     "tighter": Scenario(2000, (*_SLOW, "--rate", "200"), 5 + 20, then=("--then-rate", "50")),
@@ -79,7 +79,7 @@ _GROUNDS = "It says what it does and why, one step after the other, and leaves o
 
 
 class Judge(NamedTuple):
-    """A framework: its module, and how it is answered at about the length of Trivium's answers."""
+    """A framework: its module, and the server options that give answers as long as Trivium's."""
 
     program: str
     answers: tuple[str, ...]
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def _installed(python: str) -> dict[str, str]:
-    """The peers that an interpreter has, with their versions."""
+    """The peers installed for an interpreter, with their versions."""
     code = (
         "import importlib.metadata, json\n"
         "print(json.dumps([[each.name, each.version] for each in importlib.metadata.distributions()]))"
@@ -139,7 +139,7 @@ def _installed(python: str) -> dict[str, str]:
 
 @contextmanager
 def _provider(*options: str) -> Iterator[str]:
-    """A provider as a process of its own; its URL."""
+    """Run a provider in a separate process and yield its URL."""
     command = [sys.executable, "-m", "tests.judge_server", *options]
     with subprocess.Popen(
         command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -173,7 +173,7 @@ async def _answered_a_second(port: int, *, connections: int = 20, seconds: float
 
 
 def _measure(name: str, cases: int | None, who: str, python: str, more: list[str]) -> None:
-    """One run against a server of its own, as a line of the table."""
+    """Make one run against its own server and print a line of the table."""
     scenario, judge = SCENARIOS[name], JUDGES[who]
     cases = cases or scenario.cases
     ideal = max(0.2, scenario.ideal * cases / scenario.cases)
@@ -200,7 +200,7 @@ def _measure(name: str, cases: int | None, who: str, python: str, more: list[str
 
 
 def outcome_of(command: list[str], *, limit: float) -> tuple[dict[str, Any] | None, str]:
-    """What a run says of itself, or none and what it did instead."""
+    """The report of a run, or None and why there is none."""
     env = {**os.environ, "PYTHONPATH": str(HERE / "src")}
     try:
         run = subprocess.run(

@@ -1,12 +1,13 @@
-"""How close the limiter of judges comes to what a provider allows, over many providers in virtual time.
+"""How close the limiter of judges comes to what providers allow, in virtual time.
 
     python -m benchmarks.judge_limits                 # every scenario, eight seeds each
-    python -m benchmarks.judge_limits bucket outage   # those whose names hold one of the words
+    python -m benchmarks.judge_limits bucket outage   # scenarios whose name contains one of the words
     python -m benchmarks.judge_limits --seeds 30
 
-The real scheduler, limiter and retries, with a simulated provider and a clock that does not wait: the
-same for the same seed. The ideal is what the provider needs for as many answers when it is asked neither too
-early nor too late; of requests, those that are answered and those that fail at random.
+Runs the real scheduler, limiter and retries against a simulated provider and a virtual clock; equal seeds
+give equal results. The ideal wall time is what the provider needs for the same number of answers if every
+request comes neither too early nor too late; the ideal number of requests counts the answered ones and
+those that fail at random.
 """
 
 import argparse
@@ -18,11 +19,11 @@ from typing import NamedTuple
 from tests.metrics.judge.client.provider_in_virtual_time import Weather, spend_a_day
 
 MOST_A_SECOND = 500
-"""More than judges can be asked on one core: no provider is held to be faster."""
+"""Upper bound on requests per second: one core cannot send more."""
 
 
 class Scenario(NamedTuple):
-    """A provider, how many judgements it is asked for and how many may be in flight."""
+    """A provider, the number of judgements, and the limit on requests in flight."""
 
     name: str
     weather: Weather
@@ -58,7 +59,7 @@ def _seconds(weather: Weather, judgements: int, most: int, phase: float) -> floa
 
 
 def scenarios() -> Iterator[Scenario]:
-    """All of them."""
+    """Every scenario."""
     yield from _without_a_limit()
     yield from _buckets()
     yield from _windows()
@@ -154,7 +155,7 @@ def _turns() -> Iterator[Scenario]:
 
 
 def _headers() -> Iterator[Scenario]:
-    """Rate-limit headers: the truth, and what is none."""
+    """Scenarios with rate-limit headers, correct and wrong."""
     for told, name in ((1.0, "true"), (0.0, "nothing is left"), (0.2, "a fifth"), (10.0, "ten times")):
         headers = f"headers, {name}"
         yield Scenario(f"bucket 25/s of 25, {headers}", Weather(rate=25, burst=25, headers=told))

@@ -1,9 +1,9 @@
-"""What judging a rubric takes by one request, and by one a dimension (``judge.together``).
+"""Cost of judging a rubric in one request, and in one request per dimension (``judge.together``).
 
 The prompts of the built-in rubrics for a review of a paper (a source of 20,000 characters, a review of 250
-words, a trace of 30 tool calls), and answers that fill every field with 150 characters, asked for at a
-provider on loopback that counts four characters as a token, as they are sent. "Shared" are the tokens that a
-request begins with like an earlier one of the same schema, which providers that cache prompts bill less for.
+words, a trace of 30 tool calls), and answers that fill every field with 150 characters, are sent to a
+provider on loopback that counts four characters as a token. "shared" tokens are the beginning that a request
+has in common with an earlier one of the same schema; providers with prompt caching charge less for them.
 
     python -m benchmarks.judge_requests
 """
@@ -44,13 +44,13 @@ def answered(schema: dict[str, Any], random: Random) -> Any:
 
 
 def alike(one: str, other: str) -> int:
-    """Characters that two texts begin with alike."""
+    """Length of the common beginning of two texts, in characters."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def shared(requests: Sequence[Question]) -> int:
-    """Tokens that requests begin with like an earlier one that wants the same schema."""
+    """Tokens that requests share with the beginning of an earlier request of the same schema."""
     texts = [json.dumps(each.schema) + each.prompt for each in requests]
     return sum(
         max((alike(text, before) for before in texts[:at]), default=0) // 4 for at, text in enumerate(texts)

@@ -1,9 +1,9 @@
-"""What a judgement of several samples comes to, beside the truth (``judge.samples``; spec: metrics, T2.5).
+"""Accuracy of judgements combined from several samples (``judge.samples``; spec: metrics, T2.5).
 
-A judge whose mean is the truth, 3 of 5 or 0.600, and who is off by one either way on a criterion in half of
-its answers: on each criterion by itself, on all criteria alike, or seldom (a fifth). The answers are combined
-as Trivium combines them, and beside that by the most frequent score, ties to the smaller one, as agreement of
-samples is measured. The Monte Carlo error is at most 0.001.
+The simulated judge is right on average (3 of 5, or 0.600). On a criterion it is off by one, up or down, in
+half of its answers: independently for each criterion, on all criteria alike, or rarely (in a fifth). The
+samples are combined as in Trivium and, for comparison, by the most frequent score (ties to the smaller one),
+as the agreement of samples is measured. The Monte Carlo error is at most 0.001.
 
     python -m benchmarks.judge_samples [judgements, default 20000]
 """

@@ -1,13 +1,13 @@
-"""Whether the announced number of further cases settles a gate or a comparison: it is drawn, and counted.
+"""Whether the announced number of further cases settles a gate or a comparison, by simulation.
 
-    python benchmarks/needed_cases.py [trials a row, default 200]
+    python benchmarks/needed_cases.py [trials per row, default 200]
 
-A pilot is drawn (60 cases; 20 documents of 8 cases; 100 cases in a comparison) whose truth lies anywhere
-around the limit, until one is inconclusive and announces a number. As many more are drawn, and the gate or
-comparison is answered over all. "truth at the estimate": they come from a population whose truth is where the
-pilot's estimate is (its own groups, drawn again), which is what the number promises to settle with 80 %
+Pilots (60 cases; 20 documents of 8 cases; 100 cases in a comparison) are drawn with a truth near
+the limit, until one is inconclusive and announces a number. That many cases are added, and the gate or
+comparison is evaluated on all of them. "truth at the estimate": the new cases come from a population whose
+truth is the pilot's estimate (its own groups, drawn again); here the number promises to settle with 80 %
 probability. "truth as drawn": they come from the pilot's true population, so that the error of the estimate
-counts too; below this stands by the distance between truth and limit. "> 10,000": pilots that announce no
+counts too; below it, the same by distance between truth and limit. "> 10,000": pilots that announce no
 number. A gate asks for a rate of 0.8, with a truth of 0.65 to 0.95; in a comparison a fifth of the cases
 change, the true difference is -0.15 to 0.15, and the margin 0.02. Documents have an intra-group correlation
 of 0.2.
@@ -30,7 +30,7 @@ Groups = Callable[[np.random.Generator, int, float], Floats]
 
 LIMIT, MARGIN, CHANGED, CORRELATION = 0.8, 0.02, 0.2, 0.2
 NEAR = (0.0, 0.025, 0.05, 0.1, 0.2)
-"""Distances between truth and limit that are told apart."""
+"""Distances between truth and limit that get rows of their own."""
 
 
 def correlated(rng: np.random.Generator, shares: Floats, groups: int, size: int) -> Floats:
@@ -90,7 +90,7 @@ class Row:
 
 
 def tried(row: Row, rng: np.random.Generator, trials: int) -> None:
-    """Draw pilots and what they announce, and print how many were settled."""
+    """Draw pilots, add the announced number of cases, and print how many are settled."""
     at_estimate, as_drawn, distances, numbers, none = [], [], [], [], 0
     while len(as_drawn) < trials:
         truth = row.truth(rng)
@@ -132,12 +132,12 @@ def main() -> None:
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else sized(200, 3)
     start, rng = time.perf_counter(), np.random.default_rng(42)
     error = (0.8 * 0.2 / trials) ** 0.5
-    print(f"{trials:,} inconclusive pilots a row; Monte Carlo error near 80 %: ±{error:.0%}\n")
+    print(f"{trials:,} inconclusive pilots per row; Monte Carlo error near 80 %: ±{error:.0%}\n")
     heads = "".join(f"{f'to {far:g}':>9}" for far in NEAR[1:])
     print(
         f"{'settled with':26}{'median':>8}{'> 10,000':>10}{'truth at':>14}{'truth as':>12}   as drawn, truth"
     )
-    print(f"{'as many more':26}{'number':>8}{'':>10}{'the estimate':>14}{'drawn':>12}{heads}")
+    print(f"{'announced number added':26}{'number':>8}{'':>10}{'the estimate':>14}{'drawn':>12}{heads}")
     for row in ROWS:
         tried(row, rng, trials)
     print(f"\n{time.perf_counter() - start:.1f} s")

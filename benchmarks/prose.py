@@ -1,4 +1,4 @@
-"""English prose for benchmarks: the text of Python's own help, which every Python has."""
+"""English prose for benchmarks: the text of Python's own help, which is part of every installation."""
 
 import re
 from pydoc_data.topics import topics

@@ -1,9 +1,9 @@
-"""What recording a span costs, beside OpenTelemetry's SDK, in CPU time of one thread.
+"""CPU time of recording a span, in one thread, compared with OpenTelemetry's SDK.
 
 Run: python -m benchmarks.recording
 
-Each contender records a tool call with its arguments and its result. They take turns, and the best of several
-rounds counts: what else the machine does can only add.
+Each contender records a tool call with its arguments and its result. The contenders alternate, and the best
+of several rounds counts, because other load can only add time.
 """
 
 from contextlib import ExitStack
@@ -23,25 +23,25 @@ GOAL, GOAL_OFF = 20, 1  # microseconds
 
 
 def work(query: str, limit: int = 3) -> str:
-    """What is recorded."""
+    """The function whose calls are recorded."""
     return query[:limit]
 
 
 class Nowhere:
-    """An exporter that does nothing, so that the SDK's own cost is seen."""
+    """An exporter that does nothing, so that only the SDK's own cost is measured."""
 
     def export(self, spans):
         return SpanExportResult.SUCCESS
 
     def shutdown(self):
-        """Nothing is open."""
+        """Do nothing."""
 
     def force_flush(self, timeout_millis=0):
         return True
 
 
 def by_opentelemetry(processor):
-    """The same call recorded by the SDK, by the names of the GenAI conventions."""
+    """The same call recorded by the SDK with the attribute names of the GenAI conventions."""
     provider = TracerProvider(shutdown_on_exit=False)
     if processor is not None:
         provider.add_span_processor(processor)
@@ -104,7 +104,7 @@ def main() -> None:
                 best[name] = min(best[name], run())
     bare = best.pop("not recorded")
     peer = best["OpenTelemetry, batch, exported nowhere"] - bare
-    print(f"{'a span costs':<42}{'µs':>8}   × OpenTelemetry's, in batches")
+    print(f"{'cost of a span':<42}{'µs':>8}   × OpenTelemetry's batch processor")
     for name, taken in best.items():
         goal = f"   (goal {GOAL_OFF if 'off' in name else GOAL} µs)" if "trivium" in name else ""
         print(f"{name:<42}{taken - bare:>8.2f}{(taken - bare) / peer:>8.2f}{goal}")

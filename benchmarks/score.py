@@ -1,19 +1,19 @@
-"""`trivium score` over recorded attempts with traces of 20 spans: rate, overhead, memory.
+"""Speed, overhead and memory of `trivium score` over recorded attempts with traces of 20 spans.
 
     python -m benchmarks.score [--attempts 10000] [--large 100000]
 
-Text (without the semantic score) and trace tiers and store are on. The CPU time of the whole process is set
-beside that of its parts, each measured alone on the same attempts:
+Text metrics (without the semantic score), trace metrics and the store are on. The CPU time of the whole
+process is compared with that of its parts, each measured alone on the same attempts:
 
 * start: the command on one attempt, in a process of its own (Python, imports, a new store);
-* read: reading and checking the file, and making cases and attempts of it, as any tool must;
-* metrics: calling the metrics on cases and attempts that are in memory.
+* read: reading and validating the file and building cases and attempts, as any tool must;
+* metrics: computing the metrics for cases and attempts in memory.
 
-All of it runs from compiled files, as an installed package does, wherever the environment tells Python to
-write none.
+Everything runs from compiled files, as an installed package does, even if the environment tells Python not to
+write any.
 
-Overhead is the share of the whole that is not the metrics: start and reading, and what is left (digest and
-store of the cases, composites, encoding and storing, summing up). Memory is the peak of a process of its own.
+Overhead is the share of CPU time that is not metrics: start, reading and the rest (digest and storage of the
+cases, composites, encoding and storing, the summary). Memory is the peak of a separate process.
 """
 
 import argparse
@@ -36,7 +36,7 @@ TOOLS = ("search", "read", "cite", "compare", "summarise")
 
 
 def write_inputs(folder: Path, attempts: int) -> None:
-    """A suite file, its cases, and outputs with traces."""
+    """Write a suite file, its cases, and outputs with traces."""
     rng = random.Random(7)
     words = [f"{'bcdfghklmnprst'[i % 14]}{'aeiou'[i // 14 % 5]}{i}" for i in range(3000)]
 
@@ -82,7 +82,7 @@ def _trace(rng: random.Random) -> dict:
 
 
 def measure_command(folder: Path) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds and peak MiB of `trivium score` in a process of its own."""
+    """Wall seconds, CPU seconds and peak MiB of `trivium score` in a separate process."""
     command = ["score", "suite.json", "--outputs", "outputs.jsonl", "--store", "store.db", "--quiet"]
     script = (
         "import time; from trivium.cli.main import main\n"
@@ -107,7 +107,7 @@ def measure_command(folder: Path) -> tuple[float, float, float]:
 
 
 def measure_parts(folder: Path) -> tuple[float, float]:
-    """CPU seconds of reading the attempts, and of the metrics alone on attempts that are in memory."""
+    """CPU seconds of reading the attempts, and of the metrics alone on attempts in memory."""
     from trivium.agents.recorded import open_recorded
     from trivium.metrics.registry import build_metrics
     from trivium.metrics.scoring import score_attempts
@@ -157,7 +157,7 @@ def compare(arguments: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_inputs(folder, 1)
-            measure_command(folder)  # compiles
+            measure_command(folder)  # so that the modules are compiled
             _, start, _ = median(measure_command(folder) for _ in range(rounds))
             write_inputs(folder, attempts)
             wall, cpu, peak = median(measure_command(folder) for _ in range(rounds))

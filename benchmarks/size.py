@@ -1,9 +1,9 @@
-"""What an install brings: megabytes downloaded and installed, the core beside the extras and the peers.
+"""Megabytes downloaded and installed: the core, the extras and similar tools.
 
     python -m benchmarks.size [--peers]
 
-Each row is installed with its dependencies into an empty folder of its own; nothing else is touched. The
-peers are several hundred megabytes and are fetched only when they are asked for.
+Each row is installed with its dependencies into an empty folder of its own; nothing else is changed. The
+peers take several hundred megabytes and are downloaded only with ``--peers``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The size of a benchmark: its own, or one at which a test can run it in seconds (``BENCHMARKS_TINY=1``).
+"""The size of a benchmark: the full one, or a tiny one that a test runs in seconds (``BENCHMARKS_TINY=1``).
 
-The figures of a tiny run mean nothing; that it runs to its end does.
+The figures of a tiny run are meaningless; it only shows that the benchmark works.
 """
 
 import os

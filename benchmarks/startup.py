@@ -1,4 +1,4 @@
-"""How long until `trivium --help` and `import trivium`, against `python -c pass` in the same run."""
+"""Start-up time of `trivium --help` and `import trivium`, relative to `python -c pass` in the same run."""
 
 import os
 import statistics
@@ -11,7 +11,7 @@ from benchmarks.sizes import sized
 
 ROUNDS = sized(21, 1)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""Modules are compiled once, by the first round, as they are wherever Trivium is installed."""
+"""The first round compiles the modules, as an installation does."""
 
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
@@ -30,7 +30,7 @@ def seconds(arguments: list[str]) -> float:
 def main() -> None:
     """Print the table."""
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(ROUNDS):  # taken in turns, so that what else the machine does hits all alike
+    for _ in range(ROUNDS):  # alternating, so that other load affects all of them
         for name, arguments in COMMANDS.items():
             times[name].append(seconds(arguments))
     ideal = statistics.median(times["python -c pass"])

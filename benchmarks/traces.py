@@ -1,10 +1,10 @@
-"""From OTLP to a scored trace: CPU seconds against decoding the same JSON with msgspec, and traces a second.
+"""From OTLP to a scored trace: CPU seconds relative to decoding the same JSON, and traces per second.
 
     python -m benchmarks.traces
 
 One trace of 50,000 spans is read, built into graphs and scored by every trace metric; so are 1,000 traces of
-50 spans. Each figure is the median of a few rounds, in CPU seconds: what else the machine does costs none.
-``--chain`` nests 16,667 agents, 50,000 levels deep, in place of the wide trace.
+50 spans. Each figure is the median of a few rounds in CPU seconds, which other load hardly affects.
+``--chain`` replaces the wide trace by 16,667 nested agents, 50,000 levels deep.
 """
 
 import gc
@@ -31,7 +31,7 @@ from trivium.traces.readers import read_trace_file
 SPANS = sized(50_000, 100)
 TRACES, SMALL = sized(1_000, 3), 50
 ROUNDS = sized(5, 1)
-TIMES_ASKED, TRACES_ASKED = 3, 1_000
+RATIO_TARGET, TRACES_TARGET = 3, 1_000
 METRICS = (
     "path_convergence",
     "tool_selection",
@@ -54,7 +54,7 @@ Json = dict[str, Any]
 
 
 class Recorder:
-    """Writes spans as an exporter does: those that end first come first."""
+    """Writes spans as an exporter does, in the order in which they end."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -76,7 +76,7 @@ class Recorder:
             "startTimeUnixNano": str(start),
             "endTimeUnixNano": str(start + round(steps * STEP)),
             "attributes": [
-                {"key": key, "value": {"intValue" if isinstance(value, int) else "stringValue": _told(value)}}
+                {"key": key, "value": {"intValue" if isinstance(value, int) else "stringValue": str(value)}}
                 for key, value in attributes.items()
             ],
             "status": {"code": 2, "message": "failed"} if failed else {},
@@ -107,12 +107,8 @@ class Recorder:
         return self.span(self.id(), parent, "chat gpt-4o-mini", at, 0.5, stated)
 
 
-def _told(value: Any) -> str:
-    return str(value)
-
-
 def wide(spans: int, seed: int) -> list[Json]:
-    """A manager that asks one agent after the other, each with model requests and tool calls."""
+    """A manager that calls one agent after the other, each with model requests and tool calls."""
     recorder = Recorder(seed)
     root, found = recorder.id(), []
     while len(found) < spans - 1:
@@ -128,7 +124,7 @@ def wide(spans: int, seed: int) -> list[Json]:
 
 
 def chain(spans: int, seed: int) -> list[Json]:
-    """Each agent asks the next through a tool, so that the last one lies as deep as there are spans."""
+    """Each agent calls the next through a tool, so that the depth equals the number of spans."""
     recorder = Recorder(seed)
     parent, found = None, []
     for at in range(0, spans, 3):
@@ -148,14 +144,14 @@ def request(spans: list[Json]) -> bytes:
 
 
 def cpu(work: Callable[[], Any]) -> float:
-    """Median CPU seconds of some work, each time from a clean heap."""
+    """Median CPU seconds of a function; garbage is collected before each round."""
     taken = []
     for _ in range(ROUNDS):
         gc.collect()
         started = time.process_time()
-        kept = work()
+        result = work()
         taken.append(time.process_time() - started)
-        del kept
+        del result
     return statistics.median(taken)
 
 
@@ -178,12 +174,12 @@ def large(folder: Path, spans: list[Json]) -> None:
     print(f"  decoding the JSON with msgspec  {decoding:8.3f}")
     print(f"  reading the trace               {reading:8.3f}  {reading / decoding:5.2f}×")
     print(
-        f"  reading and scoring it          {scored:8.3f}  {scored / decoding:5.2f}×  (asked: {TIMES_ASKED}×)"
+        f"  reading and scoring it          {scored:8.3f}  {scored / decoding:5.2f}×  (target {RATIO_TARGET}×)"
     )
 
 
 def many(folder: Path) -> None:
-    """Small traces, a file each: read and scored."""
+    """Small traces, one file each: read and scored."""
     paths = []
     for number in range(TRACES):
         paths.append(folder / f"{number}.json")
@@ -196,8 +192,8 @@ def many(folder: Path) -> None:
 
     taken = cpu(score)
     print(
-        f"{TRACES:,} traces of {SMALL} spans, a file each: {TRACES / taken:,.0f} a CPU second, read and"
-        f" scored (asked: {TRACES_ASKED:,})"
+        f"{TRACES:,} traces of {SMALL} spans, one file each: {TRACES / taken:,.0f} per CPU second, read and"
+        f" scored (target: {TRACES_TARGET:,})"
     )
 
 

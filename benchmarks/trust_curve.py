@@ -1,9 +1,9 @@
-"""How long ``trivium trust curve`` takes, as a whole process, and how much memory it needs.
+"""Time and memory of ``trivium trust curve`` as a whole process.
 
     python -m benchmarks.trust_curve [RUN.json [MODE]]
 
-With a run artifact of the PHQ-8 form: all sixteen confidences with 10,000 resamples. Then files of items of
-growing length, without resamples: time and memory of reading and ranking.
+With a run artifact in the PHQ-8 format: all sixteen confidences with 10,000 resamples. Then files of items of
+increasing length without resamples: time and memory of reading and ranking.
 """
 
 import json
@@ -24,7 +24,7 @@ REPEATS = sized(3, 1)
 
 def main(arguments: list[str]) -> None:
     """Print one table."""
-    print(f"{'what':<52}{'seconds':>9}{'MB':>7}")
+    print(f"{'command':<52}{'seconds':>9}{'MB':>7}")
     with tempfile.TemporaryDirectory() as folder:
         if arguments:
             run, mode = arguments[0], arguments[1] if len(arguments) > 1 else "few_shot"
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
 
 
 def row(what: str, *command: str) -> None:
-    """The best of a few runs."""
+    """Print the best of a few runs."""
     seconds, megabytes = min(measured(*command) for _ in range(REPEATS))
     print(f"{what:<52}{seconds:>9.2f}{megabytes:>7.0f}", flush=True)
 
@@ -80,7 +80,7 @@ def measured(*command: str) -> tuple[float, float]:
 
 
 def write(path: Path, size: int) -> None:
-    """Items of eight a group."""
+    """Write items, eight per group."""
     draw = random.Random(0)
     with path.open("w", encoding="utf-8") as file:
         for number in range(size):
