@@ -8,8 +8,8 @@
 ``--peers`` also measures Inspect AI, DeepEval, pydantic-evals and Ragas, if the given interpreters have
 them. Ragas 0.4 is incompatible with the OpenAI client that the others need, so two environments are needed:
 one with ``inspect-ai``, ``deepeval``, ``pydantic-evals`` and ``pydantic-ai-slim[openai]``, another with
-``ragas`` and ``langchain-community<0.4``. Each peer runs an LLM judge as its documentation shows (see its file in
-``benchmarks/judges``), with its own retries or ``--attempts`` attempts in all.
+``ragas`` and ``langchain-community<0.4``. Each peer runs an LLM judge as its documentation shows (its file is
+in ``benchmarks/judges``), with its own retries or ``--attempts`` attempts in all.
 
 The provider is ``tests.judge_server`` in a separate process, whose CPU time does not count. Every run is a
 separate process too: Trivium evaluates a suite with the store, the limiter, cached answers and all signals

@@ -79,7 +79,7 @@ def _without_a_limit() -> Iterator[Scenario]:
     for refused in (0.3, 0.5, 0.7):
         yield Scenario(f"{refused:.0%} 429", Weather(refused=refused))
         yield Scenario(f"{refused:.0%} 429, slow", Weather(refused=refused, refusal=0.1))
-    yield Scenario("30% 429, Retry-After 1", Weather(refused=0.3, refused_told=1))
+    yield Scenario("30% 429, Retry-After 1", Weather(refused=0.3, refused_retry_after=1))
 
 
 def _buckets() -> Iterator[Scenario]:
@@ -104,9 +104,11 @@ def _buckets() -> Iterator[Scenario]:
     yield Scenario("near bucket 25/s of 5", Weather(rate=25, burst=5, **near), late=0.0001)
     yield Scenario("near bucket 25/s, then 50/s", turned, late=0.0001)
     yield Scenario("bucket 25/s, late timers", Weather(rate=25), late=0.002)
-    yield Scenario("bucket 25/s, told exactly", Weather(rate=25, told=0.001))
-    yield Scenario("bucket 25/s, told seconds", Weather(rate=25, told=1))
-    yield Scenario("bucket 25/s of 25, told seconds", Weather(rate=25, burst=25, told=1))
+    yield Scenario("bucket 25/s, exact Retry-After", Weather(rate=25, retry_after_step=0.001))
+    yield Scenario("bucket 25/s, Retry-After in seconds", Weather(rate=25, retry_after_step=1))
+    yield Scenario(
+        "bucket 25/s of 25, Retry-After in seconds", Weather(rate=25, burst=25, retry_after_step=1)
+    )
     for refused in (0.1, 0.3, 0.5):
         yield Scenario(f"bucket 25/s and {refused:.0%} 429", Weather(rate=25, refused=refused))
     yield Scenario("bucket 25/s and errors", Weather(rate=25, refused=0.1, failing=0.05))
@@ -125,7 +127,9 @@ def _windows() -> Iterator[Scenario]:
         yield Scenario(f"{kind} 100 in 10 s", Weather(rate=10, window=10, fixed=fixed))
         yield Scenario(f"{kind} 600 in 60 s", Weather(rate=10, window=60, fixed=fixed), judgements=1000)
         yield Scenario(
-            f"{kind} 600 in 60 s, told", Weather(rate=10, window=60, fixed=fixed, told=1), judgements=1000
+            f"{kind} 600 in 60 s, Retry-After",
+            Weather(rate=10, window=60, fixed=fixed, retry_after_step=1),
+            judgements=1000,
         )
     for slots in (5, 20):
         yield Scenario(f"{slots} at once, else 429", Weather(slots=slots, queues=False))

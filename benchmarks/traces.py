@@ -174,7 +174,8 @@ def large(folder: Path, spans: list[Json]) -> None:
     print(f"  decoding the JSON with msgspec  {decoding:8.3f}")
     print(f"  reading the trace               {reading:8.3f}  {reading / decoding:5.2f}×")
     print(
-        f"  reading and scoring it          {scored:8.3f}  {scored / decoding:5.2f}×  (target {RATIO_TARGET}×)"
+        f"  reading and scoring it          {scored:8.3f}  {scored / decoding:5.2f}×"
+        f"  (target: {RATIO_TARGET}×)"
     )
 
 

@@ -75,11 +75,11 @@ class Browser:
     def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         """What the browser answers; events that come before it are kept."""
         number = next(self._numbers)
-        said = {"id": number, "method": method, "params": params} | (
+        message = {"id": number, "method": method, "params": params} | (
             {"sessionId": session} if session else {}
         )
         try:
-            os.write(self._ask, json.dumps(said).encode() + b"\0")
+            os.write(self._ask, json.dumps(message).encode() + b"\0")
         except BrokenPipeError as gone:
             raise Left from gone
         while (answer := self._next()).get("id") != number:
@@ -187,8 +187,8 @@ class Tab:
 
     @property
     def complaints(self) -> list[str]:
-        told = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
-        return [json.dumps(each) for each in self._of(*told, "Page.javascriptDialogOpening")]
+        events = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [json.dumps(each) for each in self._of(*events, "Page.javascriptDialogOpening")]
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)

@@ -28,12 +28,12 @@ NAMES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTS | set(ELSEWHERE)])
 def test_a_benchmark_runs_to_its_end(name):
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error::SyntaxWarning", "-m", f"benchmarks.{name}", *ARGUMENTS.get(name, [])],
         cwd=ROOT,
         env=os.environ | {"BENCHMARKS_TINY": "1"},
         capture_output=True,
         text=True,
     )
-    assert told.returncode == 0, told.stderr
-    assert len(told.stdout.splitlines()) >= 2
+    assert completed.returncode == 0, completed.stderr
+    assert len(completed.stdout.splitlines()) >= 2

@@ -47,7 +47,7 @@ def test_a_filled_schema_is_valid(seed):
 
 
 @given(st.integers(-50, 50), st.integers(0, 50), st.booleans(), st.integers())
-def test_bounds_told_in_the_description_hold(low, wide, whole, seed):
+def test_bounds_stated_in_the_description_hold(low, wide, whole, seed):
     schema = {"type": "integer", "minimum": low, "maximum": low + wide}
     if not whole:
         schema["type"] = "number"

@@ -54,21 +54,21 @@ def suite(*ids: str, seconds: float = 60, **keys) -> str:
     return "s.json"
 
 
-def time_for(said: str) -> float:
+def time_for(captured: str) -> float:
     """Seconds for an agent of which that is said: only one that hangs is to run out of them."""
-    return 1 if "no answer" in said else 60
+    return 1 if "no answer" in captured else 60
 
 
 def answer(capsys, *words: str) -> tuple[int, dict]:
     capsys.readouterr()
     code = run_command([*words, "--json"])
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
-    return code, json.loads(said.out)
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, json.loads(captured.out)
 
 
-@pytest.mark.parametrize(("does", "said"), AGENTS.values(), ids=AGENTS.keys())
-def test_whatever_an_agent_does_the_run_goes_on_and_says_so(capsys, does, said):
+@pytest.mark.parametrize(("does", "captured"), AGENTS.values(), ids=AGENTS.keys())
+def test_a_run_survives_and_reports_anything_an_agent_does(capsys, does, captured):
     Path("an_agent.py").write_text(
         "import threading\n"
         "class Mute(Exception):\n"
@@ -78,17 +78,17 @@ def test_whatever_an_agent_does_the_run_goes_on_and_says_so(capsys, does, said):
         f"        {does}\n"
         "    return 'good'\n"
     )
-    cases = suite("before", "bad", "after", seconds=time_for(said))
+    cases = suite("before", "bad", "after", seconds=time_for(captured))
     code, summary = answer(capsys, "run", cases, "--agent", "an_agent.py:answer")
     assert code == 3
     assert (summary["attempts"], summary["passed"], summary["failed"]) == (3, 2, 1)
     (failure,) = summary["failures"]
     assert failure["case"] == "bad"
-    assert failure["why"].startswith(said)
+    assert failure["why"].startswith(captured)
 
 
 @pytest.mark.parametrize(
-    ("does", "said"),
+    ("does", "captured"),
     [
         ("raise KeyboardInterrupt", "the agent raised KeyboardInterrupt"),
         ("sys.exit(5)", "the agent raised SystemExit: 5"),
@@ -96,7 +96,7 @@ def test_whatever_an_agent_does_the_run_goes_on_and_says_so(capsys, does, said):
         ("raise GeneratorExit", "the agent raised GeneratorExit"),
     ],
 )
-def test_a_coroutine_ends_no_process(capsys, does, said):
+def test_a_coroutine_ends_no_process(capsys, does, captured):
     Path("a_coroutine.py").write_text(
         "import asyncio, sys\n"
         "async def answer(question):\n"
@@ -106,7 +106,7 @@ def test_a_coroutine_ends_no_process(capsys, does, said):
     )
     code, summary = answer(capsys, "run", suite("before", "bad", "after"), "--agent", "a_coroutine.py:answer")
     assert (code, summary["passed"]) == (3, 2)
-    assert summary["failures"][0]["why"].startswith(said)
+    assert summary["failures"][0]["why"].startswith(captured)
 
 
 def test_a_coroutine_that_never_awaits_runs_out_of_its_time_like_any_agent(capsys):
@@ -155,7 +155,7 @@ def test_what_an_agent_and_its_children_print_is_no_answer_of_ours():
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "captured"),
     [
         ("sh -c 'kill -9 $$'", "the command was killed by signal 9"),
         ("yes", "the output is larger than 1,000,000 bytes"),
@@ -164,11 +164,11 @@ def test_what_an_agent_and_its_children_print_is_no_answer_of_ours():
         (r"printf '\377'", "the output is not UTF-8 (byte 0)"),
     ],
 )
-def test_whatever_a_command_does_the_run_ends(capsys, command, said):
-    cases = suite("bad", seconds=time_for(said))
+def test_a_run_ends_after_anything_a_command_does(capsys, command, captured):
+    cases = suite("bad", seconds=time_for(captured))
     code, summary = answer(capsys, "run", cases, "--agent", f"cmd:{command}")
     assert code == 3
-    assert summary["failures"][0]["why"].startswith(said)
+    assert summary["failures"][0]["why"].startswith(captured)
 
 
 def score(capsys, output: dict, *cases: str, **keys) -> tuple[int, dict]:

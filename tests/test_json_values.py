@@ -75,8 +75,8 @@ def test_suites_cases_and_outputs_are_bounded_by_their_values(capsys):
     assert f"cases.jsonl: line 1: {TOO_MANY}" in _refused(
         capsys, "score", "cases.jsonl", "--outputs", "o.jsonl"
     )
-    said = _refused(capsys, "score", "sound.jsonl", "--outputs", "outputs.jsonl", "--store", "s.db")
-    assert f"outputs.jsonl: line 1: {TOO_MANY}" in said
+    message = _refused(capsys, "score", "sound.jsonl", "--outputs", "outputs.jsonl", "--store", "s.db")
+    assert f"outputs.jsonl: line 1: {TOO_MANY}" in message
 
 
 def test_values_up_to_the_bound_pass():
@@ -96,7 +96,7 @@ SPAN = _field(0x12, _field(0x0A, b"a" * 16) + _field(0x12, b"b" * 8))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (
             _field(0x0A, _field(0x12, b"\x12\x00" * 5_000_000)),
@@ -111,9 +111,9 @@ SPAN = _field(0x12, _field(0x0A, b"a" * 16) + _field(0x12, b"b" * 8))
     ],
     ids=["spans without ids", "scopes", "spans with ids", "one large message"],
 )
-def test_protobuf_is_bounded_by_its_messages(capsys, content, said):
+def test_protobuf_is_bounded_by_its_messages(capsys, content, message):
     pytest.importorskip("opentelemetry.proto")
-    assert said in _refused(capsys, "traces", "show", _packed("bomb.pb.gz", content))
+    assert message in _refused(capsys, "traces", "show", _packed("bomb.pb.gz", content))
 
 
 def test_a_stream_of_protobuf_is_bounded_by_its_messages(capsys, monkeypatch):
@@ -123,7 +123,7 @@ def test_a_stream_of_protobuf_is_bounded_by_its_messages(capsys, monkeypatch):
     assert "holds more than 1,000 messages" in _refused(capsys, "traces", "show", name)
 
 
-def test_mistakes_are_counted_and_not_kept():
+def test_mistakes_are_counted_and_not_stored():
     with pytest.raises(TraceError) as caught:
         native_trace({"spans": [{}] * 1_000})
     assert (len(caught.value.problems), caught.value.left_out) == (20, 980)
@@ -157,13 +157,13 @@ def test_devices_and_pipes_are_refused_wherever_a_file_is_read(capsys):
         Path(name).symlink_to("/dev/zero")
         os.mkfifo(f"pipe{Path(name).suffix}")
         for each in (name, f"pipe{Path(name).suffix}"):
-            said = _refused(capsys, "score", each, "--outputs", "o.jsonl")
-            assert said.startswith(f"Error: {each}: is a device or a pipe, not a file: it may never end")
+            message = _refused(capsys, "score", each, "--outputs", "o.jsonl")
+            assert message.startswith(f"Error: {each}: is a device or a pipe, not a file: it may never end")
     assert "zero.jsonl: is a device or a pipe, not a file" in _refused(
         capsys, "score", "linked.json", "--outputs", "o.jsonl"
     )
     for name in ("zero.jsonl", "pipe.jsonl"):
-        said = _refused(capsys, "score", "suite.json", "--outputs", name, "--store", "s.db")
-        assert said.startswith(f"Error: {name}: is a device or a pipe, not a file")
+        message = _refused(capsys, "score", "suite.json", "--outputs", name, "--store", "s.db")
+        assert message.startswith(f"Error: {name}: is a device or a pipe, not a file")
         assert f"{name}: is a device or a pipe, not a file" in _refused(capsys, "trust", "curve", name)
         assert f"{name}: is a device or a pipe, not a file" in _refused(capsys, "traces", "show", name)

@@ -21,7 +21,7 @@ def test_a_value_that_has_a_plain_form_becomes_it(name):
 
 
 @pytest.mark.parametrize("name", AS_TEXT)
-def test_a_text_stands_for_any_other_and_is_counted(name):
+def test_other_values_become_texts_and_are_counted(name):
     as_text = []
     json.loads(encode(AS_TEXT[name], as_text))
     assert len(as_text) == 1

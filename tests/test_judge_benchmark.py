@@ -43,14 +43,14 @@ def test_a_peer_is_measured():
     pytest.importorskip("pydantic_evals")
     command = [sys.executable, "-m", "benchmarks.judge", "clean", "--cases", "3"]
     command += ["--peers", sys.executable, "--only", "pydantic-evals"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    row = told.stdout.splitlines()[-1].split()
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    row = completed.stdout.splitlines()[-1].split()
     assert row[:4] == ["clean", "pydantic-evals", "3", "3"]
     assert row[8:11] == ["3", "0", "0"]  # requests, errors, lost
 
 
-def test_what_fails_or_does_not_end_is_told_and_ended():
+def test_a_run_that_fails_or_hangs_is_reported_and_stopped():
     python = [sys.executable, "-c"]
     assert outcome_of([*python, "raise ValueError('a reason')"], limit=60) == (None, "ValueError: a reason")
     endless = "import signal; signal.pause()"

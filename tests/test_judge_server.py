@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 @pytest.mark.parametrize("output", [ToolOutput(Clarity), NativeOutput(Clarity)], ids=["tool", "native"])
-def test_each_format_gives_pydantic_ai_what_the_test_said(api, output):
+def test_each_format_gives_pydantic_ai_what_the_test_sets(api, output):
     with JudgeServer(answer=lambda question: GOOD) as server:
         result = through(server, api, output)
     assert result.output == Clarity(**GOOD)
@@ -74,11 +74,11 @@ def test_log_probabilities_come_as_they_were_given_and_only_for_text():
     }
     tool = {"type": "function", "function": {"name": "clarity", "parameters": Clarity.model_json_schema()}}
     with JudgeServer(answer=lambda question: Answer(output=GOOD, odds=odds)) as server:
-        told = chat(server, response_format=native, logprobs=True, top_logprobs=2).choices[0]
+        first_choice = chat(server, response_format=native, logprobs=True, top_logprobs=2).choices[0]
         unasked = chat(server, response_format=native).choices[0]
         called = chat(server, tools=[tool], tool_choice="required", logprobs=True).choices[0]
-    tokens = told.logprobs.content
-    assert "".join(token.token for token in tokens) == told.message.content
+    tokens = first_choice.logprobs.content
+    assert "".join(token.token for token in tokens) == first_choice.message.content
     [score] = [token for token in tokens if token.token == "4" and len(token.top_logprobs) == 2]
     assert {each.token: math.exp(each.logprob) for each in score.top_logprobs} == pytest.approx(
         {"4": 0.7, "3": 0.2}
@@ -92,9 +92,9 @@ def test_log_probabilities_come_as_they_were_given_and_only_for_text():
 def test_the_responses_format_gives_log_probabilities_when_they_are_included():
     with JudgeServer() as server, OpenAI(base_url=server.openai_url, api_key="k", max_retries=0) as client:
         included = ["message.output_text.logprobs"]
-        said = client.responses.create(model="gpt-4o", input="Clear?", include=included, top_logprobs=1)
-        content = said.output[0].content[0]
-    assert "".join(token.token for token in content.logprobs) == said.output_text
+        response = client.responses.create(model="gpt-4o", input="Clear?", include=included, top_logprobs=1)
+        content = response.output[0].content[0]
+    assert "".join(token.token for token in content.logprobs) == response.output_text
     assert all(len(token.top_logprobs) == 1 for token in content.logprobs)
 
 
@@ -160,17 +160,17 @@ def test_an_answer_that_drips_comes_whole_though_no_read_waits_long():
         plan=at({0: msgspec.structs.replace(DRIP, pace=0.0)}), answer=lambda question: "y"
     ) as server:
         url = f"{server.openai_url}/chat/completions"
-        said = httpx.post(url, json={}, timeout=60).json()
-    assert said["choices"][0]["message"]["content"] == "y"
+        response = httpx.post(url, json={}, timeout=60).json()
+    assert response["choices"][0]["message"]["content"] == "y"
 
 
-def test_a_refusal_is_told_in_each_format():
+def test_a_refusal_is_sent_in_each_format():
     with JudgeServer(plan=lambda question: REFUSAL) as server:
         assert chat(server).choices[0].message.refusal
         assert claude(server).stop_reason == "refusal"
         with OpenAI(base_url=server.openai_url, api_key="k") as client:
-            said = client.responses.create(model="gpt-4o", input="Clear?")
-    assert said.output[0].content[0].type == "refusal"
+            response = client.responses.create(model="gpt-4o", input="Clear?")
+    assert response.output[0].content[0].type == "refusal"
 
 
 def test_a_body_that_is_no_json_reaches_the_client():
@@ -194,19 +194,19 @@ def test_an_anthropic_stream_says_the_same_as_the_whole_message():
 def test_samples_of_one_request_may_differ():
     form = {"type": "json_schema", "json_schema": {"name": "c", "schema": {"type": "number"}}}
     with JudgeServer() as server:
-        said = chat(server, response_format=form, n=5)
-    assert len(said.choices) == 5
-    assert len({choice.message.content for choice in said.choices}) > 1
+        response = chat(server, response_format=form, n=5)
+    assert len(response.choices) == 5
+    assert len({choice.message.content for choice in response.choices}) > 1
 
 
-def test_answers_vary_between_calls_when_told_to():
+def test_answers_vary_between_calls_on_request():
     form = {"type": "json_schema", "json_schema": {"name": "c", "schema": {"type": "number"}}}
     with JudgeServer(vary=True) as server:
-        said = {chat(server, response_format=form).choices[0].message.content for _ in range(5)}
-    assert len(said) > 1
+        response = {chat(server, response_format=form).choices[0].message.content for _ in range(5)}
+    assert len(response) > 1
 
 
-def test_usage_is_what_the_test_said():
+def test_usage_is_what_the_test_sets():
     with JudgeServer(answer=lambda question: Answer(output="yes", usage=(1000, 20))) as server:
         ours, theirs = chat(server).usage, claude(server).usage
     assert (ours.prompt_tokens, ours.completion_tokens) == (1000, 20)

@@ -20,7 +20,7 @@ from tests.judge_server import (
 from tests.judge_server.conditions import Gate
 
 
-def test_beyond_the_allowed_rate_requests_are_turned_away_and_told_when_to_come_back():
+def test_requests_beyond_the_allowed_rate_are_refused_with_a_retry_time():
     hourly = Conditions(rate=1 / 3600, burst=2, retry_after="whole")
     with JudgeServer(conditions=hourly) as server:
         met = [httpx.post(f"{server.openai_url}/chat/completions", json={}) for _ in range(4)]
@@ -43,7 +43,7 @@ def test_no_second_lets_more_through_than_the_rate_and_the_burst(pauses, rate, b
     assert all(sum(start <= now < start + 1 for now in passed) <= allowed + 1e-6 for start in passed)
 
 
-def test_a_request_passes_when_the_wait_it_was_told_is_over():
+def test_a_request_passes_after_the_stated_wait():
     for limit in ("bucket", "window"):
         gate, conditions = Gate(), Conditions(rate=2, limit=limit)
         times = [gate.wait(conditions, 10.0) for _ in range(4)]
@@ -53,7 +53,7 @@ def test_a_request_passes_when_the_wait_it_was_told_is_over():
         assert gate.wait(conditions, 10.0 + times[-1] + 1e-9) == 0.0
 
 
-def test_the_day_turns_after_as_many_answers_as_were_told():
+def test_the_conditions_change_after_the_given_number_of_answers():
     bad = Conditions(plan=lambda question: failure(503))
     with JudgeServer(changes={3: bad}) as server:
         url = f"{server.openai_url}/chat/completions"

@@ -169,8 +169,8 @@ def test_an_output_loses_the_secrets_of_this_process(monkeypatch):
     monkeypatch.setenv("DATABASE_PASSWORD", "postgres")  # a word, which answers may need
     monkeypatch.setenv("DEPLOY_KEY", "A1b2C3d4E5f6G7h8I9")
     monkeypatch.setenv("SORT_KEY", "document_identifier")
-    said = "my-own-key-value postgres A1b2C3d4E5f6G7h8I9 document_identifier"
-    assert OutputMasker().mask(said) == "[masked] postgres [masked] document_identifier"
+    plain = "my-own-key-value postgres A1b2C3d4E5f6G7h8I9 document_identifier"
+    assert OutputMasker().mask(plain) == "[masked] postgres [masked] document_identifier"
 
 
 def test_masking_twice_changes_nothing_more():
@@ -208,13 +208,13 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length(masked, piece):
     assert seconds(piece * 8_000) < 25 * max(once, 0.001)
 
 
-def test_what_the_environment_calls_a_secret_is_masked_whatever_it_looks_like(monkeypatch):
+def test_secrets_of_the_environment_are_masked_in_any_form(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "plain words here")
     monkeypatch.setenv("OTHER_TOKEN", "plain words here and more")
     monkeypatch.setenv("SHORT_TOKEN", "on")
     monkeypatch.setenv("SOME_FOLDER", "a folder of mine")
-    said = "on: plain words here and more, plain words here, a folder of mine"
-    assert mask(said) == "on: [masked], [masked], a folder of mine"
+    plain = "on: plain words here and more, plain words here, a folder of mine"
+    assert mask(plain) == "on: [masked], [masked], a folder of mine"
 
 
 PIECES = [

@@ -225,7 +225,7 @@ def test_useless_hand_offs_lower_overhead_and_coordination_alone(type_):
     )
 
 
-def test_a_write_that_nobody_asked_for_fails_the_match_of_actions():
+def test_an_unexpected_write_fails_the_match_of_actions():
     trace = review_trace()
     trace["spans"].append(call("submit", "synthesizer", 6.0, review="again"))
     before, after = scored(review_trace()), scored(trace)

@@ -127,7 +127,7 @@ def test_a_server_that_says_when_is_not_asked_earlier(header):
     assert waits == [7.0]
 
 
-def test_a_wait_that_the_cause_of_an_error_asks_for_is_kept():
+def test_a_wait_that_the_cause_of_an_error_asks_for_is_observed():
     wrapped = RuntimeError("the model cannot be asked")
     wrapped.__cause__ = Refused(429, {"Retry-After": "7"})
     waits = Waits()
@@ -303,7 +303,7 @@ def test_a_long_reason_is_cut_with_a_count():
     assert "characters more)" in error
 
 
-def test_a_reason_that_cannot_be_read_is_said_so():
+def test_an_unreadable_reason_is_reported():
     class Odd(Exception):
         def __str__(self):
             raise RuntimeError

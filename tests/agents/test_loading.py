@@ -81,7 +81,7 @@ def test_a_file_is_a_place_too_and_finds_what_lies_beside_it(folder):
         ("leaves:x", "importing leaves failed (leaves.py, line 2): SystemExit: bye"),
     ],
 )
-def test_an_agent_that_cannot_be_had_says_why(folder, spec, says):
+def test_an_agent_that_cannot_be_loaded_says_why(folder, spec, says):
     with pytest.raises(AgentError) as caught:
         load_agent(spec)
     assert str(caught.value).startswith(f"{spec}: {says}")

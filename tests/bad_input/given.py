@@ -31,17 +31,17 @@ def suite(**keys) -> str:
 class Row(NamedTuple):
     files: dict[str, str | bytes]
     command: str
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
-def outputs(text: str | bytes, *said: str) -> Row:
+def outputs(text: str | bytes, *messages: str) -> Row:
     """A row whose outputs are bad."""
-    return Row({"bad.jsonl": text}, SCORE, tuple(f"bad.jsonl: {each}" for each in said))
+    return Row({"bad.jsonl": text}, SCORE, tuple(f"bad.jsonl: {each}" for each in messages))
 
 
-def of_suite(*said: str, **keys) -> Row:
+def of_suite(*messages: str, **keys) -> Row:
     """A row whose suite is bad in a way that only scoring can tell."""
-    return Row({"s.json": suite(**keys)}, "score s.json --outputs good.jsonl", said)
+    return Row({"s.json": suite(**keys)}, "score s.json --outputs good.jsonl", messages)
 
 
 class Folder:
@@ -54,15 +54,15 @@ class Folder:
         (path / "cases.jsonl").write_text(CASE)
         (path / "good.jsonl").write_text(OUTPUT)
         assert self.call("score cases.jsonl --outputs good.jsonl --metrics jaccard --quiet")[0] == 0
-        self.kept = self.stored()
-        self.run = json.loads(self.kept[0].splitlines()[0])["run"]
+        self.first_run = self.stored()
+        self.run = json.loads(self.first_run[0].splitlines()[0])["run"]
 
     def call(self, command: str | list[str]) -> tuple[int, str, str]:
         words = command.split() if isinstance(command, str) else command
         code = run_command([self.run if word == "RUN" else word for word in words])
-        said = self._capsys.readouterr()
-        assert "Traceback" not in said.err
-        return code, said.out, said.err
+        captured = self._capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
 
     def stored(self) -> tuple[str, ...]:
         """All that is stored of the first run."""

@@ -76,7 +76,7 @@ def test_standard_error_on_a_full_disk_is_no_failed_gate(folder, words):
         "schema --output",
     ],
 )
-def test_a_full_disk_is_said_when_a_report_is_written(folder, command):
+def test_a_full_disk_is_reported_when_a_report_is_written(folder, command):
     code, _, err = folder.call(f"{command} /dev/full")
     assert code == 2
     assert "/dev/full: cannot be written: No space left on device" in err
@@ -98,15 +98,15 @@ main()
 def test_a_file_of_two_gigabytes_is_refused_without_being_held(folder, name):
     with (folder.path / name).open("wb") as file:
         file.truncate(2 * 1024**3)  # a hole, which takes no room
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PEAK_AT_THE_END, "score", name, "--outputs", "good.jsonl"],
         capture_output=True,
         text=True,
     )
-    assert told.returncode == 2
-    assert name in told.stderr
-    assert "268,435,456" in told.stderr
-    assert int(told.stdout) < 1024**2, "kilobytes"
+    assert completed.returncode == 2
+    assert name in completed.stderr
+    assert "268,435,456" in completed.stderr
+    assert int(completed.stdout) < 1024**2, "kilobytes"
 
 
 def test_outputs_of_two_gigabytes_without_a_line_are_refused(folder):
@@ -136,7 +136,7 @@ class TestStores:
         assert code == 2
         assert "written by a newer Trivium (schema 9999" in err
         self._change(f"UPDATE alembic_version SET version_num = '{NEWEST}'")
-        assert folder.stored() == folder.kept
+        assert folder.stored() == folder.first_run
 
     def test_that_another_program_holds(self, folder, monkeypatch):
         monkeypatch.setattr("trivium.store.sqlite.BUSY_MS", 50)
@@ -145,7 +145,7 @@ class TestStores:
         code, _, err = folder.call("score cases.jsonl --outputs good.jsonl --metrics jaccard")
         assert code == 2
         assert "another program holds it locked" in err
-        assert folder.stored() == folder.kept, "what is there can still be read"
+        assert folder.stored() == folder.first_run, "what is there can still be read"
         holder.rollback()
         holder.close()
 
@@ -180,7 +180,7 @@ class TestStores:
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
         assert "disk" in done.stderr
-        assert folder.stored() == folder.kept
+        assert folder.stored() == folder.first_run
         assert folder.call([*command[:-1], "--quiet"])[0] == 0
 
     @staticmethod

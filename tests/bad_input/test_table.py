@@ -290,10 +290,10 @@ def test_wrong_input_ends_with_2_and_says_what_is_wrong_where(folder, row):
         (folder.path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     code, out, err = folder.call(row.command)
     assert code == 2
-    for words in row.said:
+    for words in row.messages:
         assert words in err
     assert "Error: " in err
     if not row.command.startswith("show --html"):
         assert out == "", "nothing is shown as if it were a result"
-    assert folder.stored() == folder.kept
+    assert folder.stored() == folder.first_run
     assert not (folder.path / "pwned").exists()

@@ -55,12 +55,12 @@ def test_every_command_says_in_the_overview_what_it_says_itself():
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
 def test_the_overview_is_what_a_bare_command_prints(arguments):
-    told = [
+    reported = [
         subprocess.run([sys.executable, "-m", "trivium", *each], capture_output=True, text=True)
         for each in (arguments, ["--log-level", "error", "--help"])
     ]
-    assert told[0].stdout == told[1].stdout
-    assert [each.returncode for each in told] == [0, 0]
+    assert reported[0].stdout == reported[1].stdout
+    assert [each.returncode for each in reported] == [0, 0]
 
 
 def test_every_option_has_an_environment_variable():
@@ -117,7 +117,7 @@ class TestExitCodes:
         assert code == 3
         assert "2 of 3 attempts are missing" in out
 
-    def test_4_when_a_gate_is_inconclusive_unless_told_what_that_counts_as(self, capsys):
+    def test_4_if_a_gate_is_inconclusive_unless_an_option_says_otherwise(self, capsys):
         suite = write_suite(gates={"cosine": {"at_least": 0.5}})
         assert outcome(capsys, "run", suite, "--agent", "agent:same")[0] == 4
         assert outcome(capsys, "show", "--inconclusive", "pass")[0] == 0
@@ -145,7 +145,7 @@ class TestExitCodes:
         (["run", "suite.json", "--agent", "agent:same", "--html", "agent.py/x.html"], "cannot be written"),
     ],
 )
-def test_wrong_usage_is_said_in_one_message_without_a_traceback(capsys, arguments, words):
+def test_wrong_usage_is_reported_in_one_message_without_a_traceback(capsys, arguments, words):
     import re
 
     write_suite()

@@ -67,7 +67,7 @@ def test_a_surely_worse_run_ends_with_1(run, outcome):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_what_cannot_be_told_ends_with_4_unless_told_what_that_counts_as(run, outcome):
+def test_an_inconclusive_comparison_ends_with_4_unless_an_option_says_otherwise(run, outcome):
     runs = run(15, 18, 12), run(18, 12, 15)
     assert outcome("compare", *runs)[0] == 4
     assert outcome("compare", *runs, "--inconclusive", "pass")[0] == 0

@@ -30,12 +30,12 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_papers_print_the_table_and_names_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["demo", "papers"]) == 0
 
-    said = capsys.readouterr().out
-    assert "6 attempts of 6 cases" in said
-    assert "human" in said
-    assert "Left out: the semantic score" in said
-    assert said.count("The judge is off: OPENAI_API_KEY is not set") == 1
-    assert "Open trivium-demo.html in a browser" in said
+    printed = capsys.readouterr().out
+    assert "6 attempts of 6 cases" in printed
+    assert "human" in printed
+    assert "Left out: the semantic score" in printed
+    assert printed.count("The judge is off: OPENAI_API_KEY is not set") == 1
+    assert "Open trivium-demo.html in a browser" in printed
     page = Path("trivium-demo.html").read_text(encoding="utf-8")
     assert "Late Pooling" in page
     assert "synthesizer" in page
@@ -71,11 +71,11 @@ def test_with_a_provider_the_reviews_are_judged(
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         assert run_command(["demo", "papers", *named]) == 0
 
-    said = capsys.readouterr().out
-    assert "The judge is off" not in said
+    printed = capsys.readouterr().out
+    assert "The judge is off" not in printed
     for dimension in ("clarity", "technical_accuracy", "planning_rationality", "coordination"):
-        assert dimension in said
-    assert "6 requests, 6 answered" in said
+        assert dimension in printed
+    assert "6 requests, 6 answered" in printed
     assert {question.model for question in server.requests} == {"gpt-4o" if named else "gpt-4o-mini"}
     assert "technical_accuracy" in Path("trivium-demo.html").read_text(encoding="utf-8")
 
@@ -105,8 +105,8 @@ def test_the_examples_are_found_in_this_checkout(name: str) -> None:
 class Answer(NamedTuple):
     """What the demo of documents printed, and where it ran."""
 
-    said: str
-    told: str
+    printed: str
+    errors: str
     folder: Path
 
 
@@ -126,7 +126,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 
 def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
-    intro, _, answer = documents.said.partition("\n\n")
+    intro, _, answer = documents.printed.partition("\n\n")
     lines = re.sub(r"\n +", " ", answer).splitlines()
 
     assert "rule-based stand-in" in intro
@@ -138,12 +138,12 @@ def test_the_demo_ends_with_five_lines(documents: Answer) -> None:
     assert "agrees with people in" in lines[3]
     assert "at most 20 % wrong, with probability 0.9" in lines[3]
     assert lines[4].endswith("trivium-demo/index.html")
-    assert max(map(len, documents.said.splitlines())) <= 80
+    assert max(map(len, documents.printed.splitlines())) <= 80
 
 
 def test_nothing_is_warned_of_on_its_first_screen(documents: Answer) -> None:
-    assert documents.told == ""
-    assert "!" not in documents.said
+    assert documents.errors == ""
+    assert "!" not in documents.printed
 
 
 def test_the_demo_writes_four_pages_beside_one_another(documents: Answer) -> None:
@@ -178,7 +178,7 @@ def test_the_stand_in_goes_the_way_of_every_judge(documents: Answer) -> None:
 def test_the_stand_in_is_called_so_on_every_surface(documents: Answer) -> None:
     pages = documents.folder / "trivium-demo"
 
-    assert "stand-in  agrees" in documents.said
+    assert "stand-in  agrees" in documents.printed
     for page in ("a.html", "b.html"):
         assert "tand-in" in (pages / page).read_text(encoding="utf-8")
 
@@ -206,9 +206,9 @@ def test_with_a_provider_a_language_model_judges_in_place_of_the_stand_in(
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         assert run_command(["demo"]) == 0
 
-    said = capsys.readouterr().out
-    assert "Judge: openai:gpt-4o-mini" in said
-    assert "stand-in" not in said
+    printed = capsys.readouterr().out
+    assert "Judge: openai:gpt-4o-mini" in printed
+    assert "stand-in" not in printed
     assert {question.model for question in server.requests} == {"gpt-4o-mini"}
 
 

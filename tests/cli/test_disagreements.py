@@ -22,9 +22,9 @@ def stored(tmp_path):
 
 def test_disagreements_are_printed(stored, capsys):
     assert run_command(["show", "--disagreements", *stored]) == 0
-    said = capsys.readouterr().out
-    assert "2 disagreements, compared with labels" in said
-    assert "openai:gpt-4o 0.800" in " ".join(said.split())
+    out = capsys.readouterr().out
+    assert "2 disagreements, compared with labels" in out
+    assert "openai:gpt-4o 0.800" in " ".join(out.split())
 
 
 def test_json_and_markdown_are_of_the_disagreements(stored, tmp_path, capsys):
@@ -45,6 +45,6 @@ def test_the_page_of_a_run_holds_them(stored, tmp_path):
     assert "judge against judge" in path.read_text("utf-8")
 
 
-def test_a_run_to_compare_with_that_is_not_there_is_said(stored, capsys):
+def test_a_missing_run_to_compare_with_is_reported(stored, capsys):
     assert run_command(["show", "--disagreements", "--against", "nowhere", *stored]) == 2
     assert "nowhere" in capsys.readouterr().err

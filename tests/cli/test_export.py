@@ -187,9 +187,9 @@ def test_a_file_that_cannot_be_written_is_reported(capsys):
 def test_attempts_are_read_as_they_are_written():
     """Of many attempts few are at hand: the next is not read before the last one went."""
     with Store(".trivium/store.db") as store:
-        told = traces_of_run(store, store.run())
-        assert next(told).attributes["trivium.case.id"] == "a"
-        told.close()
+        exported = traces_of_run(store, store.run())
+        assert next(exported).attributes["trivium.case.id"] == "a"
+        exported.close()
 
 
 def test_a_score_in_error_says_so_and_its_method_goes_along():

@@ -72,7 +72,7 @@ def test_a_folder_that_no_metric_needs_is_not_looked_for(capsys, tmp_path):
     assert outcome(capsys, "run", "suite.json", "--agent", "told:answer", "--quiet")[0] == 0
 
 
-def test_the_doctor_says_once_why_an_encoder_cannot_be_had(capsys, tmp_path):
+def test_the_doctor_says_once_why_an_encoder_cannot_be_loaded(capsys, tmp_path):
     _, out, err = outcome(capsys, "doctor", "--encoder", str(tmp_path / "nowhere"))
     assert (out + err).count("is not a folder here") == 1
 

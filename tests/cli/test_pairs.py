@@ -25,14 +25,14 @@ def test_two_runs_are_compared_by_the_judge_of_heads_suite(two, monkeypatch, cap
     written, comment = tmp_path / "out" / "pairs.jsonl", tmp_path / "pairs.md"
     with served(JudgeServer(answer=saying(by_length)), monkeypatch):
         assert run_command([*two, "--output", str(written), "--markdown", str(comment)]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "overall 0.500" in said
+    text = " ".join(capsys.readouterr().out.split())
+    assert "overall 0.500" in text
     pairs = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
     assert [pair["verdicts"]["overall"]["verdict"] for pair in pairs] == ["win", "loss"]
     assert "| `overall` | **0.500** |" in comment.read_text("utf-8")
 
 
-def test_the_judge_may_be_told(two, monkeypatch, capsys):
+def test_the_judge_can_be_named(two, monkeypatch, capsys):
     server = JudgeServer(answer=saying(by_length))
     options = ["--models", f"{GPT},{CLAUDE}", "--panel", "--samples", "2", "--rubric", "agent", "--json"]
     with served(server, monkeypatch):
@@ -43,7 +43,7 @@ def test_the_judge_may_be_told(two, monkeypatch, capsys):
     assert len(server.requests) == 2 * 2 * 2 * 2
 
 
-def test_a_comparison_may_be_given_a_budget_and_tells_what_it_spent(two, monkeypatch, capsys):
+def test_a_comparison_takes_a_budget_and_reports_what_it_spent(two, monkeypatch, capsys):
     server = JudgeServer(answer=saying(by_length))
     with served(server, monkeypatch):
         assert run_command([*two, "--budget-usd", "0"]) == 3

@@ -28,7 +28,7 @@ def _folder_with_a_run(tmp_path, monkeypatch):
     assert run_command(["score", "s.json", "--outputs", "o.jsonl", "--quiet"]) == 4
 
 
-def said(*words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+def trivium_process(*words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "trivium", *words], capture_output=True, env=os.environ | environment
     )
@@ -36,7 +36,7 @@ def said(*words: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_a_terminal_that_lacks_a_character_shows_a_question_mark(encoding):
-    done = said("show", PYTHONIOENCODING=encoding)
+    done = trivium_process("show", PYTHONIOENCODING=encoding)
     assert done.returncode == 4
     assert b"Traceback" not in done.stderr
     text = done.stdout.decode(encoding)
@@ -45,15 +45,15 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark(encoding):
 
 
 @pytest.mark.parametrize("words", [["show", "--json"], ["list", "--json"], ["export"], ["schema"]])
-def test_json_is_utf8_whatever_the_encoding_of_the_terminal(words):
-    done = said(*words, PYTHONIOENCODING="ascii")
-    assert done.stdout == said(*words, PYTHONIOENCODING="utf-8").stdout
+def test_json_is_utf8_with_any_encoding_of_the_terminal(words):
+    done = trivium_process(*words, PYTHONIOENCODING="ascii")
+    assert done.stdout == trivium_process(*words, PYTHONIOENCODING="utf-8").stdout
     assert ("wörter" in done.stdout.decode()) == (words[0] in {"show", "list"})
 
 
 @pytest.mark.parametrize("words", [["show"], ["list"], ["show", "metrics"]])
 def test_lines_end_where_their_words_end(words):
-    for line in said(*words).stdout.splitlines():
+    for line in trivium_process(*words).stdout.splitlines():
         assert line == line.rstrip()
 
 
@@ -126,7 +126,7 @@ def test_bash_completes_commands_options_words_and_files(typed, completed):
     assert (done.stdout.strip(), done.stderr) == (completed, "")
 
 
-def test_runs_beyond_the_limit_are_told_of(capsys):
+def test_runs_beyond_the_limit_are_counted(capsys):
     assert run_command(["score", "s.json", "--outputs", "o.jsonl", "--quiet"]) == 4
     assert run_command(["list", "--limit", "1"]) == 0
     assert "… and older ones (--limit, now 1)" in capsys.readouterr().out

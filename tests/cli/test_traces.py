@@ -35,9 +35,9 @@ def outcome(capsys, *arguments):
 def test_show_prints_counts_as_one_json_document(capsys):
     code, out, err = outcome(capsys, "show", "spans.json", "--json")
     assert (code, err) == (0, "")
-    said = json.loads(out)
-    said.pop("process")
-    assert said == {
+    document = json.loads(out)
+    document.pop("process")
+    assert document == {
         "format": "otlp",
         "traces": 1,
         "spans": 5,
@@ -54,7 +54,7 @@ def test_show_prints_counts_as_one_json_document(capsys):
     }
 
 
-def test_show_tells_how_the_traces_went(capsys):
+def test_show_reports_the_process_of_traces(capsys):
     _, out, _ = outcome(capsys, "show", "spans.json", "--json")
     process = json.loads(out)["process"]
     assert (process["timed"], process["seconds"], process["waiting"], process["overlapped"]) == (1, 9, 0, 0)
@@ -72,15 +72,15 @@ def test_show_tells_how_the_traces_went(capsys):
         ("look", 3, 1),
     ]
     _, out, _ = outcome(capsys, "show", "spans.json")
-    for told in ("wall time 9.0 s", "critical path: 9.0 s, 5 steps", "longest: boss → aide"):
-        assert told in out
+    for expected in ("wall time 9.0 s", "critical path: 9.0 s, 5 steps", "longest: boss → aide"):
+        assert expected in out
 
 
 def test_show_prints_a_table(capsys):
     code, out, err = outcome(capsys, "show", "spans.json")
     assert (code, err) == (0, "")
-    for told in ("1 trace of format otlp", "5 spans", "10 in, 2 out", "boss → aide", "look"):
-        assert told in out
+    for expected in ("1 trace of format otlp", "5 spans", "10 in, 2 out", "boss → aide", "look"):
+        assert expected in out
 
 
 def test_show_lists_what_was_repaired_and_makes_hostile_names_visible(capsys, tmp_path):

@@ -54,7 +54,7 @@ def test_nothing_may_write_but_the_job_that_runs_nothing_of_the_pull_request() -
     assert "head.repo.full_name == github.repository" in JOBS["comment"]["if"]
 
 
-def test_no_text_of_strangers_stands_in_a_script() -> None:
+def test_no_untrusted_text_is_in_a_script() -> None:
     for job in JOBS.values():
         for each in job["steps"]:
             assert "${{" not in each.get("run", "")
@@ -85,7 +85,7 @@ def run_step(words: list[str]) -> int:
     return run_command([word.replace("my_agent:", "my_agent.py:") for word in words[1:]])
 
 
-def test_a_regression_fails_the_pull_request_and_stands_in_the_comment(project: Path) -> None:
+def test_a_regression_fails_the_pull_request_and_is_in_the_comment(project: Path) -> None:
     run, compare = commands()
     answer_with(project, "question")
     assert run_step(run) == 0  # the push to main, whose store is kept

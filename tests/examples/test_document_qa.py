@@ -108,8 +108,8 @@ def test_the_rules_know_no_question():
 def test_an_answer_rests_on_the_documents_alone(answered):
     everything = {sentence for document in documents().values() for sentence in document.sentences}
     for output, _ in answered.values():
-        said = output.split(": ", 1)[-1] if output not in everything else output
-        assert said == UNKNOWN or any(said in sentence for sentence in everything), output
+        stated = output.split(": ", 1)[-1] if output not in everything else output
+        assert stated == UNKNOWN or any(stated in sentence for sentence in everything), output
 
 
 def test_a_search_names_three_documents_best_first_and_nothing_for_words_that_no_document_has():
@@ -127,11 +127,11 @@ def labels():
 
 def test_people_labelled_forty_of_the_answers_that_version_b_gives(answered):
     """They differ from the rule of the suite on one: an answer that breaks off after the word it asks for."""
-    said = labels()
+    stated = labels()
     right = {case["id"]: float(is_right(case, answered["version_b", case["id"]][0])) for case in CASES}
 
-    assert len(said) == 40
-    assert [name for name, value in said.items() if value != right[name]] == ["tomatoes-4"]
+    assert len(stated) == 40
+    assert [name for name, value in stated.items() if value != right[name]] == ["tomatoes-4"]
 
 
 def texts(number):
@@ -159,16 +159,16 @@ def test_the_stand_in_is_as_confident_and_as_wrong_as_its_table_says(drawn):
 
 
 def test_its_description_gives_the_rates_of_its_table():
-    said = " ".join((judge.__doc__ or "").split())
+    stated = " ".join((judge.__doc__ or "").split())
     shares = " ".join(f"{share:.0%}" for share, _ in judge.CONFIDENCES.values()).replace("%", " %")
     mistakes = " ".join(f"{wrong:.0%}" for _, wrong in judge.CONFIDENCES.values()).replace("%", " %")
     overall = sum(share * wrong for share, wrong in judge.CONFIDENCES.values())
     surest = [judge.CONFIDENCES[5], judge.CONFIDENCES[4]]
     among = sum(share * wrong for share, wrong in surest) / sum(share for share, _ in surest)
 
-    assert f"of answers {shares}" in said
-    assert f"of these wrong {mistakes}" in said
-    assert f"{100 * overall:.2f} % wrong in all and {100 * among:.2f} % among those" in said
+    assert f"of answers {shares}" in stated
+    assert f"of these wrong {mistakes}" in stated
+    assert f"{100 * overall:.2f} % wrong in all and {100 * among:.2f} % among those" in stated
 
 
 def test_equal_texts_get_equal_judgements_and_another_seed_is_another_stand_in():
@@ -182,9 +182,9 @@ def test_a_judgement_says_the_opposite_of_the_rule_where_a_mistake_is_drawn():
     levels = set()
     for number in range(200):
         _, mistaken = judge.draw(texts(number), "correct")
-        said = judge.judge_correct(texts(number))
-        assert (said["level"] == "right") == (judge.rule_of_correct(texts(number)) != mistaken)
-        levels.add((said["level"], mistaken))
+        stated = judge.judge_correct(texts(number))
+        assert (stated["level"] == "right") == (judge.rule_of_correct(texts(number)) != mistaken)
+        levels.add((stated["level"], mistaken))
     assert len(levels) == 4
 
 
@@ -192,18 +192,18 @@ def test_a_claim_is_backed_by_a_fact_that_has_its_words_and_quotes_it():
     fact = "The kettle holds two litres of water."
     shown = {"output": "The kettle holds two litres. It is red.", "facts": f"- {fact}"}
     confidence, mistaken = judge.draw(shown, "backed")
-    said = judge.judge_backed(shown)
+    stated = judge.judge_backed(shown)
 
-    assert [claim["quote"] for claim in said["claims"]] == [fact, ""]
+    assert [claim["quote"] for claim in stated["claims"]] == [fact, ""]
     expected = ["supported", "unverifiable"]
-    assert [claim["verdict"] for claim in said["claims"]] == (expected[::-1] if mistaken else expected)
-    assert said["confidence"] == confidence
+    assert [claim["verdict"] for claim in stated["claims"]] == (expected[::-1] if mistaken else expected)
+    assert stated["confidence"] == confidence
 
 
 def true_error(threshold):
     """Of the stand-in where it is at least so confident, in closed form."""
-    kept = [rates for confidence, rates in judge.CONFIDENCES.items() if confidence >= threshold]
-    return sum(share * wrong for share, wrong in kept) / sum(share for share, _ in kept)
+    accepted = [rates for confidence, rates in judge.CONFIDENCES.items() if confidence >= threshold]
+    return sum(share * wrong for share, wrong in accepted) / sum(share for share, _ in accepted)
 
 
 def test_certificates_of_reseeded_stand_ins_keep_their_promise():

@@ -82,7 +82,7 @@ def test_adding_seeds_and_an_ablation_answers_the_questions_about_them() -> None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_every_quote_stands_in_the_paper(case: tv.Case) -> None:
+def test_every_quote_is_in_the_paper(case: tv.Case) -> None:
     quotes = [piece.split("”")[0] for piece in review(case).split("“")[1:]]
     folded = " ".join(case.source.split())
 

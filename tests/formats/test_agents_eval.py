@@ -32,7 +32,7 @@ def event(*targets: str, **fields: Any) -> dict[str, Any]:
     return {"coordination_type": "delegation", "target_agents": list(targets)} | fields
 
 
-def said(trace):
+def message_tuples(trace):
     return [(m.sender, m.receiver, m.type) for m in trace.messages]
 
 
@@ -90,7 +90,7 @@ def test_delegating_calls_are_calls_of_who_delegates():
 
 
 def test_events_that_repeat_an_interaction_are_the_same_event_and_results_come_back():
-    assert said(agents_eval_trace(RUN)) == [
+    assert message_tuples(agents_eval_trace(RUN)) == [
         ("manager", "researcher", "task_request"),
         ("manager", "analyst", "task_request"),
         ("analyst", "manager", "result_delivery"),
@@ -105,7 +105,7 @@ def test_events_of_their_own_coordinate():
         event("researcher", "analyst", coordination_type="handoff", manager_agent="boss"),
         event("analyst", coordination_type="sync", timestamp=3.0),
     ]
-    extra = said(agents_eval_trace(RUN | {"coordination_events": events}))[4:]
+    extra = message_tuples(agents_eval_trace(RUN | {"coordination_events": events}))[4:]
     assert extra == [
         ("manager", "analyst", "coordination"),
         ("boss", "researcher", "handoff"),
@@ -117,7 +117,7 @@ def test_events_of_their_own_coordinate():
 def test_an_interaction_listed_twice_needs_two_events_to_repeat_it():
     twice = [asks("m", "s"), asks("m", "s")]
     document = {"tool_calls": [], "agent_interactions": twice, "coordination_events": [event("s")] * 3}
-    assert said(agents_eval_trace(document)) == [("m", "s", "task_request")] * 2 + [
+    assert message_tuples(agents_eval_trace(document)) == [("m", "s", "task_request")] * 2 + [
         ("m", "s", "coordination")
     ]
 
@@ -127,7 +127,7 @@ def test_a_result_that_is_listed_is_not_added_again():
         "tool_calls": [call("delegate_x", "m", 1.0, 2.0)],
         "agent_interactions": [asks("m", "s"), asks("s", "m", "result"), asks("m", "s", "gossip")],
     }
-    assert [kind for *_, kind in said(agents_eval_trace(document))] == [
+    assert [kind for *_, kind in message_tuples(agents_eval_trace(document))] == [
         "task_request",
         "result_delivery",
         "gossip",
@@ -140,7 +140,7 @@ def test_a_delegation_that_was_never_logged_gets_no_result():
         "agent_interactions": [asks("m", "s")],
     }
     trace = agents_eval_trace(document)
-    assert said(trace) == [("m", "s", "task_request")]
+    assert message_tuples(trace) == [("m", "s", "task_request")]
     spans = {span.id: span for span in trace.spans}
     assert spans["delegation-0"].ok is None
     assert spans["delegation-0"].parent == "run-m"
@@ -172,7 +172,7 @@ def test_without_times_nothing_is_made_up():
     assert trace.seconds is None
     assert [c.ok for c in trace.tool_calls] == [True, False]
     assert trace.tool_calls[1].agent == "s"
-    assert [kind for *_, kind in said(trace)] == ["task_request", "result_delivery"]
+    assert [kind for *_, kind in message_tuples(trace)] == ["task_request", "result_delivery"]
 
 
 def test_stated_times_stand_in_for_calls_without():
@@ -200,7 +200,7 @@ def test_agents_that_delegate_to_each_other_form_no_loop():
     }
 
 
-def test_the_stored_graph_tells_of_delegations_that_the_trace_does_not(tmp_path):
+def test_the_stored_graph_has_delegations_that_the_trace_lacks(tmp_path):
     (tmp_path / "trace.json").write_text(
         json.dumps({"tool_calls": [], "agent_interactions": [asks("m", "s")]})
     )
@@ -210,7 +210,7 @@ def test_the_stored_graph_tells_of_delegations_that_the_trace_does_not(tmp_path)
         {"interaction": "tool_call", "source": "m", "target": "look"},
     ]
     (tmp_path / "agent_graph.json").write_text(json.dumps({"edges": edges}))
-    assert [receiver for _, receiver, _ in said(read_run(tmp_path))] == ["s", "t"]
+    assert [receiver for _, receiver, _ in message_tuples(read_run(tmp_path))] == ["s", "t"]
 
 
 def test_incomplete_messages_are_left_out_and_reported():

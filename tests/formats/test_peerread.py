@@ -147,12 +147,12 @@ def test_a_suite_file_may_name_a_folder(folder):
 
 
 @pytest.mark.parametrize(
-    ("below", "said"),
+    ("below", "expected"),
     [("no", "there is no such folder"), ("f", "is not a folder"), (".", "holds no reviews")],
 )
-def test_a_folder_of_something_else_says_what_was_expected(tmp_path, below, said):
+def test_a_folder_of_something_else_says_what_was_expected(tmp_path, below, expected):
     (tmp_path / "f").write_text("")
-    with pytest.raises(SuiteError, match=said):
+    with pytest.raises(SuiteError, match=expected):
         Suite.load(f"peerread:{tmp_path / below}")
 
 
@@ -223,7 +223,7 @@ def test_the_ceiling_of_doubled_reviews_is_that_of_two_people(iclr, tmp_path):
     assert [warning for warning in summary.warnings if "8 repeated, 16 without" in warning]
 
 
-def test_a_review_that_stands_twice_in_a_file_of_reviews_counts_once(tmp_path):
+def test_a_duplicate_review_counts_once(tmp_path):
     one = review("Good paper.\nAccept.", RECOMMENDATION="4")
     write(
         tmp_path / "acl/dev/reviews/1.json",
@@ -264,16 +264,16 @@ def test_broken_papers_are_left_out_on_wish_and_named(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ("skip_borken", 'unknown option "skip_borken". Did you mean "skip_broken"?'),
         ("skip_broken=yes", 'skip_broken: found the text "yes", expected true or false'),
     ],
 )
-def test_a_wrong_option_is_named(folder, query, said):
+def test_a_wrong_option_is_named(folder, query, expected):
     with pytest.raises(SuiteError) as caught:
         Suite.load(f"peerread:{folder}?{query}")
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_the_sample_is_read_whole():

@@ -21,18 +21,18 @@ def chat(*turns: Any, **fields: Any) -> dict[str, Any]:
     return {"task_id": 3, "trial": 1, "reward": 1.0, "info": {}, "traj": list(turns)} | fields
 
 
-def said(role: str, content: str | None, **fields: Any) -> dict[str, Any]:
+def chat_message(role: str, content: str | None, **fields: Any) -> dict[str, Any]:
     return {"role": role, "content": content} | fields
 
 
 def test_a_chat_becomes_one_run_with_its_requests_calls_and_messages():
     trace = read_trace(
         chat(
-            said("system", "policy"),
-            said("user", "book it"),
-            said("assistant", None, tool_calls=[call("book_flight", '{"id": 7}')]),
-            said("tool", "done", tool_call_id="c", name="book_flight"),
-            said("assistant", "Booked."),
+            chat_message("system", "policy"),
+            chat_message("user", "book it"),
+            chat_message("assistant", None, tool_calls=[call("book_flight", '{"id": 7}')]),
+            chat_message("tool", "done", tool_call_id="c", name="book_flight"),
+            chat_message("assistant", "Booked."),
         )
     )
     assert [(s.kind, s.name, s.parent) for s in trace.spans] == [
@@ -53,13 +53,15 @@ def test_a_chat_becomes_one_run_with_its_requests_calls_and_messages():
 def test_results_go_to_the_nearest_call_since_ids_repeat():
     trace = read_trace(
         chat(
-            said("assistant", None, tool_calls=[call("a", "{}", "same")]),
-            said("tool", "Error: no", tool_call_id="same"),
-            said("assistant", None, tool_calls=[call("b", "{}", "same"), call("c", "not json", "other")]),
-            said("tool", "of b", tool_call_id="same"),
-            said("tool", "of c", tool_call_id="unknown"),
-            said("tool", "of nobody", tool_call_id="same"),
-            said("assistant", None, tool_calls=[call("d", {"already": "parsed"})]),
+            chat_message("assistant", None, tool_calls=[call("a", "{}", "same")]),
+            chat_message("tool", "Error: no", tool_call_id="same"),
+            chat_message(
+                "assistant", None, tool_calls=[call("b", "{}", "same"), call("c", "not json", "other")]
+            ),
+            chat_message("tool", "of b", tool_call_id="same"),
+            chat_message("tool", "of c", tool_call_id="unknown"),
+            chat_message("tool", "of nobody", tool_call_id="same"),
+            chat_message("assistant", None, tool_calls=[call("d", {"already": "parsed"})]),
             "nonsense",
         )
     )
@@ -85,7 +87,7 @@ def test_tasks_come_with_what_was_expected(tmp_path):
         "actions": [{"name": "book_flight", "kwargs": {"id": 7}}, {"broken": True}],
         "outputs": ["7"],
     }
-    item = chat(said("assistant", "Bye."), info={"task": task, "reward_info": None}, reward=0)
+    item = chat(chat_message("assistant", "Bye."), info={"task": task, "reward_info": None}, reward=0)
     path.write_text(json.dumps([item, chat(reward=None, trial="x")]), encoding="utf-8")
     first, second = read_trajectories(path)
     assert (first.task, first.trial, first.reward, first.finished) == ("3", 1, 0.0, False)

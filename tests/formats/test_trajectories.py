@@ -86,7 +86,7 @@ def test_the_first_word_of_a_tool_says_whether_it_changes_state(tool, changes_no
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         ({}, "expected a list of trajectories"),
         ([3], r"[0]: expected a mapping: a trajectory"),
@@ -100,11 +100,11 @@ def test_the_first_word_of_a_tool_says_whether_it_changes_state(tool, changes_no
         ([], "holds no case"),
     ],
 )
-def test_a_file_of_something_else_says_what_is_wrong(tmp_path, raw, said):
+def test_a_file_of_something_else_says_what_is_wrong(tmp_path, raw, message):
     (tmp_path / "t.json").write_text(json.dumps(raw))
     with pytest.raises(SuiteError) as caught:
         Suite.load(f"tau-bench:{tmp_path / 't.json'}")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_broken_json_is_placed(tmp_path):
@@ -167,11 +167,11 @@ def test_broken_metadata_is_named(runs):
 
 
 @pytest.mark.parametrize(
-    ("below", "said"), [("no", "there is no such folder"), ("c/trace.json", "is not a folder"),
+    ("below", "message"), [("no", "there is no such folder"), ("c/trace.json", "is not a folder"),
                         ("without_trace", "holds no run: expected folders with a trace.json")]
 )  # fmt: skip
-def test_a_folder_without_runs_is_an_error(runs, below, said):
-    with pytest.raises(SuiteError, match=said):
+def test_a_folder_without_runs_is_an_error(runs, below, message):
+    with pytest.raises(SuiteError, match=message):
         Suite.load(f"agents-eval:{runs / below}")
 
 

@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "POST" and isinstance(body, dict) and "/private/" in path:
             body.setdefault("id", generate_id())
         status, content = self.server.answer(self.command, path, body)
-        told = (
+        reply_body = (
             b""
             if content is None
             else content.encode()
@@ -103,9 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "application/json")
         if "id" in body and status == 201:
             self.send_header("location", f"{self.path}/{body['id']}")
-        self.send_header("content-length", str(len(told)))
+        self.send_header("content-length", str(len(reply_body)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(reply_body)
 
     do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - names that http.server asks for
 

@@ -29,7 +29,7 @@ def squad():
     return datasets.Dataset.from_dict(ROWS)
 
 
-def told(suite):
+def case_tuples(suite):
     return [(case.id, case.input, case.references, case.source, case.metadata) for case in suite]
 
 
@@ -40,12 +40,14 @@ EXPECTED = [
 
 
 def test_usual_columns_are_found_by_their_names(squad):
-    assert told(tv.Suite.from_dataset(squad, name="squad")) == EXPECTED
+    assert case_tuples(tv.Suite.from_dataset(squad, name="squad")) == EXPECTED
 
 
 def test_rows_of_any_kind_will_do():
     rows = [{key: ROWS[key][index] for key in ROWS} for index in range(2)]
-    assert told(tv.Suite.from_dataset(rows)) == told(tv.Suite.from_dataset(iter(rows))) == EXPECTED
+    assert (
+        case_tuples(tv.Suite.from_dataset(rows)) == case_tuples(tv.Suite.from_dataset(iter(rows))) == EXPECTED
+    )
 
 
 def test_a_folder_a_file_and_a_split_are_read(tmp_path, squad):
@@ -53,7 +55,7 @@ def test_a_folder_a_file_and_a_split_are_read(tmp_path, squad):
     datasets.DatasetDict({"train": squad, "test": squad.select([1])}).save_to_disk(tmp_path / "two")
     (arrow,) = (tmp_path / "one").glob("*.arrow")
     for source in (tmp_path / "one", arrow, f"{tmp_path / 'two'}?split=train"):
-        assert told(tv.Suite.load(f"hf:{source}")) == EXPECTED
+        assert case_tuples(tv.Suite.load(f"hf:{source}")) == EXPECTED
     assert len(tv.Suite.load(f"hf:{tmp_path / 'two'}?split=test")) == 1
     with pytest.raises(SuiteError, match="several splits: name one of train, test"):
         tv.Suite.load(f"hf:{tmp_path / 'two'}")
@@ -70,7 +72,7 @@ def test_a_suite_file_names_a_data_set_beside_it(tmp_path, squad):
     assert suite.settings.metrics == ("jaccard",)
 
 
-def test_columns_may_be_said(squad):
+def test_columns_may_be_named(squad):
     suite = tv.Suite.from_dataset(squad, columns={"input": "context", "id": "n", "references": "question"})
     assert [(case.id, case.input, case.references) for case in suite] == [
         ("1", "Ann and Bob", ("Who?",)),
@@ -111,7 +113,7 @@ def test_what_json_cannot_hold_is_left_out():
     assert (case.references, case.metadata.get("raw")) == (("4",), None)
 
 
-def test_a_data_set_that_cannot_be_had_says_why(tmp_path):
+def test_a_data_set_that_cannot_be_loaded_says_why(tmp_path):
     with pytest.raises(SuiteError, match="no-such-set: cannot be loaded"):
         tv.Suite.load("hf:no-such-set")
     (tmp_path / "x.txt").write_text("hi", encoding="utf-8")

@@ -134,8 +134,19 @@ def test_the_parallel_calls_are_of_one_request_and_the_retry_comes_after_the_fai
             for span in sorted(trace.spans, key=lambda span: span.start)
             if span.agent == "manager" and span.kind in {"llm", "tool"} and not span.attributes.get("handoff")
         ]
-        told = ["llm" if span.kind == "llm" else span.name for span in mine]
-        assert told == ["llm", "search", "search", "llm", "flaky", "llm", "flaky", "llm", "ask_writer", "llm"]
+        names = ["llm" if span.kind == "llm" else span.name for span in mine]
+        assert names == [
+            "llm",
+            "search",
+            "search",
+            "llm",
+            "flaky",
+            "llm",
+            "flaky",
+            "llm",
+            "ask_writer",
+            "llm",
+        ]
         assert [span.ok for span in mine if span.name == "flaky"] == [False, True]
 
 
@@ -160,10 +171,10 @@ def test_outside_of_an_evaluation_the_same_is_written_to_files(live, written):
 
 def test_the_files_are_shown(live, capsys):
     assert run_command(["traces", "show", str(live.folder / "logs" / "traces")]) == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     for line in ("1 trace of format recorded", "3 agent, 8 llm", "tokens: 80 in, 16 out"):
-        assert line in said
-    assert "tool calls that failed: 1" in said
+        assert line in out
+    assert "tool calls that failed: 1" in out
 
 
 def test_what_the_framework_itself_records_says_the_same(live, written):

@@ -165,9 +165,9 @@ def test_scores_are_feedback_with_their_reasons(server, run):
 
 def test_a_run_that_is_pushed_twice_is_there_once(server, run):
     push(run)
-    before = {kind: dict(kept) for kind, kept in server.kept.items()} | {"scores": dict(server.scores)}
+    before = {kind: dict(stored) for kind, stored in server.kept.items()} | {"scores": dict(server.scores)}
     push(run)
-    assert {kind: dict(kept) for kind, kept in server.kept.items()} | {
+    assert {kind: dict(stored) for kind, stored in server.kept.items()} | {
         "scores": dict(server.scores)
     } == before
 
@@ -191,7 +191,7 @@ def test_requests_are_bounded_and_traces_come_before_what_is_of_them(server, run
     assert len(server.requests) > 2 * requests
 
 
-def test_what_the_server_refuses_is_told(server, run):
+def test_a_refusal_of_the_server_is_reported(server, run):
     server.refuse = {"spans": (400, "no such workspace")}
     with pytest.raises(InputError, match=r"answered 400: .*no such workspace"):
         push(run)

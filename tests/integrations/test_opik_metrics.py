@@ -29,7 +29,7 @@ class Own(base_metric.BaseMetric):
         return self.results if len(self.results) != 1 else self.results[0]
 
 
-def said(value, **fields):
+def score_result_of(value, **fields):
     return score_result.ScoreResult(name=fields.pop("name", "own"), value=value, **fields)
 
 
@@ -71,15 +71,18 @@ def test_what_the_metric_needs_and_is_not_there_skips_it():
 
 
 def test_it_sees_what_its_parameters_are_called_for():
-    own = Own(said(0.25, reason="short"))
+    own = Own(score_result_of(0.25, reason="short"))
     opik_metric("opik.own", lambda: own)
     found = tv.score("opik.own", output="a", input={"q": 1}, source="doc", references=["r"])
     assert (found.value, found.reason) == (0.25, "short")
     assert own.seen == [('{"q":1}', ["doc"], {})]
 
 
-def test_several_results_are_their_mean_and_each_is_kept():
-    opik_metric("opik.many", lambda: Own(said(1.0, name="a"), said(0.5, name="b", reason="half")))
+def test_several_results_give_their_mean_and_each_is_recorded():
+    opik_metric(
+        "opik.many",
+        lambda: Own(score_result_of(1.0, name="a"), score_result_of(0.5, name="b", reason="half")),
+    )
     found = tv.score("opik.many", output="x", input="?")
     assert (found.value, found.raw, found.detail, found.reason) == (
         0.75,
@@ -90,7 +93,7 @@ def test_several_results_are_their_mean_and_each_is_kept():
 
 
 def test_what_failed_or_gave_nothing_is_an_error():
-    opik_metric("opik.failed", lambda: Own(said(0.0, scoring_failed=True, reason="no model")))
+    opik_metric("opik.failed", lambda: Own(score_result_of(0.0, scoring_failed=True, reason="no model")))
     found = tv.score("opik.failed", output="x", input="?")
     assert (found.status, found.reason) == ("error", "RuntimeError: no model")
     opik_metric("opik.empty", Own)
@@ -98,9 +101,9 @@ def test_what_failed_or_gave_nothing_is_an_error():
 
 
 def test_lower_may_be_better_and_other_scales_are_reported_alone():
-    opik_metric("opik.low", lambda: Own(said(0.25)), lower_is_better=True)
+    opik_metric("opik.low", lambda: Own(score_result_of(0.25)), lower_is_better=True)
     assert tv.score("opik.low", output="x", input="?").value == 0.75
-    opik_metric("opik.high", lambda: Own(said(7.0)))
+    opik_metric("opik.high", lambda: Own(score_result_of(7.0)))
     found = tv.score("opik.high", output="x", input="?")
     assert (found.value, found.raw, found.status) == (None, 7.0, "ok")
 

@@ -128,7 +128,7 @@ def test_a_metric_that_fails_is_a_failure_in_the_report():
     ]
 
 
-def test_an_evaluator_stands_in_a_file(tmp_path):
+def test_an_evaluator_can_be_named_in_a_file(tmp_path):
     path = tmp_path / "capitals.yaml"
     dataset(TriviumMetric("jaccard")).to_file(path, custom_evaluator_types=[TriviumMetric])
     read = Dataset[str, str, dict].from_file(path, custom_evaluator_types=[TriviumMetric])

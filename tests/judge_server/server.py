@@ -16,7 +16,7 @@ from tests.judge_server.faults import ANSWER, Plan, Reaction
 from tests.judge_server.fill import fill
 from tests.judge_server.line import Line
 from tests.judge_server.question import Api, Question, read
-from tests.judge_server.wire import envelope, error, events, said
+from tests.judge_server.wire import answer_text, envelope, error, events
 
 Answerer = Callable[[Question], Any]
 
@@ -160,7 +160,9 @@ class JudgeServer:
         answers = [self._answer(question, sample) for sample in range(question.samples)]
         whole = envelope(question, answers, reaction.kind)
         return (
-            events(whole, said(answers[0], reaction.kind)) if question.stream else msgspec.json.encode(whole)
+            events(whole, answer_text(answers[0], reaction.kind))
+            if question.stream
+            else msgspec.json.encode(whole)
         )
 
     def _answer(self, question: Question, sample: int) -> Answer:

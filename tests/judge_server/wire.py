@@ -70,7 +70,7 @@ def error(api: Api, status: int, message: str | None = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
 
-def said(answer: Answer, kind: str) -> str:
+def answer_text(answer: Answer, kind: str) -> str:
     """The model's text after what befell it."""
     text = written(answer.output)
     if kind == "malformed":
@@ -102,7 +102,7 @@ def _chat(question: Question, answers: list[Answer], kind: str) -> dict[str, Any
 def _choice(question: Question, index: int, answer: Answer, kind: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     finish, logprobs = "length" if kind == "truncated" else "stop", None
-    text = said(answer, kind)
+    text = answer_text(answer, kind)
     if kind == "refusal":
         message["refusal"] = _REFUSED
     elif question.tool is not None:
@@ -131,7 +131,7 @@ def _responses(question: Question, answer: Answer, kind: str) -> dict[str, Any]:
     status, number, text = (
         "incomplete" if kind == "truncated" else "completed",
         question.number,
-        said(answer, kind),
+        answer_text(answer, kind),
     )
     item: dict[str, Any]
     if question.tool is not None and kind != "refusal":
@@ -175,7 +175,7 @@ def _responses(question: Question, answer: Answer, kind: str) -> dict[str, Any]:
 
 def _messages(question: Question, answer: Answer, kind: str) -> dict[str, Any]:
     read, wrote = usage(question, [answer])
-    stop, content = "end_turn", [{"type": "text", "text": said(answer, kind)}]
+    stop, content = "end_turn", [{"type": "text", "text": answer_text(answer, kind)}]
     if kind == "refusal":
         stop, content = "refusal", []
     elif question.tool is not None:

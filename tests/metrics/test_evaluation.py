@@ -65,14 +65,14 @@ def test_without_a_score_or_a_weight_there_is_none_and_it_says_why():
     assert composite(scored(a=None), settings("zero", a=1)).value == 0.0
 
 
-def test_a_failed_attempt_is_worth_nothing_whatever_was_scored():
+def test_a_failed_attempt_scores_0_even_if_it_was_scored():
     found = composite(scored(success=0.0), settings(success=1, b=1, c=0), failed="timeout")
     assert (found.value, found.coverage, found.status) == (0.0, 1.0, "ok")
     assert found.parts == {"success": 0.0, "b": None}
     assert (found.recommendation, found.reason) == ("reject", "the attempt failed: timeout")
 
 
-def test_a_part_that_fell_back_is_told():
+def test_a_part_that_fell_back_is_reported():
     scores = scored(a=0.5, b=0.5, c=0.5) | {
         name: Score(
             name=name, tier="judge", value=0.5, status="fallback", method="similarity", reason="no judge"
@@ -84,7 +84,7 @@ def test_a_part_that_fell_back_is_told():
     assert composite(scores, settings(a=1, b=0)).status == "ok"
 
 
-def test_a_value_that_stands_in_for_a_judgement_covers_nothing_and_leaves_open_what_it_stands_for():
+def test_a_fallback_for_a_judgement_adds_no_coverage_and_leaves_its_part_open():
     scores = scored(a=0.6) | {
         "b": Score(
             name="b", tier="judge", value=0.9, status="fallback", method="similarity", reason="no judge"

@@ -172,7 +172,7 @@ class TestNames:
         ("lacks", "import nowhere_at_all"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_said_plainly(tmp_path, monkeypatch, name, code):
+def test_a_module_that_cannot_be_imported_is_reported_plainly(tmp_path, monkeypatch, name, code):
     (tmp_path / f"metric_that_{name}.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SuiteError, match=f'"metric_that_{name}:Metric" cannot be loaded'):
@@ -217,15 +217,15 @@ def plug_in(tmp_path):
 
 
 def test_a_broken_package_is_named_with_a_remedy_and_passed_over(plug_in):
-    said = (
+    message = (
         "warning: metric \"broken\" cannot be loaded: No module named 'graders' (declared by the package "
         "graders: repair that package, or pip uninstall graders); it is passed over"
     )
     done = plug_in("score", "s.json", "--outputs", "o.jsonl", "--json")
     assert "jaccard" in json.loads(done.stdout)["metrics"]
-    assert done.stderr.count(said) == 1
+    assert done.stderr.count(message) == 1
     listed = plug_in("show", "metrics")
-    assert (listed.returncode, "broken" in listed.stdout, said in listed.stderr) == (0, False, True)
+    assert (listed.returncode, "broken" in listed.stdout, message in listed.stderr) == (0, False, True)
 
 
 def test_a_metric_of_a_broken_package_is_refused_where_it_is_asked_for(plug_in):

@@ -29,7 +29,7 @@ def judgement_detail() -> dict[str, object]:
         "the error analysis stays anecdotal": True,
         "the authors release their code": False,
     }
-    said = "The review names the missing significance test, which the paper admits to."
+    claim = "The review names the missing significance test, which the paper admits to."
     return {
         "model": " + ".join(model for model, _, _ in VOTES),
         "prompt": "9f31c0de77ab21e4",
@@ -38,7 +38,7 @@ def judgement_detail() -> dict[str, object]:
         "latency_seconds": 2.31,
         "requests": 3,
         "shared_by": 3,
-        "reason": said,
+        "reason": claim,
         "evidence": [{"quote": quote, "found": found} for quote, found in quotes.items()],
         "evidence_similarity": "cosine",
         "criteria": {
@@ -64,7 +64,7 @@ def judgement_detail() -> dict[str, object]:
             {
                 "model": model,
                 "value": value,
-                "reason": said if value else "not enough evidence",
+                "reason": claim if value else "not enough evidence",
                 "criteria": {"factual_correctness": {"score": score, "explanation": "so"}},
                 "signals": {"verbalized_confidence": 4, "token_msp": 0.91},
                 "tokens": {"input": 1737, "output": 203},

@@ -40,7 +40,7 @@ def test_bars_are_as_high_as_their_counts():
     assert found[10] / found[4] == pytest.approx(4 / 8, abs=0.03)
 
 
-def test_the_mean_stands_where_its_number_is():
+def test_the_mean_is_drawn_at_its_number():
     lines = {
         line.get("stroke"): float(re.search(r"translate\((-?[\d.]+)", line.get("transform"))[1])
         for line in ET.fromstring(drawn()).iter(f"{SVG}line")

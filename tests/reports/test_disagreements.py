@@ -72,17 +72,17 @@ def test_hostile_texts_are_shown_and_never_obeyed(attack):
     assert " @someone" not in marked
 
 
-def page(tmp_path, views, told, **options):
+def page(tmp_path, views, row, **options):
     path = tmp_path / "report.html"
-    write_html(path, samples.summary(), views, disagreements=told, **options)
+    write_html(path, samples.summary(), views, disagreements=row, **options)
     return Page(path.read_text("utf-8"))
 
 
 def test_the_page_links_each_disagreement_to_its_attempt(tmp_path):
     views = samples.views(24)
     best = max(views, key=lambda view: view.composite.value or 0)
-    told = found(best.case.id)
-    shown = page(tmp_path, views, told, cases_shown=1)
+    row = found(best.case.id)
+    shown = page(tmp_path, views, row, cases_shown=1)
     ids = {attributes.get("id") for _, attributes in shown.elements}
     links = [found["href"] for found in shown.all("a") if found["href"].startswith("#attempt-")]
     assert len(links) == 2

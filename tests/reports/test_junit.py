@@ -60,13 +60,13 @@ def test_an_attempt_that_failed_is_an_error_and_one_that_did_not_pass_a_failure(
     assert root.find(".//testcase[@name='paper-102 #1']/failure").get("message").startswith("similarity 0.2")
 
 
-def test_what_was_asked_and_answered_stands_with_the_scores():
+def test_input_and_output_are_listed_with_the_scores():
     view = samples.view(1)
     root = parsed(views=[view])
-    said = root.find(".//testcase/system-out").text
-    assert f"input: {view.case.input}\n" in said
-    assert said.endswith(f"output: {view.attempt.output}")
-    assert "cosine: " in said
+    system_out = root.find(".//testcase/system-out").text
+    assert f"input: {view.case.input}\n" in system_out
+    assert system_out.endswith(f"output: {view.attempt.output}")
+    assert "cosine: " in system_out
 
 
 def test_missing_attempts_are_an_error_of_their_own():

@@ -67,7 +67,7 @@ def comparison(text="clear", *, said=(("win", "win"), ("loss", "loss"), ("loss",
 
 
 def test_the_terminal_shows_win_rate_record_and_bias():
-    told = (
+    expected = (
         "2 attempts left out · $0.0123 of $2.00 · 9 requests, 7 answered · 1,234 input tokens, "
         "56 output tokens · "
         "up to $0.5000 more for requests with unknown outcome"
@@ -76,7 +76,7 @@ def test_the_terminal_shows_win_rate_record_and_bias():
     assert re.search(r"clear +0\.500 +\[\S+ \S+\] +1\.000 +1/1/1 +1 +33 % \(1/0\)", text)
     assert "4 pairs, each in both orders, judged by a panel of clear, anthropic:claude-haiku-4-5" in text
     assert re.search(r"lost in clear \(1 of 1\)\s+c1 clear +because clear", text)
-    assert told in " ".join(text.split())
+    assert expected in " ".join(text.split())
     assert "Nominal 95 % intervals by 3 groups" in " ".join(text.split())
 
 

@@ -48,9 +48,9 @@ def printed(traces, width=80):
     return console.file.getvalue()
 
 
-def test_the_terminal_tells_everything_of_one_trace():
+def test_the_terminal_shows_the_whole_process_of_one_trace():
     text = " ".join(printed([BUSY]).split())
-    for told in (
+    for expected in (
         "wall time 12.0 s",
         "1.25 spans at work on average, 2 at most; two or more 25 % of the time",
         "tool search of boss 1.0 s 5.0 s 42 %",
@@ -63,7 +63,7 @@ def test_the_terminal_tells_everything_of_one_trace():
         "Ping-pong:",
         "unfinished: tool write 1",
     ):
-        assert told in text
+        assert expected in text
 
 
 def test_the_terminal_adds_traces_up_and_names_the_slowest():
@@ -79,8 +79,8 @@ def test_the_terminal_adds_traces_up_and_names_the_slowest():
 def test_traces_at_once_last_from_the_first_start_to_the_last_end():
     moments = [(1.7e9, 1.7e9 + 3.0), (1.7e9 + 1.0, 1.7e9 + 3.5)]
     traces = [normalise([tool("t", "search", start=start, end=end)]) for start, end in moments]
-    told = "wall time 5.5 s of 2 traces, added up; 3.5 s from the first start to the last end"
-    assert told in " ".join(printed(traces).split())
+    expected = "wall time 5.5 s of 2 traces, added up; 3.5 s from the first start to the last end"
+    assert expected in " ".join(printed(traces).split())
     started = [{"started": f"2026-01-02T10:00:0{second}Z"} for second in (0, 2)]
     counted = [normalise([tool("t", "x", start=0.0, end=3.0)], metadata=each) for each in started]
     assert "added up; 5.0 s from the first start" in " ".join(printed(counted).split())
@@ -95,8 +95,8 @@ def test_long_lists_are_cut_and_counted():
 def test_a_case_describes_its_process_in_sentences():
     context = process_context(Process(BUSY))
     assert (context["timed"], context["has_repeats"]) == (True, True)
-    said = " ".join(context["sentences"]).replace("\u202f", " ").replace("\xa0", " ")
-    for told in (
+    sentences = " ".join(context["sentences"]).replace("\u202f", " ").replace("\xa0", " ")
+    for expected in (
         "Wall time 12.0 s. The critical path goes through 8 spans.",
         "Most of it is tool search, 5.0 s (42 %).",
         "in 1 parallel section, up to 2 at once.",
@@ -105,7 +105,7 @@ def test_a_case_describes_its_process_in_sentences():
         "Loop: poll, 4 times, by boss.",
         "Unfinished: tool write.",
     ):
-        assert told in said
+        assert expected in sentences
     assert [title for title, _, _ in context["shares"]] == ["Time by agent", "Time by tool"]
     assert process_context(Process(Trace()))["sentences"] == []
 

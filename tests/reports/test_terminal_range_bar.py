@@ -15,7 +15,7 @@ def test_nothing_known_is_an_empty_line():
 
 
 @given(share, share, share, st.integers(2, 60))
-def test_the_bar_is_as_wide_as_asked_and_the_mean_stands_in_proportion(mean, one, other, columns):
+def test_the_bar_has_the_requested_width_and_the_mean_is_in_proportion(mean, one, other, columns):
     bar = range_bar(mean, (min(one, other), max(one, other)), columns=columns)
     assert len(bar) == columns
     assert abs(bar.index("●") - mean * (columns - 1)) <= 0.5 + 1e-9

@@ -68,8 +68,8 @@ def saying(decide: Callable[[str, str], str | None]) -> Callable[[Any], Any]:
 
     def answer(question: Any) -> Any:
         level = decide(*shown(question.prompt))
-        said = {"evidence": [], "reason": f"{level} it is", "level": level, "confidence": 4}
-        return dict.fromkeys(question.schema["properties"], said)
+        judgement = {"evidence": [], "reason": f"{level} it is", "level": level, "confidence": 4}
+        return dict.fromkeys(question.schema["properties"], judgement)
 
     return answer
 

@@ -39,11 +39,11 @@ def judged_run(
         attempts_from=None,
     )
     store.save_cases("digest", [Case(id=case, input="q") for case in scores])
-    said = outputs or {}
+    by_case = outputs or {}
     store.save(
         record,
         attempts=[
-            StoredAttempt(position=place, attempt=Attempt(case=case, output=said.get(case, "text")))
+            StoredAttempt(position=place, attempt=Attempt(case=case, output=by_case.get(case, "text")))
             for place, case in enumerate(scores)
         ],
         evaluations=[

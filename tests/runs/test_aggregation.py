@@ -16,11 +16,11 @@ from trivium.store.store import Store
 CASES = 40
 """More than are taken in at once."""
 
-said = st.sampled_from(["0.25", "1", "0.1", "0.7", "skip", "no number", None])
+stated_values = st.sampled_from(["0.25", "1", "0.1", "0.7", "skip", "no number", None])
 """Values, a score that does not apply, one in error, and a failed attempt."""
 
 attempts = st.lists(
-    st.tuples(st.integers(0, CASES - 1), st.integers(0, 2), said),
+    st.tuples(st.integers(0, CASES - 1), st.integers(0, 2), stated_values),
     min_size=1,
     max_size=90,
     unique_by=lambda one: one[:2],

@@ -43,7 +43,7 @@ def acceptance(judged):
     return judged.summary().acceptance["clarity"]
 
 
-def test_judgements_are_marked_as_they_are_made_and_nobody_is_asked_again(judging):
+def test_judgements_are_marked_as_they_are_made_without_further_requests(judging):
     server, store, path = judging
     asked = len(server.requests)
     again = run(suite(CASES, certificate=path), store)

@@ -78,7 +78,7 @@ def test_labels_of_attempts_that_there_are_not_are_refused(store, tmp_path):
         run.disagreements(labels=labels(tmp_path / "labels.jsonl", aa=0.4))
 
 
-def test_a_single_judge_has_nobody_to_disagree_with(store):
+def test_a_single_judge_has_no_disagreements(store):
     found = judged_run(store, {"a": [judgement(0.9)]}).disagreements()
     assert found.found == ()
     assert "each attempt has one judge" in found.notes[0]

@@ -59,7 +59,7 @@ def test_a_metric_that_raises_costs_that_score_alone(store):
     assert any("could not convert string to float" in warning for warning in summary.warnings)
 
 
-def test_scoring_a_stored_run_again_asks_nobody(store):
+def test_scoring_a_stored_run_again_calls_no_agent(store):
     agent = Says({f"q{i}": i / 4 for i in range(5)})
     suite = told_suite(5)
     first = tv.evaluate(suite, agent=agent, store=store)
@@ -281,7 +281,7 @@ def test_the_seed_of_an_attempt_is_its_own_and_the_same_in_every_run(store):
     assert len({seed for _, seed in runs[0]}) == 4
 
 
-def test_provenance_tells_versions_seed_and_metrics(store):
+def test_provenance_names_versions_seed_and_metrics(store):
     run = tv.evaluate(told_suite(1), agent=Says({"q0": 1}), store=store)
     assert run.provenance["trivium"] == tv.__version__
     assert run.provenance["seed"] == 42
@@ -293,20 +293,20 @@ def test_provenance_tells_versions_seed_and_metrics(store):
 def test_progress_covers_every_attempt(store):
     class Watch:
         def __init__(self):
-            self.said = []
+            self.calls = []
 
         def begin(self, *, run, total, already):
-            self.said.append(("begin", total, already))
+            self.calls.append(("begin", total, already))
 
         def advance(self, *, done, failed):
-            self.said.append((done, failed))
+            self.calls.append((done, failed))
 
         def end(self):
-            self.said.append("end")
+            self.calls.append("end")
 
     watch = Watch()
     answers = {"q0": 1, "q1": ValueError("x"), "q2": 1}
     tv.evaluate(told_suite(3), agent=Says(answers), store=store, progress=watch)
-    assert watch.said[0] == ("begin", 3, 0)
-    assert watch.said[-1] == "end"
-    assert [sum(column) for column in zip(*watch.said[1:-1], strict=True)] == [3, 1]
+    assert watch.calls[0] == ("begin", 3, 0)
+    assert watch.calls[-1] == "end"
+    assert [sum(column) for column in zip(*watch.calls[1:-1], strict=True)] == [3, 1]

@@ -98,7 +98,7 @@ def scored(papers, references, **of):
 
 
 @pytest.mark.parametrize("references", ["best", "mean"])
-def test_an_agent_that_writes_as_people_do_stands_level_with_them(papers, references):
+def test_an_agent_that_writes_like_people_scores_like_them(papers, references):
     people = scored(papers, references, outputs=f"peerread:{papers / 'pr'}", leave_one_out=True)
     summary = scored(papers, references, outputs=papers / "outputs.jsonl")
     for name in ("cosine", "jaccard", "success"):

@@ -89,8 +89,8 @@ def test_a_killed_run_is_finished_without_asking_or_scoring_twice(tmp_path, seed
     assert set(begun.values()) <= {1}
     with Store(str(tmp_path / "store.db"), create=False) as store:
         run = store.run()
-        kept = [(one.attempt.case, one.attempt.repeat) for one in store.attempts(run)]
+        stored = [(one.attempt.case, one.attempt.repeat) for one in store.attempts(run)]
         scored = [(one.evaluation.case, one.evaluation.repeat) for one in store.evaluations(run)]
-        assert Counter(kept) == Counter(scored) == Counter(everything)
+        assert Counter(stored) == Counter(scored) == Counter(everything)
         assert run.state == "done"
         assert run.summary["attempts"] == CASES * REPEATS

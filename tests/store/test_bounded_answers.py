@@ -54,9 +54,9 @@ def test_the_size_is_that_of_the_bodies(any_url):
         finished(store, "r1", names(0, 7))
         with store.engine.connect() as connection:
             lengths = [len(body) for body in connection.execute(select(tables.answers.c.body)).scalars()]
-        kept = cache_size(store)
-        assert (kept.answers, kept.bytes) == (7, sum(lengths))
-        assert abs(kept.oldest - time.time()) < 600
+        size = cache_size(store)
+        assert (size.answers, size.bytes) == (7, sum(lengths))
+        assert abs(size.oldest - time.time()) < 600
 
 
 def test_the_least_recently_used_are_evicted(any_url):

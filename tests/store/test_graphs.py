@@ -50,7 +50,7 @@ def wild_traces(draw):
 many = st.lists(wild_traces() | traces(), max_size=3)
 
 
-def told(written):
+def exported(written):
     return list(traces_to_export(written))
 
 
@@ -61,7 +61,7 @@ def counted(graph):
 @settings(max_examples=40)
 @given(written=many)
 def test_a_pooled_graph_has_every_message_once(written):
-    graph = pooled_graph(told(written), "agents")
+    graph = pooled_graph(exported(written), "agents")
     messages = [message for trace in written for message in trace.agent_messages]
     assert counted(graph) == Counter((message.sender, message.receiver) for message in messages)
     types = Counter()
@@ -74,7 +74,7 @@ def test_a_pooled_graph_has_every_message_once(written):
 @settings(max_examples=40)
 @given(written=many, which=st.sampled_from(["agents", "tools"]))
 def test_networkx_reads_graphml_back_as_it_was(written, which):
-    graph = pooled_graph(told(written), which)
+    graph = pooled_graph(exported(written), which)
     file = io.BytesIO()
     write_graphml(graph, file)
     file.seek(0)
@@ -106,7 +106,7 @@ def shown(name):
 @settings(max_examples=40)
 @given(written=many, which=st.sampled_from(["agents", "tools"]))
 def test_dot_is_read_by_others_and_names_are_nothing_but_labels(written, which):
-    graph = pooled_graph(told(written), which)
+    graph = pooled_graph(exported(written), which)
     file = io.BytesIO()
     write_dot(graph, file)
     (back,) = pydot.graph_from_dot_data(file.getvalue().decode())
@@ -120,8 +120,8 @@ def test_dot_is_read_by_others_and_names_are_nothing_but_labels(written, which):
 @settings(max_examples=40)
 @given(written=many)
 def test_lines_hold_the_graph_of_each_trace(written):
-    lines = [json.loads(line) for line in graph_lines(told(written), "agents")]
-    places = list(dict.fromkeys(each.name for each in told(written)))
+    lines = [json.loads(line) for line in graph_lines(exported(written), "agents")]
+    places = list(dict.fromkeys(each.name for each in exported(written)))
     for name, trace in zip(places, written, strict=False):
         graph = interaction_graph(trace)
         mine = [line for line in lines if line["trace"] == name]
@@ -142,6 +142,6 @@ def test_a_line_of_a_run_says_which_attempt_it_is_of():
 def test_names_that_look_alike_once_shown_stay_apart():
     trace = Trace(messages=(Message(sender="\x01", receiver="␁"),))
     file = io.BytesIO()
-    write_graphml(pooled_graph(told([trace]), "agents"), file)
+    write_graphml(pooled_graph(exported([trace]), "agents"), file)
     file.seek(0)
     assert len(nx.read_graphml(file)) == 2

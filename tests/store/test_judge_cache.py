@@ -93,9 +93,9 @@ def test_emptying_the_cache_spares_runs_in_progress(any_url):
         assert cache_size(store).answers == 2
         empty_cache(store)
         assert answers.fetch(["r1", "r2"]) == {"r2": REPLY}
-        kept = cache_size(store)
-        assert kept.answers == 1
-        assert 0 < kept.bytes < 1000
+        size = cache_size(store)
+        assert size.answers == 1
+        assert 0 < size.bytes < 1000
 
 
 def test_a_damaged_answer_is_forgotten(url, caplog):

@@ -25,12 +25,12 @@ from trivium.suites.case import Case
 def test_attempts_and_evaluations_come_back_as_they_were(any_url):
     with Store(any_url) as store:
         run = new_run(store)
-        kept = [attempt(0), attempt(1, output={"b": [1, None]}), attempt(2, error="boom")]
+        stored = [attempt(0), attempt(1, output={"b": [1, None]}), attempt(2, error="boom")]
         scored = [evaluation(0), evaluation(1, value=0.25, passed=None), evaluation(2, passed=False)]
-        store.save(run, attempts=kept, evaluations=scored)
+        store.save(run, attempts=stored, evaluations=scored)
     with Store(any_url) as store:
         run = store.run()
-        assert list(store.attempts(run)) == kept
+        assert list(store.attempts(run)) == stored
         assert list(store.evaluations(run)) == scored
         assert list(store.cases(run.suite)) == cases(3)
         assert sorted(store.attempt_keys(run)) == [(0, 0), (1, 0), (2, 0)]
@@ -128,8 +128,8 @@ def test_lone_surrogates_deep_in_a_trace_do_not_stop_the_store(any_url):
     with Store(any_url) as store:
         run = new_run(store)
         store.save(run, attempts=[attempt(0, metadata={"deep": ["\ud800"]})])
-        (kept,) = store.attempts(run)
-        assert kept.attempt.metadata == {"deep": ["\ufffd"]}
+        (stored,) = store.attempts(run)
+        assert stored.attempt.metadata == {"deep": ["\ufffd"]}
 
 
 def test_runs_are_found_by_the_beginning_of_their_id(any_url):
@@ -301,7 +301,7 @@ class TestABadStore:
             assert capsys.readouterr().err.startswith(f"Error: {url}: ")
 
     @pytest.mark.parametrize(
-        ("change", "said"),
+        ("change", "expected"),
         [
             ("DELETE FROM alembic_version", "its table alembic_version, which names the schema, is empty"),
             ("UPDATE alembic_version SET version_num = '0000'", 'no schema is called "0000"'),
@@ -316,7 +316,7 @@ class TestABadStore:
             ("UPDATE runs SET settings = '[1]'", "holds a record that cannot be read"),
         ],
     )
-    def test_whose_rows_are_not_as_they_were_written(self, url, change, said, capsys):
+    def test_whose_rows_are_not_as_they_were_written(self, url, change, expected, capsys):
         with Store(url) as store:
             new_run(store)
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
@@ -325,7 +325,7 @@ class TestABadStore:
             assert run_command([command, "--store", url]) == 2
             error = capsys.readouterr().err
             assert error.startswith(f"Error: {url}: ")
-            assert said in error
+            assert expected in error
 
     def test_that_is_deleted_while_it_is_written(self, url):
         with Store(url) as store:

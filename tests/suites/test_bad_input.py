@@ -136,16 +136,16 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "said"), BAD.values(), ids=BAD.keys())
-def test_what_is_wrong_is_said(tmp_path, name, text, said):
+@pytest.mark.parametrize(("name", "text", "expected"), BAD.values(), ids=BAD.keys())
+def test_each_mistake_is_reported(tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(SuiteError) as caught:
         Suite.load(tmp_path / name)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "said"),
+    ("name", "raw", "expected"),
     [
         ("s.yaml", b"name: s\ncases: \xff", "s.yaml: line 2: byte 0xff at offset 15 is not valid UTF-8"),
         (
@@ -157,14 +157,14 @@ def test_what_is_wrong_is_said(tmp_path, name, text, said):
         ("s.json", "{}".encode("utf-16"), "s.json: is UTF-16, expected UTF-8"),
     ],
 )
-def test_invalid_utf8_is_named_by_line_and_byte(tmp_path, name, raw, said):
+def test_invalid_utf8_is_named_by_line_and_byte(tmp_path, name, raw, expected):
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(SuiteError) as caught:
         Suite.load(tmp_path / name)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_the_mistakes_of_a_suite_and_of_its_cases_are_said_at_once(tmp_path):
+def test_the_mistakes_of_a_suite_and_of_its_cases_are_reported_at_once(tmp_path):
     (tmp_path / "c.jsonl").write_text('{"id": "1"}\n{"id": "2"}\n')
     (tmp_path / "s.yaml").write_text("cases: c.jsonl\nrepeats: 0\nmargin: x\n")
     with pytest.raises(SuiteError) as caught:
@@ -218,7 +218,7 @@ def test_a_folder_asks_for_a_prefix(tmp_path):
         Suite.load(tmp_path / "s.yaml")
 
 
-def test_no_file_is_said_plainly(tmp_path):
+def test_a_missing_file_is_reported_plainly(tmp_path):
     with pytest.raises(SuiteError, match=r"no\.yaml: there is no such file\.$"):
         Suite.load(tmp_path / "no.yaml")
     with pytest.raises(SuiteError, match=r"there is no such file\.$"):
@@ -271,11 +271,11 @@ def test_a_name_that_no_file_can_have_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "expected"),
     [("s.txt", 'cannot write ".txt": expected .yaml'), ("nowhere/s.yaml", "cannot be written: No such file")],
 )
-def test_what_cannot_be_written_says_so_and_leaves_nothing(tmp_path, where, said):
+def test_what_cannot_be_written_says_so_and_leaves_nothing(tmp_path, where, expected):
     suite = Suite(name="s", cases=[{"id": "1", "input": "q"}])
-    with pytest.raises(SuiteError, match=said):
+    with pytest.raises(SuiteError, match=expected):
         suite.save(tmp_path / where)
     assert not list(tmp_path.iterdir())

@@ -59,7 +59,7 @@ def test_cases_alone_go_with_a_file_of_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [
         (
             '{"confidence_treshold": 1}',
@@ -72,12 +72,12 @@ def test_cases_alone_go_with_a_file_of_settings(tmp_path):
         ("[]", "c.json: found an empty list, expected a mapping of settings"),
     ],
 )
-def test_a_wrong_file_of_settings_is_named_with_the_other_mistakes(tmp_path, config, said):
+def test_a_wrong_file_of_settings_is_named_with_the_other_mistakes(tmp_path, config, expected):
     (tmp_path / "c.json").write_text(config)
     (tmp_path / "s.yaml").write_text("config: c.json\nrepeat: 2\ncases: [{id: a, input: x}]")
     with pytest.raises(SuiteError) as caught:
         Suite.load(tmp_path / "s.yaml")
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert 'unknown key "repeat"' in str(caught.value)
 
 
@@ -137,7 +137,7 @@ def test_a_judge_is_read():
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "expected"),
     [
         (
             {"judge": {"models_by_complexity": {"easy": ["x"]}}},
@@ -150,10 +150,10 @@ def test_a_judge_is_read():
         ({"passed": {"metric": "x"}}, 'unknown key "passed". Did you mean "pass"?'),
     ],
 )
-def test_what_cannot_be_meant_is_said(keys, said):
+def test_impossible_settings_are_reported(keys, expected):
     with pytest.raises(SuiteError) as caught:
         settings_from(**keys)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_settings_file_has_no_cases(tmp_path):
@@ -182,7 +182,7 @@ def test_overrides_go_before_the_file(tmp_path):
     assert suite.settings.passed.metric == "cosine"
 
 
-def test_a_suite_file_names_its_cases_from_where_it_stands(tmp_path):
+def test_a_suite_file_names_its_cases_relative_to_its_folder(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "c.yaml").write_text("cases: [{id: 1, input: q}]")
     (tmp_path / "s.yaml").write_text("cases: data/c.yaml\ndescription: What it is for.")

@@ -74,8 +74,8 @@ def test_filter_keeps_the_cases_that_meet_every_condition(suite, conditions, lef
 
 
 def test_a_filtered_suite_knows_its_own_positions(suite):
-    kept = suite.filter(complexity="complex")
-    assert (kept.position("4"), kept.position("1")) == (1, None)
+    filtered = suite.filter(complexity="complex")
+    assert (filtered.position("4"), filtered.position("1")) == (1, None)
 
 
 def test_a_filter_that_nothing_meets_is_an_error(suite):

@@ -68,7 +68,7 @@ A_COUNT = "expected a whole number of more than 0"
         ({"id": "x", "inner": b"raw"}, ".inner: found a bytes, expected a mapping with keys name, flag"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_said_with_place_finding_and_expectation(raw, said):
+def test_a_mistake_is_reported_with_place_finding_and_expectation(raw, said):
     record, problems = convert(raw, Record, "here")
     assert record is None
     assert [str(problem) for problem in problems] == [f"here{said}"]
@@ -80,7 +80,7 @@ def test_all_mistakes_are_found_at_once():
     assert len(problems) == 5
 
 
-def test_a_place_that_ends_in_a_colon_stands_before_the_path():
+def test_a_place_that_ends_in_a_colon_precedes_the_path():
     _, problems = convert({"id": 1, "zzzz": 1}, Record, "line 7:")
     assert [problem.where for problem in problems] == ["line 7: id", "line 7"]
 
@@ -95,7 +95,7 @@ def test_unknown_keys_of_foreign_records_are_passed_over():
     assert convert({"id": "x", "other": 1}, Foreign) == (Foreign(id="x"), [])
 
 
-def test_a_number_stands_for_an_id_and_one_text_for_a_list():
+def test_a_number_is_accepted_as_an_id_and_one_text_as_a_list():
     raw = {"id": 1105.1072, "input": None, "references": "one", "group": 7, "tags": "t"}
     case, problems = convert(raw, Case)
     assert not problems
@@ -115,6 +115,6 @@ def test_a_number_of_very_many_digits_is_quoted_short():
 
 
 @given(st.dictionaries(st.sampled_from(Case.__struct_fields__), json_values))
-def test_whatever_is_given_there_is_a_record_or_a_problem(raw):
+def test_every_input_gives_a_record_or_a_problem(raw):
     case, problems = convert(raw, Case)
     assert (case is None) == bool(problems)

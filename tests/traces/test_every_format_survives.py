@@ -61,10 +61,10 @@ JSON: dict[str, list[Any]] = {
     "tau-bench": [
         [
             tau.chat(
-                tau.said("system", "policy"),
-                tau.said("assistant", None, tool_calls=[tau.call("book", '{"id": 7}')]),
-                tau.said("tool", "done", tool_call_id="c", name="book"),
-                tau.said("assistant", "Booked."),
+                tau.chat_message("system", "policy"),
+                tau.chat_message("assistant", None, tool_calls=[tau.call("book", '{"id": 7}')]),
+                tau.chat_message("tool", "done", tool_call_id="c", name="book"),
+                tau.chat_message("assistant", "Booked."),
             )
         ]
         * 2
@@ -235,8 +235,8 @@ def large(folder):
                     turn
                     for n in half
                     for turn in (
-                        tau.said("assistant", None, tool_calls=[tau.call("book", "{}", f"c{n}")]),
-                        tau.said("tool", "done", tool_call_id=f"c{n}", name="book"),
+                        tau.chat_message("assistant", None, tool_calls=[tau.call("book", "{}", f"c{n}")]),
+                        tau.chat_message("tool", "done", tool_call_id=f"c{n}", name="book"),
                     )
                 )
             )
@@ -306,6 +306,6 @@ def test_fifty_thousand_spans_of_every_format_are_read_in_bounded_memory(tmp_pat
     command = [sys.executable, "-c", READ.format(limit=1024), *(str(path) for _, path in files)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stderr == ""
-    told = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    assert [(name, path) for name, _, path in told] == [(name, str(path)) for name, path in files]
-    assert min(int(count) for _, count, _ in told) >= ENOUGH
+    rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    assert [(name, path) for name, _, path in rows] == [(name, str(path)) for name, path in files]
+    assert min(int(count) for _, count, _ in rows) >= ENOUGH

@@ -94,8 +94,8 @@ def test_a_format_without_times_leaves_nothing_unfinished():
 
 
 def test_times_that_are_no_numbers_are_dropped():
-    said = [Message(sender="a", receiver="b", time=nan), Message(sender="b", receiver="a", time=1.0)]
-    trace = normalise([tool("t", "read", start=nan, end=inf)], said)
+    sent = [Message(sender="a", receiver="b", time=nan), Message(sender="b", receiver="a", time=1.0)]
+    trace = normalise([tool("t", "read", start=nan, end=inf)], sent)
     assert (trace.spans[0].start, trace.spans[0].end) == (None, None)
     assert [message.time for message in trace.messages] == [None, 1.0]
     assert [problem.kind for problem in trace.problems] == ["bad_time"] * 3
@@ -131,8 +131,8 @@ def test_nesting_speaks_where_no_message_is_stated():
         agent("again", "researcher", "r", start=2.5, end=3.0),
         agent("w", "writer", "m", start=6.0),
     ]
-    said = [(m.sender, m.receiver, m.type, m.time) for m in normalise(spans).messages]
-    assert said == [
+    sent = [(m.sender, m.receiver, m.type, m.time) for m in normalise(spans).messages]
+    assert sent == [
         ("manager", "researcher", "task_request", 2.0),
         ("researcher", "manager", "result_delivery", 4.0),
         ("manager", "writer", "task_request", 6.0),
@@ -141,14 +141,14 @@ def test_nesting_speaks_where_no_message_is_stated():
 
 def test_nesting_without_times_ends_what_is_not_unfinished():
     spans = [agent("m", "manager"), agent("r", "researcher", "m"), agent("w", "writer", "m", ok=None)]
-    said = [(m.sender, m.receiver) for m in normalise(spans).messages]
-    assert said == [("manager", "researcher"), ("researcher", "manager"), ("manager", "writer")]
+    sent = [(m.sender, m.receiver) for m in normalise(spans).messages]
+    assert sent == [("manager", "researcher"), ("researcher", "manager"), ("manager", "writer")]
 
 
 def test_stated_messages_are_believed():
     spans = [agent("m", "manager"), agent("r", "researcher", "m")]
-    said = (Message(sender="manager", receiver="researcher", type="handoff"),)
-    assert normalise(spans, said).messages == said
+    sent = (Message(sender="manager", receiver="researcher", type="handoff"),)
+    assert normalise(spans, sent).messages == sent
 
 
 def test_fifty_thousand_spans_33_000_deep_are_read_in_any_order():
@@ -202,8 +202,8 @@ def test_normalising_twice_changes_nothing_more(spans):
 
 @given(hostile_spans(), messages)
 def test_messages_keep_their_order_and_parties(spans, message):
-    said = normalise(spans, [message, message]).messages
-    assert [(m.sender, m.receiver, m.type) for m in said] == [
+    sent = normalise(spans, [message, message]).messages
+    assert [(m.sender, m.receiver, m.type) for m in sent] == [
         (message.sender, message.receiver, message.type)
     ] * 2
 

@@ -37,16 +37,16 @@ def test_counts_have_the_keys_that_files_promise():
 
 
 def test_results_going_back_are_no_requests_but_results_handed_on_are():
-    said = [
+    messages = [
         Message(sender="a", receiver="b"),
         Message(sender="b", receiver="a", type="result_delivery"),
         Message(sender="b", receiver="c", type="result_delivery"),
         Message(sender="a", receiver="b", type="handoff"),
     ]
-    assert trace_facts([normalise([], said)]).agent_to_agent == [("a", "b", 2), ("b", "c", 1)]
+    assert trace_facts([normalise([], messages)]).agent_to_agent == [("a", "b", 2), ("b", "c", 1)]
 
 
-def test_tokens_that_nobody_counted_are_unknown():
+def test_tokens_that_were_not_counted_are_unknown():
     facts = trace_facts([normalise([Span(id="l", kind="llm", name="x")])])
     assert facts.llm_input_tokens is None
     assert facts.llm_output_tokens is None

@@ -56,7 +56,7 @@ def test_starting_again_uses_up_no_more_than_was_promised(verdicts):
     assert at_most(broken, worlds, DELTA)
 
 
-def test_an_error_among_the_surest_seldom_leaves_a_good_judge_without_a_certificate():
+def test_an_error_among_the_most_confident_rarely_leaves_a_good_judge_without_a_certificate():
     rng, worlds, accepted = np.random.default_rng(7), 200, 0.0
     for _ in range(worlds):
         accepted += certify(rng.random(200) < 0.03, rng.random(200), range(200)).coverage

@@ -128,7 +128,7 @@ def test_the_level_asked_for_is_that_of_the_interval(level):
     assert (found.interval.level, found.interval.n, found.interval.groups) == (level, CODES.size, 25)
 
 
-def test_bca_leaves_out_whole_groups_whatever_the_statistic_is_given():
+def test_bca_leaves_out_whole_groups_for_any_statistic():
     left_out = (SUMS.sum() - SUMS) / (SIZES.sum() - SIZES)
     for given, statistic in (("weights", mean_of_weights), ("items", lambda rows: VALUES[rows].mean())):
         found = bootstrap(statistic, CODES.tolist(), resamples=300, method="bca", given=given)

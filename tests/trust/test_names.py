@@ -27,5 +27,7 @@ def test_a_name_that_is_not_there_says_so():
     "resampling", [trust.bootstrap, trust.agreement, trust.BootstrapOptions, paired_means]
 )
 def test_who_asks_for_nothing_else_gets_ten_thousand_resamples_of_seed_42_at_95_percent(resampling):
-    defaults = {name: told.default for name, told in inspect.signature(resampling).parameters.items()}
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(resampling).parameters.items()
+    }
     assert (defaults["resamples"], defaults["seed"], defaults["level"]) == (10_000, 42, 0.95)

@@ -70,7 +70,7 @@ def test_p_is_that_of_the_paired_t_test():
     st.lists(st.tuples(st.sampled_from([-1, -0.5, 0, 0, 0, 1]), st.integers(0, 11)), min_size=4, max_size=60),
     st.sampled_from([0.5, 0.9, 0.95, 0.99]),
 )
-def test_p_and_interval_agree_whatever_the_differences(items, level):
+def test_p_and_interval_agree_for_any_differences(items, level):
     deltas, groups = map(np.array, zip(*items, strict=True))
     found = compared(np.clip(-deltas, 0, 1), np.clip(deltas, 0, 1), groups, level=level, resamples=9)
     if found.interval is not None and abs(found.p - (1 - level)) > 1e-6:

@@ -84,10 +84,10 @@ def test_a_mean_at_the_limit_needs_more_groups_than_are_reported(limit):
 def test_the_largest_reported_number_is_found():
     found = rate(20, 40)
     limits = np.linspace(0.47, 0.4999, 200)
-    told = [groups_to_settle(found, limit) for limit in limits]
-    known = [number for number in told if number is not None]
+    announced = [groups_to_settle(found, limit) for limit in limits]
+    known = [number for number in announced if number is not None]
     assert known == sorted(known)
-    assert told[: len(known)] == known
+    assert announced[: len(known)] == known
     assert 0.8 * MOST_NEEDED < known[-1] <= MOST_NEEDED
 
 

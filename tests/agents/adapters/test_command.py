@@ -30,7 +30,7 @@ def test_a_command_is_split_as_a_shell_would_but_runs_in_none():
     assert asked("cmd: printf '%s|' 'a b' $HOME *").output == "a b|$HOME|*|"
 
 
-def test_the_environment_tells_case_repeat_and_seed():
+def test_the_environment_holds_case_repeat_and_seed():
     code = (
         "import os; print(*(os.environ['TRIVIUM_' + k] for k in ('CASE', 'REPEAT', 'SEED')), sep='|', end='')"
     )
@@ -104,29 +104,29 @@ def test_what_a_command_leaves_running_does_not_hold_it_up(pids):
     command = [*python(PARENT + "print('done')"), str(pids)]
 
     async def run():
-        told = asyncio.create_task(asyncio.to_thread(pids.read_text))
+        pid_text = asyncio.create_task(asyncio.to_thread(pids.read_text))
         attempt = await invoke(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1)
-        return attempt, await told
+        return attempt, await pid_text
 
-    attempt, told = asyncio.run(run())
+    attempt, pid_text = asyncio.run(run())
     assert attempt.output == "done\n"
-    assert all(wait_until_gone(int(pid)) for pid in told.split())
+    assert all(wait_until_gone(int(pid)) for pid in pid_text.split())
 
 
 def test_a_cancelled_run_kills_its_command_with_all_that_it_started(pids):
     command = [*python(PARENT + "child.wait()"), str(pids)]
-    told = ""
+    pid_text = ""
 
     async def run():
-        nonlocal told
+        nonlocal pid_text
         task = asyncio.create_task(invoke(CommandAgent(command), Case(id="1", input=""), 0, Limits(), seed=1))
-        told = await asyncio.to_thread(pids.read_text)
+        pid_text = await asyncio.to_thread(pids.read_text)
         task.cancel()
         await task
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
-    assert all(wait_until_gone(int(pid)) for pid in told.split())
+    assert all(wait_until_gone(int(pid)) for pid in pid_text.split())
 
 
 def test_commands_run_from_any_thread():

@@ -82,14 +82,14 @@ def test_the_case_is_posted_as_json():
 
 def test_the_fields_of_an_attempt_are_understood():
     span = {"id": "s", "kind": "tool", "name": "search"}
-    said = {
+    response = {
         "output": "text",
         "trace": {"spans": [span]},
         "usage": {"input_tokens": 5, "total_tokens": 9},
         "seconds": 0.25,
         "latency": 3,
     }
-    with answering(json.dumps(said)) as server:
+    with answering(json.dumps(response)) as server:
         attempt = asked(server.url)
     assert (attempt.output, attempt.seconds, attempt.usage) == ("text", 0.25, Usage(input_tokens=5))
     assert [each.name for each in attempt.trace.spans] == ["search"]
@@ -191,7 +191,7 @@ def test_a_connection_cut_short_is_asked_again():
     assert len(calls) == 2
 
 
-def test_nobody_listening_is_asked_again_then_given_up():
+def test_an_endpoint_that_does_not_listen_is_retried_then_given_up():
     with answering("") as server:
         url = server.url
     waits = Waits()
@@ -241,17 +241,17 @@ def zstd():
     ("coding", "packing"), [("gzip", lambda: zlib.compressobj(wbits=31)), ("zstd", zstd)]
 )
 def test_an_answer_that_unpacks_to_far_more_is_not_unpacked(coding, packing, status):
-    heard = []
+    encodings = []
 
     def answer(handler, body):
-        heard.append(handler.headers["Accept-Encoding"])
+        encodings.append(handler.headers["Accept-Encoding"])
         handler.reply(status, content, Content_Encoding=coding, Content_Type="text/plain")
 
     content = bomb(packing())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(answer) as server:
         attempt = asked(server.url, output_bytes=100_000)
-    assert heard == ["gzip"]
+    assert encodings == ["gzip"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024, "kilobytes"
     if status == 400:
         assert attempt.error.startswith("HTTP 400 Bad Request")

@@ -36,10 +36,10 @@ def scripted(*responses):
 
     def respond(messages, info):
         done = sum(isinstance(message, ModelResponse) for message in messages)
-        said = responses[done]
-        if isinstance(said, str):
-            return ModelResponse(parts=[TextPart(said)])
-        return ModelResponse(parts=[ToolCallPart(name, arguments) for name, arguments in said])
+        response = responses[done]
+        if isinstance(response, str):
+            return ModelResponse(parts=[TextPart(response)])
+        return ModelResponse(parts=[ToolCallPart(name, arguments) for name, arguments in response])
 
     return FunctionModel(respond, model_name="scripted")
 
@@ -144,10 +144,10 @@ def test_a_busy_provider_is_asked_again():
     answers = iter([ModelHTTPError(503, "m", "busy"), "fine"])
 
     def respond(messages, info):
-        said = next(answers)
-        if isinstance(said, Exception):
-            raise said
-        return ModelResponse(parts=[TextPart(said)])
+        response = next(answers)
+        if isinstance(response, Exception):
+            raise response
+        return ModelResponse(parts=[TextPart(response)])
 
     attempt = asked(Agent(FunctionModel(respond), name="a"))
     assert (attempt.output, attempt.metadata) == ("fine", {"tries": 2})

@@ -228,7 +228,7 @@ def test_a_wrong_line_is_named_with_what_was_found_and_expected(outputs, line, s
     assert problem.startswith(says)
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_and_those_beyond_twenty_are_counted(outputs):
+def test_all_mistakes_of_a_file_are_reported_at_once_and_those_beyond_twenty_are_counted(outputs):
     lines = [{"case": f"c{i}", "outptu": "x"} for i in range(30)]
     with pytest.raises(OutputsError) as caught:
         outputs(*lines)
@@ -237,7 +237,7 @@ def test_all_mistakes_of_a_file_are_told_at_once_and_those_beyond_twenty_are_cou
     assert "… and 10 more" in str(caught.value)
 
 
-def test_an_attempt_that_stands_twice_names_both_lines(outputs):
+def test_a_duplicate_attempt_names_both_lines(outputs):
     assert problems(
         outputs,
         {"case": "alpha", "output": "a"},
@@ -267,7 +267,7 @@ def test_an_empty_file_is_a_mistake(outputs):
     assert problems(outputs, "", " ") == ["holds no output"]
 
 
-def test_a_file_without_permission_is_said_so(outputs, tmp_path, suite, monkeypatch):
+def test_a_file_without_permission_is_reported(outputs, tmp_path, suite, monkeypatch):
     outputs({"case": "alpha", "output": "x"})
 
     def refuse(*args, **options):

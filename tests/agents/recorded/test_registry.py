@@ -88,7 +88,7 @@ def test_trajectories_of_other_tasks_are_a_mistake(tau, tmp_path):
     assert len(caught.value.problems) == 2
 
 
-def test_a_trial_that_stands_twice_is_a_mistake(tmp_path):
+def test_a_duplicate_trial_is_a_mistake(tmp_path):
     path = tmp_path / "twice.json"
     path.write_text(json.dumps([trajectory(0, 0), trajectory(0, 0)]))
     source = f"tau-bench:{path}"

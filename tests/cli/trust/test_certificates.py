@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.trust.said import say
+from tests.cli.trust.trust_commands import run_trust
 from trivium.cli.main import run_command
 
 CASES = 120
@@ -16,7 +16,7 @@ def lines(name: str, rows) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def told(capsys, *arguments: str, code: int = 0) -> str:
+def output_of(capsys, *arguments: str, code: int = 0) -> str:
     assert run_command(list(arguments)) == code
     return capsys.readouterr().out
 
@@ -51,18 +51,18 @@ def judged(capsys):
     lines("cases.jsonl", ({"id": f"c{n}", "input": "q", "references": ["a"]} for n in range(CASES)))
     lines("outputs.jsonl", ({"case": f"c{n}", "output": "a"} for n in range(CASES)))
     score = ("score", "cases.jsonl", "--outputs", "outputs.jsonl", "--metrics", "jaccard", "--json")
-    run = json.loads(told(capsys, *score))["run"]
+    run = json.loads(output_of(capsys, *score))["run"]
     rows = judgements("j.jsonl")
-    told(capsys, "trust", "import", run, "j.jsonl", "--quiet")
+    output_of(capsys, "trust", "import", run, "j.jsonl", "--quiet")
     certify = ("trust", "certify", "--dimension", "ok", "--labels", "labels.jsonl", "--output", "cert.json")
-    found = json.loads(told(capsys, *certify, "--json"))
+    found = json.loads(output_of(capsys, *certify, "--json"))
     assert found["threshold"] is not None
     return run, rows, found
 
 
 def applied(capsys, run: str, name: str = "j.jsonl", code: int = 0) -> dict:
     return json.loads(
-        told(capsys, "trust", "import", run, name, "--certificate", "cert.json", "--json", code=code)
+        output_of(capsys, "trust", "import", run, name, "--certificate", "cert.json", "--json", code=code)
     )
 
 
@@ -78,12 +78,12 @@ def test_each_judgement_is_accepted_or_goes_to_people(capsys, judged):
     assert 0 < len(sure) < CASES
     detail = {
         row["case"]: row["detail"]["acceptance"]
-        for row in map(json.loads, told(capsys, "export").splitlines())
+        for row in map(json.loads, output_of(capsys, "export").splitlines())
         if row["metric"] == "ok"
     }
     assert [case for case, mark in detail.items() if mark["answer"] == "accepted"] == sure
-    assert f"accepted {len(sure)} of {CASES} · {CASES - len(sure)} to people" in told(capsys, "show")
-    told(capsys, "show", "--markdown", "m.md", "--html", "p.html")
+    assert f"accepted {len(sure)} of {CASES} · {CASES - len(sure)} to people" in output_of(capsys, "show")
+    output_of(capsys, "show", "--markdown", "m.md", "--html", "p.html")
     for page in ("m.md", "p.html"):
         assert f"accepted {len(sure)} of {CASES}" in Path(page).read_text()
     assert "to people, confidence " in Path("p.html").read_text()
@@ -97,15 +97,15 @@ def test_those_that_go_to_people_are_listed(capsys, judged):
         if row["confidence"] < certified["threshold"]
     ]
     # On a run that applied no certificate, and on one that did.
-    on_the_fly = told(capsys, "export", "--what", "review", "--certificate", "cert.json")
+    on_the_fly = output_of(capsys, "export", "--what", "review", "--certificate", "cert.json")
     applied(capsys, run)
-    for text in (on_the_fly, told(capsys, "export", "--what", "review")):
+    for text in (on_the_fly, output_of(capsys, "export", "--what", "review")):
         review = [json.loads(line) for line in text.splitlines()]
         assert [(row["case"], row["verdict"], row["confidence"]) for row in review] == expected
         assert review[0]["dimension"] == "ok"
         assert review[0]["why"].startswith("confidence is under the threshold 0.")
         assert review[0]["reason"] == "so it seems"
-    header = told(capsys, "export", "--what", "review", "--format", "csv").splitlines()[0]
+    header = output_of(capsys, "export", "--what", "review", "--format", "csv").splitlines()[0]
     assert header == "case,repeat,dimension,verdict,confidence,why,reason"
 
 
@@ -131,7 +131,7 @@ def test_it_expires_with_model_and_prompt(capsys, judged, change, why):
         f"cert.json does not apply to {CASES} judgements, and they go to people: {why}" in line
         for line in summary["warnings"]
     )
-    assert len(told(capsys, "export", "--what", "review").splitlines()) == CASES
+    assert len(output_of(capsys, "export", "--what", "review").splitlines()) == CASES
 
 
 def test_abstentions_and_signals_that_lack_go_to_people(capsys, judged):
@@ -147,7 +147,7 @@ def test_abstentions_and_signals_that_lack_go_to_people(capsys, judged):
 def test_a_calibrated_confidence_is_applied_with_its_calibrator(capsys, judged):
     run, rows, _ = judged
     joined = ("--dimension", "ok", "--labels", "labels.jsonl")
-    told(
+    output_of(
         capsys,
         "trust",
         "calibrate",
@@ -160,40 +160,40 @@ def test_a_calibrated_confidence_is_applied_with_its_calibrator(capsys, judged):
         "cal.json",
     )
     calibrated = ("--confidence", "calibrated", "--calibration", "cal.json", "--output", "cert.json")
-    found = json.loads(told(capsys, "trust", "certify", *joined, *calibrated, "--json"))
+    found = json.loads(output_of(capsys, "trust", "certify", *joined, *calibrated, "--json"))
     assert found["calibration"]["models"] == "out of fold"
     Path("cal.json").unlink()  # the certificate holds what it takes
     summary = applied(capsys, run)["acceptance"]["ok"]
     # The run is the one it was fitted on: each judgement has the model without its group, as was certified.
     assert summary["accepted"] == found["n_accepted"]
-    exported = [json.loads(line) for line in told(capsys, "export", "--what", "judgements").splitlines()]
+    exported = [json.loads(line) for line in output_of(capsys, "export", "--what", "judgements").splitlines()]
     assert [row["confidence"] for row in exported] == [row["confidence"] for row in rows]  # as it was stated
 
 
 def test_the_exported_confidence_is_that_of_the_certificate_where_none_is_stated(capsys, judged):
     run, rows, _ = judged
     lines("unstated.jsonl", ({key: row[key] for key in row if key != "confidence"} for row in rows))
-    told(capsys, "trust", "import", run, "unstated.jsonl", "--quiet")
+    output_of(capsys, "trust", "import", run, "unstated.jsonl", "--quiet")
     joined = ("--dimension", "ok", "--labels", "labels.jsonl")
     found = json.loads(
-        told(capsys, "trust", "certify", *joined, "--epsilon", "0.2", "--output", "cert.json", "--json")
+        output_of(capsys, "trust", "certify", *joined, "--epsilon", "0.2", "--output", "cert.json", "--json")
     )
     assert (found["confidence"], found["confidence_choice"]["among"]) == ("verbalized", 2)
     applied(capsys, run, "unstated.jsonl")
-    exported = [json.loads(line) for line in told(capsys, "export", "--what", "judgements").splitlines()]
+    exported = [json.loads(line) for line in output_of(capsys, "export", "--what", "judgements").splitlines()]
     words = [(row["signals"]["verbalized_confidence"] - 1) / 4 for row in rows]
     assert [row["confidence"] for row in exported] == words
-    items = told(capsys, "export", "--what", "items", "--labels", "labels.jsonl")
+    items = output_of(capsys, "export", "--what", "items", "--labels", "labels.jsonl")
     assert [json.loads(line)["confidence"] for line in items.splitlines()] == words
 
 
 def test_the_exported_confidence_may_be_named(capsys, judged):
     _, rows, _ = judged
     for what, more in (("judgements", ()), ("items", ("--labels", "labels.jsonl"))):
-        text = told(capsys, "export", "--what", what, "--confidence", "verbalized", *more)
+        text = output_of(capsys, "export", "--what", what, "--confidence", "verbalized", *more)
         words = [(row["signals"]["verbalized_confidence"] - 1) / 4 for row in rows]
         assert [json.loads(line)["confidence"] for line in text.splitlines()] == words
-        lacking = told(capsys, "export", "--what", what, "--confidence", "token_msp", *more)
+        lacking = output_of(capsys, "export", "--what", what, "--confidence", "token_msp", *more)
         assert {json.loads(line)["confidence"] for line in lacking.splitlines()} == {None}
     for arguments, why in (
         (("--what", "judgements", "--confidence", "verbalised"), 'Did you mean "verbalized"'),
@@ -210,10 +210,10 @@ def test_a_suite_names_it_and_gates_ask_for_a_share(capsys, judged):
         "cases: cases.jsonl\nmetrics: [jaccard]\njudge: {certificate: cert.json}\n"
         "gates: {accepted: {at_least: 0.3}, ok.accepted: {at_least: 0.95}}\n"
     )
-    run = json.loads(told(capsys, "score", "suite.yaml", "--outputs", "outputs.jsonl", "--json", code=4))[
-        "run"
-    ]
-    summary = json.loads(told(capsys, "trust", "import", run, "j.jsonl", "--json"))
+    run = json.loads(
+        output_of(capsys, "score", "suite.yaml", "--outputs", "outputs.jsonl", "--json", code=4)
+    )["run"]
+    summary = json.loads(output_of(capsys, "trust", "import", run, "j.jsonl", "--json"))
     gates = {gate["gate"]: gate for gate in summary["gates"]}
     share = summary["acceptance"]["ok"]["accepted"] / CASES
     assert gates["accepted ≥ 0.3"]["answer"] == "pass"
@@ -236,7 +236,7 @@ def test_a_suite_names_it_and_gates_ask_for_a_share(capsys, judged):
 def test_what_is_no_certificate_is_refused(capsys, judged, text, why):
     run, _, _ = judged
     Path("cert.json").write_text(text)
-    code, _, err = say(capsys, "import", run, "j.jsonl", "--certificate", "cert.json")
+    code, _, err = run_trust(capsys, "import", run, "j.jsonl", "--certificate", "cert.json")
     assert (code, why in err) == (2, True)
     assert run_command(["export", "--what", "review", "--certificate", "cert.json"]) == 2
     assert why in capsys.readouterr().err
@@ -246,7 +246,7 @@ def test_what_is_no_certificate_is_refused(capsys, judged, text, why):
 
 def test_two_certificates_of_one_dimension_are_refused(capsys, judged):
     run, _, _ = judged
-    code, _, err = say(
+    code, _, err = run_trust(
         capsys, "import", run, "j.jsonl", "--certificate", "cert.json", "--certificate", "cert.json"
     )
     assert (code, 'two certificates are of "ok"' in err) == (2, True)

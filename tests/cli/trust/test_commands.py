@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.trust.said import answer, items, say
+from tests.cli.trust.trust_commands import answer, items, run_trust
 from trivium.cli.main import run_command
 from trivium.cli.trust import COMMANDS, trust
 
@@ -33,24 +33,24 @@ def test_every_option_of_theirs_has_an_environment_variable():
 
 
 def test_equal_inputs_give_equal_bytes(capsys):
-    made = [say(capsys, "curve", items(), "--created-at", "now", "--json")[1] for _ in range(2)]
+    made = [run_trust(capsys, "curve", items(), "--created-at", "now", "--json")[1] for _ in range(2)]
     assert made[0] == made[1]
 
 
 def test_no_number_in_json_is_not_finite(capsys):
-    text = say(capsys, "curve", items(3), "--json")[1]
+    text = run_trust(capsys, "curve", items(3), "--json")[1]
     assert not re.search(r"\b(NaN|Infinity)\b", text)
 
 
 def test_tables_say_what_a_reader_must_know(capsys):
-    _, out, _ = say(capsys, "curve", items(8))
+    _, out, _ = run_trust(capsys, "curve", items(8))
     assert "8 groups: an interval of so few does not hold" in out
     assert "95 % interval" not in out
     assert "the range 0 to 1 was seen" in out
-    _, out, _ = say(capsys, "curve", items(1), "--range", "0:1")
+    _, out, _ = run_trust(capsys, "curve", items(1), "--range", "0:1")
     assert "one group" in out
     assert "none" in out
-    _, out, _ = say(capsys, "curve", items(15), "--range", "0:1")
+    _, out, _ = run_trust(capsys, "curve", items(15), "--range", "0:1")
     assert "15 groups: intervals of fewer than 20" in out
 
 
@@ -70,7 +70,7 @@ def test_nothing_predicted_is_null_with_a_reason(capsys):
     assert entry["bootstrap"]["ci95"]["aurc_full"] is None
     assert entry["reason"] == "no item has a prediction"
     assert any("no item has a prediction" in warning for warning in found["warnings"])
-    _, out, _ = say(capsys, "curve", "items.jsonl", "--confidence", "llm")
+    _, out, _ = run_trust(capsys, "curve", "items.jsonl", "--confidence", "llm")
     assert "–" in out
 
 
@@ -79,7 +79,7 @@ def test_no_error_at_all_has_no_gap_to_speak_of(capsys):
     assert found["confidence_variants"]["confidence"]["interpretation"]["aurc_gap_pct"] is None
 
 
-def test_a_coverage_far_beyond_the_one_asked_for_is_told(capsys):
+def test_a_coverage_far_beyond_the_requested_one_is_reported(capsys):
     lines = [
         {"group": f"g{i}", "item": "x", "pred": 1, "gt": i % 2, "confidence": i // 13} for i in range(30)
     ]
@@ -90,10 +90,10 @@ def test_a_coverage_far_beyond_the_one_asked_for_is_told(capsys):
         "of the most confident 20 % is that of the most confident 56.7 %" in line
         for line in found["warnings"]
     )
-    assert "ties make" not in say(capsys, "curve", items(), "--range", "0:1")[1]
+    assert "ties make" not in run_trust(capsys, "curve", items(), "--range", "0:1")[1]
 
 
-def test_coverages_that_round_alike_are_kept_apart(capsys):
+def test_coverages_that_round_alike_are_distinguished(capsys):
     found = answer(capsys, "curve", items(), "--range", "0:1", "--coverage-grid", "0.12,0.125,0.5")
     assert list(found["confidence_variants"]["confidence"]["mae_at_coverage"]) == ["0.12", "0.125", "0.50"]
 
@@ -122,7 +122,7 @@ def test_losses_are_named_with_their_unit(capsys, loss):
     assert mean == pytest.approx({"abs": 2.0, "abs_norm": 2 / 3, "zero_one": 1.0}[loss])
 
 
-def test_groups_that_failed_are_told_with_the_coverage_they_would_leave(capsys):
+def test_failed_groups_are_reported_with_the_coverage_without_them(capsys):
     name = items(30, pred=1)
     with Path(name).open("a") as file:
         file.writelines(json.dumps({"group": f"f{i}", "success": False}) + "\n" for i in range(10))
@@ -176,7 +176,7 @@ def test_from_a_run_to_a_certificate(capsys):
         == 0
     )
     run = json.loads(capsys.readouterr().out)["run"]
-    code, out, _ = say(capsys, "import", run, "j.jsonl", "--json")
+    code, out, _ = run_trust(capsys, "import", run, "j.jsonl", "--json")
     assert (code, json.loads(out)["metrics"]["ok"]["n"]) == (0, 80)
     joined = ("--dimension", "ok", "--labels", "l.csv")
     assert answer(capsys, "certify", *joined)["threshold"] == pytest.approx(0.1)
@@ -184,8 +184,8 @@ def test_from_a_run_to_a_certificate(capsys):
     assert agreed["corrected"]["labelled"] == 60
     assert agreed["corrected"]["unlabelled"] == 20
     assert agreed["corrected_rate"]["sensitivity"] is not None
-    assert "Over all 80 judged" in say(capsys, "agree", *joined)[1]
-    assert "Rogan–Gladen" in say(capsys, "agree", *joined)[1]
+    assert "Over all 80 judged" in run_trust(capsys, "agree", *joined)[1]
+    assert "Rogan–Gladen" in run_trust(capsys, "agree", *joined)[1]
     assert (
         run_command(
             ["export", "--what", "items", "--labels", "l.csv", "--output", "i.csv", "--format", "csv"]
@@ -198,21 +198,23 @@ def test_from_a_run_to_a_certificate(capsys):
 def test_pictures_and_a_page_are_written(capsys):
     name = items(30)
     files = ("--chart", "c.svg", "--html", "p.html")
-    code, _, err = say(capsys, "curve", name, *files)
+    code, _, err = run_trust(capsys, "curve", name, *files)
     assert (code, err) == (0, "wrote c.svg\nwrote p.html\n")
-    assert say(capsys, "curve", name, "--chart", "c.png")[0] == 0
+    assert run_trust(capsys, "curve", name, "--chart", "c.png")[0] == 0
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_items_that_stand_twice_are_told_of_and_counted_each(capsys):
+def test_duplicate_items_are_reported_and_each_is_counted(capsys):
     once = Path(items(20)).read_text()
     Path("twice.jsonl").write_text(once + once.splitlines()[3] + "\n")
-    told = "twice.jsonl: 1 of 21 items have the group and the name of an earlier one (the first in line 21)"
+    message = (
+        "twice.jsonl: 1 of 21 items have the group and the name of an earlier one (the first in line 21)"
+    )
     found = answer(capsys, "curve", "twice.jsonl", "--range", "0:1")
-    assert [each for each in found["warnings"] if each.startswith(told)]
+    assert [each for each in found["warnings"] if each.startswith(message)]
     assert found["population"]["items_total"] == 21
     for command in (("agree",), ("certify",), ("calibrate", "--output", "c.json")):
-        found = json.loads(say(capsys, command[0], "twice.jsonl", *command[1:], "--json")[1])
+        found = json.loads(run_trust(capsys, command[0], "twice.jsonl", *command[1:], "--json")[1])
         assert any("1 of 21 items have the group and the name" in each for each in found["warnings"])
     Path("apart.jsonl").write_text(once + once.replace('"x"', '"y"'))
     assert not any("an earlier one" in each for each in answer(capsys, "curve", "apart.jsonl")["warnings"])
@@ -221,7 +223,7 @@ def test_items_that_stand_twice_are_told_of_and_counted_each(capsys):
 def test_one_group_is_a_group(capsys):
     path = items(1)
     for command in ("curve", "agree", "certify"):
-        out = " ".join(say(capsys, command, path)[1].split())
+        out = " ".join(run_trust(capsys, command, path)[1].split())
         assert "1 group" in out
         assert "1 groups" not in out
         assert "1 items" not in out

@@ -19,9 +19,9 @@ def _beside_the_run(tmp_path):
 
 def artifact(capsys, *arguments: str) -> dict:
     assert run_command(["trust", "curve", *arguments]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return json.loads(said.out)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return json.loads(captured.out)
 
 
 def differences(expected, found, path: str = "") -> list[str]:
@@ -70,7 +70,7 @@ def test_two_predictors_give_the_numbers_of_the_original_tool(capsys):
     assert differences(golden("phq8_metrics_paired.json"), found) == []
 
 
-def test_what_abstaining_alone_did_is_said_in_words(capsys):
+def test_the_effect_of_abstaining_alone_is_described(capsys):
     modes = ("--mode", "zero_shot", "--mode", "few_shot")
     found = artifact(capsys, "phq8_run.json", *modes, "--confidence", "verbalized", "--json")
     deltas = found["comparison"]["deltas"]["verbalized"]
@@ -91,7 +91,7 @@ def test_the_answer_is_written_as_it_is_printed(capsys):
     code = run_command(
         ["trust", "curve", "phq8_run.json", "--mode", "few_shot", "--json", "--output", "a/answer.json"]
     )
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert code == 0
-    assert Path("a/answer.json").read_text(encoding="utf-8") == said.out
-    assert said.err == "wrote a/answer.json\n"
+    assert Path("a/answer.json").read_text(encoding="utf-8") == captured.out
+    assert captured.err == "wrote a/answer.json\n"

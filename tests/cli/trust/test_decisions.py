@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.trust.said import answer, items, say
+from tests.cli.trust.trust_commands import answer, items, run_trust
 
 
 def test_a_calibrator_is_fitted_written_and_used(capsys):
     name = items(60)
-    code, out, err = say(capsys, "calibrate", name, "--output", "t.json")
+    code, out, err = run_trust(capsys, "calibrate", name, "--output", "t.json")
     assert (code, err) == (0, "wrote t.json\n")
     assert "after, unseen groups" in out
     artifact = json.loads(Path("t.json").read_text())
@@ -35,24 +35,26 @@ def test_a_calibrator_on_signals_is_used_by_its_own_name(capsys):
         line["signals"] = {"token_msp": line.pop("confidence")}
     Path("s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ("--features", "token_msp", "--method", "logistic", "--output", "c.json", "--json")
-    assert say(capsys, "calibrate", "s.jsonl", *arguments)[0] == 0
+    assert run_trust(capsys, "calibrate", "s.jsonl", *arguments)[0] == 0
     found = answer(
         capsys, "curve", "s.jsonl", "--confidence", "calibrated", "--calibration", "c.json", "--range", "0:1"
     )
     assert found["confidence_variants"]["calibrated"]["reliability"]["ece"] < 0.2
-    assert say(capsys, "calibrate", "s.jsonl", "--features", "token_mps")[0] == 2
+    assert run_trust(capsys, "calibrate", "s.jsonl", "--features", "token_mps")[0] == 2
     Path("c.json").write_text('{"method": "magic"}')
-    code, _, err = say(capsys, "curve", "s.jsonl", "--confidence", "calibrated", "--calibration", "c.json")
+    code, _, err = run_trust(
+        capsys, "curve", "s.jsonl", "--confidence", "calibrated", "--calibration", "c.json"
+    )
     assert (code, err.startswith("Error: c.json: calibrator.method: must be one of")) == (2, True)
     Path("c.json").write_text("{")
-    assert say(capsys, "curve", "s.jsonl", "--calibration", "c.json")[0] == 2
+    assert run_trust(capsys, "curve", "s.jsonl", "--calibration", "c.json")[0] == 2
 
 
 def test_one_group_has_no_figures_of_unseen_groups(capsys):
     lines = [{"group": "a", "item": str(i), "pred": i % 2, "gt": 1, "confidence": i / 10} for i in range(10)]
     Path("one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "no numbers of unseen groups: only one group" in " ".join(
-        say(capsys, "calibrate", "one.jsonl")[1].split()
+        run_trust(capsys, "calibrate", "one.jsonl")[1].split()
     )
 
 
@@ -63,10 +65,10 @@ def test_a_certificate_says_its_threshold_or_why_there_is_none(capsys):
     assert found["method"] == "exact binomial"
     assert (
         "Accept confidence ≥"
-        in say(capsys, "certify", "items.jsonl", "--epsilon", "0.3", "--output", "c.json")[1]
+        in run_trust(capsys, "certify", "items.jsonl", "--epsilon", "0.3", "--output", "c.json")[1]
     )
     assert json.loads(Path("c.json").read_text()) == found
-    _, out, _ = say(capsys, "certify", items(5))
+    _, out, _ = run_trust(capsys, "certify", items(5))
     assert "Nothing can be certified" in out
     assert "too few labels: at least 22 are needed" in " ".join(out.split())
 
@@ -78,11 +80,11 @@ def test_agreement_counts_what_anyone_can_count(capsys):
     assert found["exact"]["value"] == pytest.approx(same)
     assert found["exact"]["ci95"][0] < same < found["exact"]["ci95"][1]
     assert found["corrected"] is None
-    assert "Cohen's κ" in say(capsys, "agree", "items.jsonl", "--output", "a.json")[1]
+    assert "Cohen's κ" in run_trust(capsys, "agree", "items.jsonl", "--output", "a.json")[1]
     assert "5 groups" in " ".join(answer(capsys, "agree", items(5))["warnings"])
     assert "12 groups" in " ".join(answer(capsys, "agree", items(12))["warnings"])
     assert answer(capsys, "agree", items(5, pred=None))["judge_mean"] is None
-    assert say(capsys, "agree", "items.jsonl")[0] == 0
+    assert run_trust(capsys, "agree", "items.jsonl")[0] == 0
 
 
 def test_steps_are_those_of_the_labels(capsys):
@@ -115,7 +117,7 @@ def calibrated(*arguments: str) -> tuple[str, ...]:
 
 def test_a_calibrator_gives_its_own_labels_no_certificate_that_is_not_true(capsys):
     fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
-    assert say(capsys, "calibrate", noise(200, 1, "a.jsonl"), *fit)[0] == 0
+    assert run_trust(capsys, "calibrate", noise(200, 1, "a.jsonl"), *fit)[0] == 0
     found = answer(capsys, *calibrated("certify", "a.jsonl"))
     assert found["threshold"] is None
     assert found["calibration"]["models"] == "out of fold"
@@ -137,11 +139,11 @@ def test_a_calibrator_gives_its_own_labels_no_certificate_that_is_not_true(capsy
 
 def test_a_calibrator_that_lists_no_groups_certifies_nothing_and_the_curve_says_so(capsys):
     fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
-    assert say(capsys, "calibrate", noise(60, 1, "a.jsonl"), *fit)[0] == 0
+    assert run_trust(capsys, "calibrate", noise(60, 1, "a.jsonl"), *fit)[0] == 0
     artifact = json.loads(Path("cal.json").read_text())
     del artifact["fitted_groups"], artifact["fold_models"]
     Path("cal.json").write_text(json.dumps(artifact))
-    code, _, err = say(capsys, *calibrated("certify", "a.jsonl"))
+    code, _, err = run_trust(capsys, *calibrated("certify", "a.jsonl"))
     assert (code, "does not list the groups that it was fitted on" in err) == (2, True)
     curve = answer(capsys, *calibrated("curve", "a.jsonl", "--bootstrap-resamples", "50"))
     assert any("if these are among them, the figures flatter it" in line for line in curve["warnings"])
@@ -153,9 +155,9 @@ def test_a_calibrator_without_a_cross_fit_is_refused_on_its_own_group(capsys):
         line |= {"group": "one", "item": str(place)}
     Path("one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     fit = ("--method", "logistic", "--features", FEATURES, "--output", "cal.json")
-    assert say(capsys, "calibrate", "one.jsonl", *fit)[0] == 0
+    assert run_trust(capsys, "calibrate", "one.jsonl", *fit)[0] == 0
     for command in ("certify", "curve"):
-        code, _, err = say(capsys, *calibrated(command, "one.jsonl"))
+        code, _, err = run_trust(capsys, *calibrated(command, "one.jsonl"))
         assert code == 2
         assert "has no cross-fitted models to use for them" in err
 
@@ -168,7 +170,7 @@ def test_one_wrong_verdict_is_wrong(capsys):
             for n in range(100)
         )
     )
-    assert "of which 1 is wrong;" in " ".join(say(capsys, "certify", "i.jsonl")[1].split())
+    assert "of which 1 is wrong;" in " ".join(run_trust(capsys, "certify", "i.jsonl")[1].split())
 
 
 def test_agreement_begins_with_its_conclusion(capsys):
@@ -187,7 +189,7 @@ def test_agreement_begins_with_its_conclusion(capsys):
     def first(right):
         Path("i.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(right)))
         return " ".join(
-            say(capsys, "agree", "i.jsonl", "--bootstrap-resamples", "500")[1].split("items:")[:2]
+            run_trust(capsys, "agree", "i.jsonl", "--bootstrap-resamples", "500")[1].split("items:")[:2]
         )
 
     good, guessing = first(0.9), first(0.5)
@@ -200,19 +202,19 @@ def test_agreement_begins_with_its_conclusion(capsys):
 
 def test_the_curve_begins_with_its_conclusion(capsys):
     items(120)
-    said = " ".join(
-        say(capsys, "curve", "items.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
+    text = " ".join(
+        run_trust(capsys, "curve", "items.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
     )
-    assert "over all predictions: it ranks them better than chance." in said
+    assert "over all predictions: it ranks them better than chance." in text
     lines = [json.loads(line) for line in Path("items.jsonl").read_text().splitlines()]
     draw = random.Random(9)
     Path("flat.jsonl").write_text(
         "".join(json.dumps(line | {"confidence": draw.random()}) + "\n" for line in lines)
     )
-    said = " ".join(
-        say(capsys, "curve", "flat.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
+    text = " ".join(
+        run_trust(capsys, "curve", "flat.jsonl", "--range", "0:1", "--bootstrap-resamples", "500")[1].split()
     )
-    assert "not shown to rank them better than chance" in said
+    assert "not shown to rank them better than chance" in text
 
 
 def signals_only(groups: int) -> str:
@@ -240,12 +242,12 @@ def test_without_a_stated_confidence_the_best_signal_is_named_and_paid_for(capsy
     )
     for key in ("threshold", "n_accepted", "error_bound"):
         assert found[key] == named[key]
-    _, out, _ = say(capsys, "certify", "s.jsonl", "--epsilon", "0.15")
-    said = " ".join(out.split())
-    assert "Confidence: verbalized, the signal with the best AUROC on these labels (verbalized 0." in said
-    assert "Delta is divided by 2 for choosing" in said
+    _, out, _ = run_trust(capsys, "certify", "s.jsonl", "--epsilon", "0.15")
+    text = " ".join(out.split())
+    assert "Confidence: verbalized, the signal with the best AUROC on these labels (verbalized 0." in text
+    assert "Delta is divided by 2 for choosing" in text
     curve = answer(capsys, "curve", "s.jsonl", "--bootstrap-resamples", "50")
     assert list(curve["confidence_variants"]) == ["verbalized"]
     assert "Chosen on these labels, its figures are too good" in " ".join(
-        say(capsys, "curve", "s.jsonl")[1].split()
+        run_trust(capsys, "curve", "s.jsonl")[1].split()
     )

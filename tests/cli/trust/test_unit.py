@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.trust.said import answer, items, say
+from tests.cli.trust.trust_commands import answer, items, run_trust
 
 NAME = "shared.jsonl"
 
@@ -41,9 +41,9 @@ def test_agreement_is_resampled_by_item(capsys):
 
 
 def test_a_calibrator_is_cross_fitted_by_item(capsys):
-    assert "80 predictions of 80 groups" in say(capsys, "calibrate", NAME, "--unit", "item")[1]
+    assert "80 predictions of 80 groups" in run_trust(capsys, "calibrate", NAME, "--unit", "item")[1]
 
 
 def test_another_unit_is_refused(capsys):
-    code, _, err = say(capsys, "agree", NAME, "--unit", "items")
+    code, _, err = run_trust(capsys, "agree", NAME, "--unit", "items")
     assert (code, 'Did you mean "item"?' in err) == (2, True)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.trust.said import answer, items, say
+from tests.cli.trust.trust_commands import answer, items, run_trust
 from trivium.cli.main import run_command
 
 
 @pytest.mark.parametrize("command", ["curve", "agree", "calibrate"])
 def test_no_command_takes_a_value_off_the_scale(capsys, command):
-    code, _, err = say(capsys, command, items(5, pred=7), "--range", "0:1")
+    code, _, err = run_trust(capsys, command, items(5, pred=7), "--range", "0:1")
     assert code == 2
     assert 'line 1, group "g0", item "x": pred is 7, outside the scale 0:1' in err
 
@@ -25,14 +25,14 @@ def test_a_certificate_takes_no_value_off_the_scale_that_an_artifact_declares(ca
         "item_signals": {"Sleep": {"llm_evidence_count": 2}},
     }
     Path("run.json").write_text(json.dumps({"experiments": [{"results": {"results": [result]}}]}))
-    code, _, err = say(capsys, "certify", "run.json", "--confidence", "llm")
+    code, _, err = run_trust(capsys, "certify", "run.json", "--confidence", "llm")
     assert code == 2
     assert 'group "1", item "Sleep": pred is 7, outside the scale 0:3' in err
 
 
-def test_two_inputs_must_have_the_same_groups_unless_told(capsys):
+def test_two_inputs_must_have_the_same_groups_unless_an_option_allows_it(capsys):
     first, second = items(20), items(25, "more.jsonl")
-    code, _, err = say(capsys, "curve", "--input", first, "--input", second)
+    code, _, err = run_trust(capsys, "curve", "--input", first, "--input", second)
     assert code == 2
     assert "5 only in the second (g20, g21, g22, g23, g24)" in err
     found = answer(
@@ -46,7 +46,7 @@ def test_two_inputs_must_have_the_same_groups_unless_told(capsys):
 def test_two_inputs_without_a_common_group_are_refused(capsys):
     items(3)
     Path("other.jsonl").write_text(Path("items.jsonl").read_text().replace('": "g', '": "h'))
-    code, _, err = say(
+    code, _, err = run_trust(
         capsys, "curve", "--input", "items.jsonl", "--input", "other.jsonl", "--intersection-only"
     )
     assert (code, "no group in common" in err) == (2, True)
@@ -89,13 +89,13 @@ def test_two_inputs_without_a_common_group_are_refused(capsys):
 )
 def test_what_is_wrong_is_reported_on_standard_error(capsys, arguments, message):
     items()
-    code, out, err = say(capsys, *arguments)
+    code, out, err = run_trust(capsys, *arguments)
     assert (code, out) == (2, "")
     assert message in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
-    ("artifact", "said"),
+    ("artifact", "expected"),
     [
         (
             {"method": "temperature_scaling", "temperature": 0},
@@ -119,19 +119,19 @@ def test_what_is_wrong_is_reported_on_standard_error(capsys, arguments, message)
         ),
     ],
 )
-def test_a_calibrator_that_cannot_be_used_is_refused(capsys, artifact, said):
+def test_a_calibrator_that_cannot_be_used_is_refused(capsys, artifact, expected):
     items(20, confidence=None, signals={"token_msp": 0.5})
     Path("c.json").write_text(json.dumps(artifact))
-    code, _, err = say(
+    code, _, err = run_trust(
         capsys, "curve", "items.jsonl", "--confidence", "calibrated", "--calibration", "c.json"
     )
     assert code == 2
-    assert said in err
+    assert expected in err
 
 
 def test_names_of_strangers_do_not_move_the_cursor(capsys):
     Path("items.jsonl").write_text('{"group": "\\u001b[2J", "item": "x", "pred": 1}\n')
-    code, _, err = say(capsys, "curve", "items.jsonl")
+    code, _, err = run_trust(capsys, "curve", "items.jsonl")
     assert code == 2
     assert "\x1b" not in err
     assert "␛[2J" in err
@@ -158,6 +158,6 @@ def test_schemas_take_what_the_files_take(capsys, what, line, wrong):
 @pytest.mark.parametrize("name", ["empty.jsonl", "empty.csv"])
 def test_a_file_without_items_is_refused(capsys, command, name):
     Path(name).write_text("group,item,pred,gt\n" if name.endswith("csv") else "\n")
-    code, _, err = say(capsys, command, name)
+    code, _, err = run_trust(capsys, command, name)
     assert code == 2
     assert f"{name}: holds no items" in err

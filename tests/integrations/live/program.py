@@ -32,9 +32,9 @@ def main(agent) -> None:
         tv.Suite(cases=cases, name="live"), agent=agent, metrics=METRICS, store="sqlite:///runs.db"
     )
     asyncio.run(agent("outside"))
-    said = {
+    report = {
         "traces": [attempt.trace for attempt in run.attempts()],
         "outputs": [attempt.output for attempt in run.attempts()],
         "means": {name: figure.mean for name, figure in run.summary().metrics.items()},
     }
-    sys.stdout.buffer.write(msgspec.json.encode(said))
+    sys.stdout.buffer.write(msgspec.json.encode(report))

@@ -38,13 +38,13 @@ class Scripted(BaseChatModel):
         return self
 
     def _generate(self, messages, stop=None, run_manager=None, **options):
-        said = sum(isinstance(message, AIMessage) for message in messages)
-        step = self.steps[min(said, len(self.steps) - 1)]
+        turns = sum(isinstance(message, AIMessage) for message in messages)
+        step = self.steps[min(turns, len(self.steps) - 1)]
         calls = [] if isinstance(step, str) else step
         message = AIMessage(
             content=step if isinstance(step, str) else "",
             tool_calls=[
-                {"name": name, "args": arguments, "id": f"call-{said}-{index}"}
+                {"name": name, "args": arguments, "id": f"call-{turns}-{index}"}
                 for index, (name, arguments) in enumerate(calls)
             ],
             usage_metadata={

@@ -45,13 +45,13 @@ def answer(request: httpx2.Request) -> httpx2.Response:
 
 
 def chat(asked):
-    said = sum(message["role"] == "assistant" for message in asked["messages"])
-    step = MANAGER[said] if asked["model"] == "manager-model" else EDITOR[0]
+    turns = sum(message["role"] == "assistant" for message in asked["messages"])
+    step = MANAGER[turns] if asked["model"] == "manager-model" else EDITOR[0]
     message = {"role": "assistant", "content": step if isinstance(step, str) else None}
     if not isinstance(step, str):
         message["tool_calls"] = [
             {
-                "id": f"call-{said}-{index}",
+                "id": f"call-{turns}-{index}",
                 "type": "function",
                 "function": {"name": name, "arguments": json.dumps(arguments)},
             }
@@ -59,7 +59,7 @@ def chat(asked):
         ]
     usage = {"prompt_tokens": program.INPUT_TOKENS, "completion_tokens": program.OUTPUT_TOKENS}
     return {
-        "id": f"chat-{said}",
+        "id": f"chat-{turns}",
         "object": "chat.completion",
         "created": 1,
         "model": asked["model"],
@@ -69,8 +69,8 @@ def chat(asked):
 
 
 def response(asked):
-    said = sum(item.get("type") == "function_call" for item in asked["input"])
-    step = WRITER[said]
+    turns = sum(item.get("type") == "function_call" for item in asked["input"])
+    step = WRITER[turns]
     if isinstance(step, str):
         text = {"type": "output_text", "text": step, "annotations": []}
         output = [
@@ -85,7 +85,7 @@ def response(asked):
     usage = {"input_tokens": program.INPUT_TOKENS, "output_tokens": program.OUTPUT_TOKENS}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     return {
-        "id": f"response-{said}",
+        "id": f"response-{turns}",
         "object": "response",
         "created_at": 1,
         "model": asked["model"],

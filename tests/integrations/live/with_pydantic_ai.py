@@ -14,9 +14,9 @@ def scripted(*steps):
     """A model that says one step after the other; which, the conversation tells."""
 
     def answer(messages, info):
-        said = sum(isinstance(message, ModelResponse) for message in messages)
+        turns = sum(isinstance(message, ModelResponse) for message in messages)
         usage = RequestUsage(input_tokens=program.INPUT_TOKENS, output_tokens=program.OUTPUT_TOKENS)
-        return ModelResponse(parts=steps[said](info), usage=usage)
+        return ModelResponse(parts=steps[turns](info), usage=usage)
 
     return FunctionModel(answer, model_name="scripted")
 

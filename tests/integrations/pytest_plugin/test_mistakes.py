@@ -7,7 +7,7 @@ from tests.integrations.pytest_plugin.sessions import ASSERTING_EACH, asked, ses
 pytest_plugins = ["pytester"]
 
 
-def test_mistakes_of_a_suite_are_told_without_a_traceback(folder: pytest.Pytester) -> None:
+def test_mistakes_of_a_suite_are_reported_without_a_traceback(folder: pytest.Pytester) -> None:
     folder.path.joinpath("capitals.yaml").write_text("name: x\nmetrcs: []\ncases: [{id: a, inpt: b}]\n")
     write_tests(folder, ASSERTING_EACH)
 
@@ -27,9 +27,7 @@ def test_mistakes_of_a_suite_are_told_without_a_traceback(folder: pytest.Pyteste
         ('"none.yaml"', "none.yaml: *"),
     ],
 )
-def test_a_mark_that_is_wrong_is_told_without_a_traceback(
-    folder: pytest.Pytester, mark: str, says: str
-) -> None:
+def test_a_wrong_mark_is_reported_without_a_traceback(folder: pytest.Pytester, mark: str, says: str) -> None:
     write_tests(folder, ASSERTING_EACH, mark=mark)
 
     result = session(folder)

@@ -61,7 +61,7 @@ def test_only_what_is_selected_is_asked(folder: pytest.Pytester) -> None:
     assert asked(folder) == {"France 0": 1, "Peru 0": 1}
 
 
-def test_collecting_asks_nobody(folder: pytest.Pytester) -> None:
+def test_collecting_calls_no_agent(folder: pytest.Pytester) -> None:
     write_tests(folder, ASSERTING_EACH)
 
     session(folder, "--collect-only", "-q").stdout.fnmatch_lines(["*test_one[[]fr[]]", "*4 tests collected*"])

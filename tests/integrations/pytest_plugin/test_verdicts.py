@@ -15,7 +15,7 @@ from trivium.store.store import Store
 pytest_plugins = ["pytester"]
 
 
-def test_an_agent_that_fails_fails_its_test_whatever_the_test_looks_at(folder: pytest.Pytester) -> None:
+def test_a_failed_attempt_fails_its_test_whichever_field_the_test_reads(folder: pytest.Pytester) -> None:
     write_tests(folder, "def test_one(trivium_attempt):\n    pass\n")
 
     result = session(folder)

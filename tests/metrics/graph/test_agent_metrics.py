@@ -21,10 +21,10 @@ from trivium.traces.normalize import normalise
 from trivium.traces.trace import Message, Span, Trace
 
 
-def talk(*said, spans=()):
+def talk(*settings, spans=()):
     """A trace of messages, each "sender>receiver" or "sender>receiver:type"."""
     messages = []
-    for text in said:
+    for text in settings:
         pair, _, kind = text.partition(":")
         sender, receiver = pair.split(">")
         messages.append(Message(sender=sender, receiver=receiver, type=kind or "task_request"))
@@ -46,8 +46,8 @@ def test_three_messages_that_coordinate_to_two_that_produce_are_one_and_a_half()
 
 
 def test_the_suite_says_which_types_coordinate():
-    said = MessageSettings(coordination=("gossip",), productive=())
-    found = score("communication_overhead", trace=talk("m>r", "m>r:gossip"), messages=said)
+    settings = MessageSettings(coordination=("gossip",), productive=())
+    found = score("communication_overhead", trace=talk("m>r", "m>r:gossip"), messages=settings)
     assert found.raw == 1 / 2
     assert found.detail["coordination_to_productive"] is None
 
@@ -101,8 +101,8 @@ def test_centrality_of_many_agents_is_estimated_and_says_so():
 
 def test_more_paths_than_a_float_can_count_is_an_error():
     layers = [[f"{layer} {place}" for place in range(3)] for layer in range(666)]
-    said = [f"{a}>{b}" for above, below in pairwise(layers) for a in above for b in below]
-    found = score("centrality", trace=talk(*said))
+    settings = [f"{a}>{b}" for above, below in pairwise(layers) for a in above for b in below]
+    found = score("centrality", trace=talk(*settings))
     assert found.status == "error"
     assert "more shortest paths" in found.reason
 
@@ -119,7 +119,7 @@ def test_coordination_without_a_workflow_is_global_efficiency_times_what_is_no_o
 
 
 @pytest.mark.parametrize(
-    ("said", "workflow", "f1"),
+    ("settings", "workflow", "f1"),
     [
         (["m>r", "r>a", "a>s"], "mras", 1.0),
         (["m>r", "m>a", "m>s"], "mras", 2 * 1 / 6),
@@ -133,8 +133,8 @@ def test_coordination_without_a_workflow_is_global_efficiency_times_what_is_no_o
         (["m>m", "m>r"], "m", 0.0),
     ],
 )
-def test_coordination_with_a_workflow_is_how_well_the_pairs_follow_it(said, workflow, f1):
-    found = score("coordination_quality", trace=talk(*said), expect=Expect(workflow=tuple(workflow)))
+def test_coordination_with_a_workflow_is_how_well_the_pairs_follow_it(settings, workflow, f1):
+    found = score("coordination_quality", trace=talk(*settings), expect=Expect(workflow=tuple(workflow)))
     assert found.detail["efficiency"] == pytest.approx(f1)
     assert found.value == pytest.approx(f1 * (1 - found.detail["communication_overhead"]))
     assert found.method == "workflow"

@@ -45,12 +45,12 @@ def test_a_tool_may_be_called_start():
 
 
 def test_messages_join_agents_with_counts_by_type():
-    said = (
+    sent = (
         Message(sender="m", receiver="r"),
         Message(sender="m", receiver="r", type="handoff"),
         Message(sender="user", receiver="m"),
     )
-    trace = Trace(spans=(agent("1", "idle"),), messages=said, metadata={"people": ["user"]})
+    trace = Trace(spans=(agent("1", "idle"),), messages=sent, metadata={"people": ["user"]})
     graph = interaction_graph(trace)
     assert set(graph.nodes) == {"idle", "m", "r"}
     assert list(graph.edges(data=True)) == [

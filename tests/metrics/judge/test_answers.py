@@ -32,7 +32,7 @@ VALIDATORS = {name: jsonschema.Draft202012Validator(form) for name, form in FORM
 
 @pytest.mark.parametrize("rubric", [REVIEW, AGENT], ids=lambda each: each.name)
 @given(seed=st.integers())
-def test_whatever_the_schema_allows_is_understood_and_in_bounds(rubric, seed):
+def test_every_answer_that_the_schema_allows_is_parsed_and_in_bounds(rubric, seed):
     raw = fill(FORMS[rubric.name], seed=seed)
     VALIDATORS[rubric.name].validate(raw)
     answers = parse(json.dumps(raw), rubric.dimensions, WHOLE)
@@ -54,7 +54,7 @@ def test_likert_values_run_from_one_to_five(step):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         (("evidence",), "quote", 'clarity.evidence is "quote", expected a list'),
         (("criteria", "structure", "score"), True, "clarity.criteria.structure.score is true"),
@@ -64,7 +64,7 @@ def test_likert_values_run_from_one_to_five(step):
         (("reason",), 3, "clarity.reason is 3, expected a text"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(path, value, said):
+def test_a_mistake_is_reported_with_its_place(path, value, message):
     (dimension,) = (each for each in REVIEW.dimensions if each.name == "clarity")
     raw = fill(schema([dimension], WHOLE))
     at = raw["clarity"]
@@ -73,7 +73,7 @@ def test_a_mistake_is_told_with_its_place(path, value, said):
     at[path[-1]] = value
     with pytest.raises(MalformedAnswer) as refused:
         parse(json.dumps(raw), [dimension], WHOLE)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def _scored(score, confidence=3):

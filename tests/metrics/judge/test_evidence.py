@@ -28,9 +28,9 @@ def test_without_the_encoder_there_is_no_similarity_rather_than_another(tmp_path
         found = retrieval(["fish swim"], SOURCE, similar=similar)
         assert found["retrieval_reference_count"] == 1
         assert found["retrieval_similarity_mean"] is found["retrieval_similarity_max"] is None
-    said = [each.message for each in caplog.records if each.name.startswith("trivium.metrics.judge")]
-    assert len(said) == 1
-    assert "nowhere" in said[0]
+    messages = [each.message for each in caplog.records if each.name.startswith("trivium.metrics.judge")]
+    assert len(messages) == 1
+    assert "nowhere" in messages[0]
 
 
 TEXT = "We show that “Birds fly” in winter, don't they? It improves accuracy by 3 points on the test set."

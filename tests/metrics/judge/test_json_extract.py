@@ -18,7 +18,7 @@ ANSWER = {"clarity": {"score": 4, "reason": 'it says {"score": 5}'}}
 
 
 @given(OBJECTS, WORDS, WORDS, st.sampled_from([None, 2]), st.booleans())
-def test_one_object_is_found_whatever_words_stand_around_it(said, before, after, indent, delimited):
+def test_one_object_is_found_within_any_words(said, before, after, indent, delimited):
     text = json.dumps(said, indent=indent)
     if delimited:
         text = f"```json\n{text}\n```"
@@ -80,7 +80,7 @@ def test_what_is_whole_of_a_broken_object_is_there(text):
     ],
     ids=lambda text: text[:60],
 )
-def test_where_nobody_can_say_what_is_meant_nothing_is(text):
+def test_an_ambiguous_text_gives_no_object(text):
     with suppress(NoJson):
         assert not extract_json(text).value.keys() & {"clarity"}
 
@@ -165,12 +165,12 @@ def test_what_is_shown_may_hold_any_number_of_broken_objects(shown):
         '{"clarity": {"score": 1, "score": 5}, "more"',
     ],
 )
-def test_what_is_said_twice_and_not_alike_is_neither(text):
+def test_two_different_objects_give_none(text):
     with pytest.raises(DuplicateMembers):
         extract_json(text)
 
 
-def test_what_is_said_twice_alike_is_said():
+def test_two_equal_objects_count_as_one():
     assert extract_json('{"clarity": {"score": 1, "score": 1}}').value == {"clarity": {"score": 1}}
 
 

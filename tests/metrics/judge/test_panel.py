@@ -20,8 +20,8 @@ NAMES = {model.partition(":")[2]: model for model in PANEL}
 def by_model(**answers):
     """A model each, by the words gpt, mini and claude."""
     models = dict(zip(("gpt", "mini", "claude"), NAMES, strict=True))
-    said = {models[word]: answer for word, answer in answers.items()}
-    return lambda question: said.get(question.model, clarity())
+    chosen = {models[word]: answer for word, answer in answers.items()}
+    return lambda question: chosen.get(question.model, clarity())
 
 
 def panel_of(monkeypatch, server, metrics=("clarity",), **judge):
@@ -30,7 +30,7 @@ def panel_of(monkeypatch, server, metrics=("clarity",), **judge):
     return scores[metrics[0]]
 
 
-def test_the_score_of_a_panel_is_the_median_and_every_vote_is_kept(monkeypatch):
+def test_the_score_of_a_panel_is_the_median_and_every_vote_is_recorded(monkeypatch):
     answer = by_model(
         gpt=clarity(5, reason="superb", confidence=5),
         mini=clarity(4, reason="good", evidence=["“THE  TEXT is.”", "never said"]),
@@ -67,7 +67,7 @@ def level(name, dimension="source_quality"):
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "value"),
+    ("chosen", "status", "value"),
     [
         (("good", "poor", "good"), "ok", 0.8),
         (("good", "poor", "failed"), "abstained", None),
@@ -76,8 +76,8 @@ def level(name, dimension="source_quality"):
         (("good", "poor", None), "abstained", None),
     ],
 )
-def test_a_level_needs_a_strict_majority(monkeypatch, said, status, value):
-    answer = by_model(**dict(zip(("gpt", "mini", "claude"), map(level, said), strict=True)))
+def test_a_level_needs_a_strict_majority(monkeypatch, chosen, status, value):
+    answer = by_model(**dict(zip(("gpt", "mini", "claude"), map(level, chosen), strict=True)))
     score = panel_of(monkeypatch, JudgeServer(answer=answer), ("source_quality",))
     assert (score.status, score.value) == (status, value)
     if value is None:
@@ -87,7 +87,7 @@ def test_a_level_needs_a_strict_majority(monkeypatch, said, status, value):
 
 
 @pytest.mark.parametrize("fault", [failure(400), REFUSAL, TRUNCATED, HANG], ids=str)
-def test_a_judge_that_fails_leaves_the_panel_smaller_and_it_is_said(monkeypatch, fault):
+def test_a_judge_that_fails_makes_the_panel_smaller_and_is_reported(monkeypatch, fault):
     def plan(question):
         return fault if question.model == "gpt-4o-mini" else at({})(question)
 
@@ -167,14 +167,14 @@ def vote(model, value, raw=None):
 
 @given(st.lists(st.sampled_from([None, 0.2, 0.4, 0.8, 1.0]), min_size=1, max_size=7), st.randoms())
 def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
-    def told(given):
+    def answering(given):
         return combine_votes(
             CLARITY, [vote(f"m{value}", value) for value in given], (), retrieval_signals=lambda _: {}
         )
 
     mixed = list(values)
     shuffled.shuffle(mixed)
-    found, again = told(values), told(mixed)
+    found, again = answering(values), answering(mixed)
     assert (found.status, found.value, found.detail["signals"]) == (
         again.status,
         again.value,
@@ -201,7 +201,7 @@ def test_a_panel_does_not_depend_on_the_order_of_its_judges(values, shuffled):
         ([None, "good", None], "2 of 3 judges abstained"),
     ],
 )
-def test_why_a_panel_abstains_is_told(levels, why):
+def test_the_reason_for_an_abstention_of_a_panel_is_reported(levels, why):
     votes = [vote("m", None if name is None else LEVELLED.level_values[name], name) for name in levels]
     assert combine_votes(LEVELLED, votes, (), retrieval_signals=lambda _: {}).reason.startswith(why)
 
@@ -239,10 +239,10 @@ def test_a_panels_level_is_one_that_more_than_half_are_for(levels):
 
 def test_a_panel_passes_what_more_than_half_of_its_judges_pass(monkeypatch):
     def overall(*levels):
-        said = dict(zip(NAMES, levels, strict=True))
+        chosen = dict(zip(NAMES, levels, strict=True))
 
         def answer(question):
-            own = level(said[question.model])["source_quality"]
+            own = level(chosen[question.model])["source_quality"]
             forms = question.schema["properties"]
             return {
                 name: own if "level" in form["properties"] else _covered(form) for name, form in forms.items()

@@ -45,6 +45,6 @@ def test_each_judge_has_the_weighted_mean_of_what_it_scored(votes, data):
             assert who not in found
 
 
-def test_without_a_panel_there_is_nobody():
+def test_without_a_panel_there_is_no_majority():
     alone = Score(name="d", tier="judge", value=0.5, detail={"model": "a"})
     assert by_judge({"d": alone}, {"d": 1.0}) == {}

@@ -79,7 +79,7 @@ def test_asked_again_is_only_what_was_wrong_and_the_rest_stays(monkeypatch):
 
 
 def test_of_two_answers_each_dimension_has_the_tokens_of_its_own(monkeypatch):
-    def told(question):
+    def respond(question):
         covered, good = ("yes", 1.0) if again(question) else ("maybe", 0.1)
         filled = fill(question.schema, seed=7)
         filled["completeness"]["aspects"] = [{"aspect": "a", "quote": "q", "covered": covered}] * 3
@@ -89,7 +89,7 @@ def test_of_two_answers_each_dimension_has_the_tokens_of_its_own(monkeypatch):
             odds["source_quality.level"] = {"good": 0.25, "poor": 0.75}
         return Answer(output=filled, odds=odds)
 
-    scores, server = judged_by(monkeypatch, told)
+    scores, server = judged_by(monkeypatch, respond)
     assert len(server.requests) == 2
     tokens = {
         name: scores[name].detail["signals"]["token_msp"] for name in ("completeness", "source_quality")
@@ -112,7 +112,7 @@ def test_what_is_still_wrong_of_what_was_asked_again_is_missing_alone(monkeypatc
     assert scores["source_quality"].status in {"ok", "abstained"}
 
 
-def test_of_several_mistakes_each_is_told(monkeypatch):
+def test_each_of_several_mistakes_is_reported(monkeypatch):
     def both(question):
         filled = answer(question, aspects=2)
         filled["source_quality"]["confidence"] = 9
@@ -188,7 +188,7 @@ def test_the_policy_decides_after_the_last_model_and_says_why_of_each(monkeypatc
 
 
 @pytest.mark.parametrize("panel", [False, True])
-def test_why_nobody_judged_a_dimension_names_every_model(monkeypatch, panel):
+def test_the_reason_for_an_unjudged_dimension_names_every_model(monkeypatch, panel):
     def wrong_in_all(question):
         return wrong_in_completeness(question, model="")
 

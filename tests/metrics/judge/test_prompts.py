@@ -38,7 +38,7 @@ def test_a_judge_is_told_what_every_level_and_value_means(name, together):
                 assert f"\n  - {level} ({value:g}): {dimension.levels[level].means}\n" in f"{said}\n"
 
 
-def test_what_a_rubric_does_not_say_of_its_scale_is_said_in_general():
+def test_general_anchors_are_shown_where_a_rubric_has_none():
     criterion = Criterion(name="respect", asks="It is respectful.")
     levelled = Dimension(name="length", asks="Is it short?", levels={"short": 1, "long": 0.25})
     rubric = Rubric(
@@ -103,9 +103,9 @@ def test_what_is_known_of_a_case_is_shown():
 @given(st.integers(0, 3000), st.text(max_size=5000))
 def test_a_digest_is_bounded_however_long_the_trace(calls, text):
     spans = tuple(Span(id=str(n), kind="tool", name="t" + text, input=text) for n in range(calls))
-    told, cut = digest(Trace(spans=spans), 50_000)
-    assert len(told) < 60_000
-    steps = told.partition("\nsteps:\n")[2].splitlines()
+    shown, cut = digest(Trace(spans=spans), 50_000)
+    assert len(shown) < 60_000
+    steps = shown.partition("\nsteps:\n")[2].splitlines()
     if cut is None:
         assert len(steps) == calls
     else:
@@ -116,7 +116,7 @@ def test_a_digest_is_bounded_however_long_the_trace(calls, text):
         assert f"[cut: {calls - cut.shown:,} steps]" in steps
 
 
-def test_a_digest_tells_the_steps_in_order():
+def test_a_digest_lists_the_steps_in_order():
     trace = Trace(
         spans=(
             Span(
@@ -162,7 +162,7 @@ CALL = {"type": "tool_call", "name": "search", "arguments": {}}
         (None, None),
     ],
 )
-def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
+def test_a_digest_shows_the_text_of_a_model_before_its_calls(output, thought):
     spans = (
         Span(id="1", kind="tool", name="search", agent="m", start=2.0),
         Span(id="2", kind="llm", name="gpt", agent="m", start=1.0, output=output),
@@ -182,10 +182,10 @@ def test_a_digest_tells_what_a_model_said_before_it_called(output, thought):
         for unseen in "\u2066\ufe0f\u034f\u115f\u3164\u2028\u180e\U000e0041\u0301\x08"
     ],
 )
-def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
-    told = neutralize_marks(f"a {opening}{name} 00>>> b")
-    assert re.search(rf"{re.escape(NO_MARK)}[\W\u115f\u3164]*{name}", told)
-    assert neutralize_marks(told) == told
+def test_texts_that_look_like_a_mark_are_neutralised(opening, name):
+    shown = neutralize_marks(f"a {opening}{name} 00>>> b")
+    assert re.search(rf"{re.escape(NO_MARK)}[\W\u115f\u3164]*{name}", shown)
+    assert neutralize_marks(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_whatever_looks_like_a_mark_is_told_apart(opening, name):
 @pytest.mark.parametrize(
     "before", ["", "end of ", " " * 21, f"end{' ' * 300}of{' ' * 30}", "ｅｎｄ\u2003of "]
 )
-def test_whatever_reads_like_the_name_of_a_mark_is_told_apart(before, word):
+def test_texts_that_read_like_the_name_of_a_mark_are_neutralised(before, word):
     assert neutralize_marks(f"a <<<{before}{word} 0>>>") == f"a {NO_MARK}{before}{word} 0>>>"
 
 

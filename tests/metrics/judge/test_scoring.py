@@ -26,7 +26,7 @@ def answer(**fields):
     return Answer(reason="", evidence=(), confidence=3, **fields)
 
 
-def test_criteria_weigh_what_they_are_said_to():
+def test_criteria_have_the_stated_weights():
     given = answer(criteria={"a": 5.0, "b": 1.0})
     assert value_of(given, TWO, scale="ratio") == pytest.approx(4 / 5)
     assert value_of(given, TWO, scale="minmax") == pytest.approx(3 / 4)
@@ -58,7 +58,7 @@ def test_major_claims_count_twice_and_aspects_alike():
     assert value_of(answer(), covered, scale="ratio") is None
 
 
-def test_a_level_has_its_value_and_criteria_are_told_as_they_were_given():
+def test_a_level_has_its_value_and_criteria_are_reported_as_given():
     levelled = Dimension(name="d", asks="?", levels={"fine": 0.9, "bad": 0.2})
     assert value_of(answer(level="fine"), levelled, scale="ratio") == 0.9
     assert value_of(answer(), levelled, scale="ratio") is None

@@ -22,7 +22,7 @@ def told(question):
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip", "tier1"])
-def test_a_key_that_an_error_repeats_is_kept_nowhere(policy, tmp_path, monkeypatch, caplog, capfd):
+def test_a_key_that_an_error_repeats_is_stored_nowhere(policy, tmp_path, monkeypatch, caplog, capfd):
     raw = {
         "name": "s",
         "cases": [{"id": "a", "input": "q", "references": ["fine"]}],
@@ -41,9 +41,9 @@ def test_a_key_that_an_error_repeats_is_kept_nowhere(policy, tmp_path, monkeypat
             (evaluation,) = run.evaluations()
     assert server.counts["requests"] == len(MODELS)
     assert "who is" in evaluation.scores["clarity"].reason
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    said = "".join(capfd.readouterr()) + caplog.text + repr(evaluation)
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    printed = "".join(capfd.readouterr()) + caplog.text + repr(evaluation)
     for key in KEYS.values():
         for piece in (key, key[:20]):
-            assert piece not in said
-            assert piece.encode() not in kept
+            assert piece not in printed
+            assert piece.encode() not in stored

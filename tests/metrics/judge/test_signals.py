@@ -20,7 +20,7 @@ def token_signals(given, *about, tokens):
     return signals_of_tokens(compact_logprobs(given), *about, tokens=tokens)
 
 
-def told(piece, logprob=0.0, tops=None, *, raw=False):
+def logprob_token(piece, logprob=0.0, tops=None, *, raw=False):
     token = {"token": piece if isinstance(piece, str) else "\\x", "logprob": logprob}
     token["top_logprobs"] = [{"logprob": each} for each in (tops or [logprob])]
     if raw or isinstance(piece, bytes):
@@ -30,7 +30,7 @@ def told(piece, logprob=0.0, tops=None, *, raw=False):
 
 def of_scores(pieces, text=None, *, dimension="a"):
     joined = b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece, _ in pieces)
-    tokens = [told(piece, logprob) for piece, logprob in pieces]
+    tokens = [logprob_token(piece, logprob) for piece, logprob in pieces]
     return token_signals(tokens, joined.decode() if text is None else text, dimension, tokens="score")
 
 
@@ -56,9 +56,9 @@ def test_a_token_that_holds_more_than_the_score_counts_once():
     assert of_scores([('{"a":{"score"', -9), (":4},", HALF), ('"b":{"score":1}}', -9)])["token_msp"] == 0.5
 
 
-def test_quotes_within_strings_and_escaped_names_mislead_nobody():
-    said = json.dumps('he wrote "score": 5, "level": "good"')
-    head = f'{{"a":{{"reason":{said},"sc\\u006fre":'
+def test_quotes_within_strings_and_escaped_names_are_parsed_correctly():
+    reason = json.dumps('he wrote "score": 5, "level": "good"')
+    head = f'{{"a":{{"reason":{reason},"sc\\u006fre":'
     assert json.loads(head + "3}}")["a"]["score"] == 3
     assert of_scores([(head, -9), ("3", HALF), ("}}", -9)])["token_msp"] == 0.5
     assert score_spans('{"a":{"\\udone":1, oops:2}}', "a") == []
@@ -69,7 +69,7 @@ def test_quotes_within_strings_and_escaped_names_mislead_nobody():
     st.lists(st.lists(st.floats(-20, 0), min_size=1, max_size=5), min_size=8, max_size=8),
 )
 def test_all_tokens_give_the_closed_forms_of_scipy(own, tops):
-    tokens = [told("x", logprob, top) for logprob, top in zip(own, tops, strict=False)]
+    tokens = [logprob_token("x", logprob, top) for logprob, top in zip(own, tops, strict=False)]
     signals = token_signals(tokens, "x" * len(own), "a", tokens="all")
     tops = tops[: len(own)]
     expected = {
@@ -81,8 +81,8 @@ def test_all_tokens_give_the_closed_forms_of_scipy(own, tops):
 
 
 @given(st.text(), st.data())
-def test_tokens_may_split_characters_anywhere_when_their_bytes_are_told(said, data):
-    text = json.dumps({"a": {"reason": said, "score": 4}, "b": {"score": 1}}, ensure_ascii=False)
+def test_tokens_may_split_characters_anywhere_if_their_bytes_are_given(reason, data):
+    text = json.dumps({"a": {"reason": reason, "score": 4}, "b": {"score": 1}}, ensure_ascii=False)
     whole = text.encode(errors="replace")
     text = whole.decode()
     first, _ = next(iter(score_spans(text, "a")))
@@ -120,23 +120,28 @@ def test_an_abstention_has_tokens_too():
 
 @pytest.mark.parametrize("logprob", [None, "0", True, math.nan, 3.0])
 def test_a_token_without_a_log_probability_leaves_the_signals_null(logprob):
-    tokens = [told("x"), told("y") | {"logprob": logprob, "top_logprobs": [{"logprob": logprob}]}]
+    tokens = [
+        logprob_token("x"),
+        logprob_token("y") | {"logprob": logprob, "top_logprobs": [{"logprob": logprob}]},
+    ]
     assert token_signals(tokens, "xy", "a", tokens="all") == NO_TOKEN_SIGNALS
 
 
 def test_missing_alternatives_leave_only_their_signals_null():
-    signals = token_signals([told("x", HALF), {"token": "y", "logprob": 0.0}], "xy", "a", tokens="all")
+    signals = token_signals(
+        [logprob_token("x", HALF), {"token": "y", "logprob": 0.0}], "xy", "a", tokens="all"
+    )
     assert signals == NO_TOKEN_SIGNALS | {"token_msp": 0.75}
 
 
 @pytest.mark.parametrize("own", [None, [], [52]])
 def test_bytes_that_say_nothing_more_than_the_text_change_nothing(own):
-    tokens = [told('{"a":{"score":'), told("4", HALF) | {"bytes": own}, told("}}")]
+    tokens = [logprob_token('{"a":{"score":'), logprob_token("4", HALF) | {"bytes": own}, logprob_token("}}")]
     assert token_signals(tokens, '{"a":{"score":4}}', "a", tokens="score")["token_msp"] == 0.5
 
 
 def test_an_impossible_alternative_adds_nothing():
-    signals = token_signals([told("x", 0.0, [0.0, -math.inf])], "x", "a", tokens="all")
+    signals = token_signals([logprob_token("x", 0.0, [0.0, -math.inf])], "x", "a", tokens="all")
     assert signals == {"token_msp": 1.0, "token_pe": 0.0, "token_energy": 0.0}
 
 
@@ -147,6 +152,6 @@ def test_an_answer_of_quotation_marks_alone_is_read_once(end):
     assert score_spans('{"clarity": {"reason": "' + '\\"' * 300_000 + end, "clarity") == []
 
 
-def test_what_stands_before_a_text_that_does_not_end_is_found():
+def test_values_before_an_unterminated_text_are_found():
     broken = '{"clarity": {"score": 4, "reason": "it brea'
     assert [broken[first:stop] for first, stop in score_spans(broken, "clarity")] == ["4"]

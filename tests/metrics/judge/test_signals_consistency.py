@@ -27,7 +27,7 @@ def test_the_signals_are_those_of_the_specification(values):
     assert found["consistency_score_std"] == pytest.approx(spread)
 
 
-def test_one_sample_agrees_with_nobody():
+def test_a_single_sample_has_no_agreement():
     unknown = {
         "consistency_modal_confidence": None,
         "consistency_score_std": None,

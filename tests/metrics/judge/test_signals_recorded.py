@@ -25,7 +25,7 @@ def test_samples_that_were_lost_are_counted(monkeypatch):
     assert detail["signals"]["consistency_modal_confidence"] == 1.0
 
 
-def test_one_sample_left_of_several_tells_no_consistency(monkeypatch):
+def test_one_sample_left_of_several_gives_no_consistency(monkeypatch):
     server = JudgeServer(answer=lambda _: clarity(), plan=at({0: REFUSAL, 1: REFUSAL}))
     with served(server, monkeypatch):
         (scores,) = judged(samples=3, concurrency=1)
@@ -42,7 +42,7 @@ SIGNALS = {
 
 @pytest.mark.parametrize("model", [MINI, CLAUDE])
 @pytest.mark.parametrize("samples", [1, 2])
-def test_every_signal_is_recorded_and_null_where_it_cannot_be_had(monkeypatch, model, samples):
+def test_every_signal_is_recorded_and_null_if_unavailable(monkeypatch, model, samples):
     with served(JudgeServer(answer=lambda _: clarity()), monkeypatch):
         (scores,) = judged(models=[model], samples=samples)
     signals = scores["clarity"].detail["signals"]

@@ -26,7 +26,7 @@ def test_what_was_not_used_for_longest_is_forgotten_first():
     assert len(memory) == 8
 
 
-def test_a_huge_value_is_not_kept():
+def test_a_huge_value_is_not_cached():
     memory: SizedCache[str] = SizedCache(capacity=16)
     memory.put("small", "s", 2)
     memory.put("huge", "h", 3)

@@ -94,7 +94,7 @@ def test_any_text_metric_may_be_a_part():
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "expected"),
     [
         ({"cosin": 1.0}, 'Did you mean "cosine"?'),
         ({"time": 1.0}, "similarity.time"),
@@ -102,10 +102,10 @@ def test_any_text_metric_may_be_a_part():
         ({}, "no part has a weight"),
     ],
 )
-def test_weights_that_cannot_be_used_are_refused(weights: dict[str, float], said: str):
+def test_weights_that_cannot_be_used_are_refused(weights: dict[str, float], expected: str):
     with pytest.raises(SuiteError) as caught:
         build_metrics(["similarity"], Settings(similarity=weights))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @given(

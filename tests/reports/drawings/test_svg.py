@@ -20,7 +20,7 @@ def test_underscores_become_dashes_and_none_is_left_out():
     )
 
 
-def test_a_picture_has_a_text_that_stands_for_it():
+def test_a_picture_has_an_alternative_text():
     root = ET.fromstring(picture(label="a < b", width=10, height=20, class_="graph"))
     assert root.get("role") == "img"
     assert root[0].text == "a < b"

@@ -7,7 +7,7 @@ from trivium.reports.html.fragments import range_svg
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_everything_stands_where_its_number_is(mean, low, human):
+def test_everything_is_drawn_at_its_number(mean, low, human):
     root = ET.fromstring(range_svg(mean, (low, 1.0), human))
     interval = next(line for line in root.iter("line") if line.get("class") == "interval")
     assert abs(float(root.find("circle").get("cx")[:-1]) - 100 * mean) < 0.01

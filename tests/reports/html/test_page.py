@@ -107,7 +107,7 @@ def test_ids_are_unique(both):
     assert len(ids) == len(set(ids))
 
 
-def test_every_table_has_heads_and_every_drawing_a_text_that_stands_for_it(both):
+def test_every_table_has_heads_and_every_drawing_an_alternative_text(both):
     page = Page(both)
     tables = both.count("<table")
     assert both.count("<thead>") == tables
@@ -413,7 +413,7 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_text_stands_out_from_its_ground_in_light_and_dark(calm):
+def test_every_text_has_enough_contrast_in_light_and_dark(calm):
     style = Page(calm).content["style"][0]
     schemes = [
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))

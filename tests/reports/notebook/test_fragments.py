@@ -110,8 +110,8 @@ def test_a_comparison_shows_answer_differences_and_moves() -> None:
     page = shown(comparisons.comparison())
 
     assert "? inconclusive" in page.text
-    for said in ("−0.010", "[−0.060, +0.040]", "812", "0.340", "q3", "−0.700", "margin"):
-        assert said in page.text, said
+    for expected in ("−0.010", "[−0.060, +0.040]", "812", "0.340", "q3", "−0.700", "margin"):
+        assert expected in page.text, expected
 
 
 def test_a_curve_is_drawn_with_its_areas() -> None:

@@ -60,7 +60,7 @@ def two() -> dict:
 
 
 def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
-    said = words(draw_curves(one, ".svg"))
+    shown = words(draw_curves(one, ".svg"))
     for piece in (
         "coverage",
         "risk: mean loss",
@@ -69,12 +69,12 @@ def test_a_chart_names_its_axes_its_lines_and_where_answers_end(one):
         "lower hull",
         "abstains beyond",
     ):
-        assert piece in said
-    assert "achievable" not in said
-    assert "Is the confidence calibrated?" in said
-    assert "ECE" in said
-    assert "30 groups" in said
-    assert "a: how wrong are the most confident answers?" in said
+        assert piece in shown
+    assert "achievable" not in shown
+    assert "Is the confidence calibrated?" in shown
+    assert "ECE" in shown
+    assert "30 groups" in shown
+    assert "a: how wrong are the most confident answers?" in shown
 
 
 def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, two):
@@ -83,7 +83,7 @@ def test_a_row_says_by_what_its_answers_are_ranked_where_that_has_a_name(one, tw
     assert "How wrong are the most confident answers?" in words(draw_curves(two, ".svg"))
 
 
-def test_a_count_stands_on_the_side_of_its_dot_that_the_line_is_not_on(one):
+def test_a_count_is_drawn_on_the_side_of_its_dot_without_the_line(one):
     above, below = {}, {}
     entry = one["confidence_variants"]["confidence"]["reliability"]
     for stated, right, n in zip(entry["confidence"], entry["accuracy"], entry["count"], strict=True):
@@ -103,10 +103,10 @@ def test_a_count_stands_on_the_side_of_its_dot_that_the_line_is_not_on(one):
 
 def test_the_reliability_diagram_counts_all_predictions(one):
     entry = one["confidence_variants"]["confidence"]
-    said = words(draw_curves(one, ".svg"))
+    shown = words(draw_curves(one, ".svg"))
     counts = [count for count in entry["reliability"]["count"] if count]
     assert sum(counts) == one["population"]["items_predicted"]
-    assert all(re.search(rf"\b{count}\b", said) for count in counts)
+    assert all(re.search(rf"\b{count}\b", shown) for count in counts)
 
 
 def test_the_curve_runs_inside_its_band(one):
@@ -127,10 +127,10 @@ def test_the_best_ranking_ends_where_the_curve_ends_and_is_never_worse(one):
 
 
 def test_two_inputs_stand_in_one_chart(two):
-    said = words(draw_curves(two, ".svg"))
-    assert "first: a" in said
-    assert "second: b" in said
-    assert said.count("abstains beyond") == 2
+    shown = words(draw_curves(two, ".svg"))
+    assert "first: a" in shown
+    assert "second: b" in shown
+    assert shown.count("abstains beyond") == 2
 
 
 def test_a_chart_of_nothing_is_still_a_chart():

@@ -18,7 +18,7 @@ def spans(names, *, took=1.0):
     ]
 
 
-def said(*pairs):
+def handoffs(*pairs):
     return [{"sender": pair[0], "receiver": pair[1], "type": "handoff"} for pair in pairs]
 
 
@@ -48,8 +48,9 @@ def run_of(store: Store, folder: Path, traces, *, repeats=1, groups=None) -> tv.
 
 def before_and_after(store: Store, folder: Path) -> tuple[tv.Run, tv.Run]:
     """The two runs."""
-    before = [{"spans": spans(["search", "read"]), "messages": said("ab")} for _ in range(CASES)]
+    before = [{"spans": spans(["search", "read"]), "messages": handoffs("ab")} for _ in range(CASES)]
     after = [
-        {"spans": spans(["search", "search"], took=1.5), "messages": said("ab", "ba")} for _ in range(CASES)
+        {"spans": spans(["search", "search"], took=1.5), "messages": handoffs("ab", "ba")}
+        for _ in range(CASES)
     ]
     return run_of(store, folder, before), run_of(store, folder, after)

@@ -40,8 +40,8 @@ def traced(**fields):
 
 def test_times_and_ids_of_spans_do_not_count(same):
     later = msgspec.structs.replace(SPAN, id="other", start=5.0, end=9.0)
-    told = msgspec.structs.replace(MESSAGE, time=8.0)
-    assert same(traced(), traced(trace_id="u", spans=(later,), messages=(told,)))
+    changed = msgspec.structs.replace(MESSAGE, time=8.0)
+    assert same(traced(), traced(trace_id="u", spans=(later,), messages=(changed,)))
     assert same([attempt(0, seconds=1.0)], [attempt(0, seconds=2.0)])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from scipy import stats
 
 import trivium as tv
-from tests.runs.comparing.graph_samples import before_and_after, run_of, said, spans
+from tests.runs.comparing.graph_samples import before_and_after, handoffs, run_of, spans
 from tests.strategies import traces
 from trivium.metrics.graph.agents import interaction_graph
 from trivium.metrics.graph.trajectories import tool_graph
@@ -122,7 +122,7 @@ def test_edges_are_those_of_the_two_graphs(trace):
 
 
 @given(traces())
-def test_an_outline_tells_as_much_as_the_whole_attempt(trace):
+def test_an_outline_holds_as_much_as_the_whole_attempt(trace):
     body = msgspec.json.encode(tv.Attempt(case="1", output="x", trace=trace))
     steps = msgspec.json.decode(body, type=AttemptOutline).steps
     assert edges_of(steps) == edges_of(trace)
@@ -134,7 +134,7 @@ def test_people_and_hand_offs_dressed_as_calls_are_left_out():
         "case": "1",
         "trace": {
             "spans": [{"id": "1", "kind": "tool", "name": "to_b", "attributes": {"handoff": True}}],
-            "messages": [*said("ab"), {"sender": "user", "receiver": "a", "content": {"any": [1]}}],
+            "messages": [*handoffs("ab"), {"sender": "user", "receiver": "a", "content": {"any": [1]}}],
             "metadata": {"people": ["user"], "more": 1},
         },
     }

@@ -81,7 +81,7 @@ def test_judgements_can_be_added_to_judgements(judged):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         (judgement("c9", 1), 'line 1: the run has no case "c9".'),
         (judgement("c0", 1, repeat=7), 'line 1: the run has no repeat 7 of case "c0"'),
@@ -90,8 +90,8 @@ def test_judgements_can_be_added_to_judgements(judged):
         ({"case": "c0", "dimension": "tone"}, '"value" is missing'),
     ],
 )
-def test_judgements_that_fit_no_attempt_are_refused_and_leave_nothing(run, line, said):
-    assert said in refusal(run.with_judgements, write("j.jsonl", line))
+def test_judgements_that_fit_no_attempt_are_refused_and_leave_nothing(run, line, expected):
+    assert expected in refusal(run.with_judgements, write("j.jsonl", line))
     assert tv.Run.load().id == run.id
 
 
@@ -137,7 +137,7 @@ def test_several_people_count_by_their_median(judged):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "expected"),
     [
         ([label("c7", 1.0)], 'line 1: the run has no case "c7"'),
         ([label("c0", 1.0, repeat=4)], 'line 1: the run has no repeat 4 of case "c0"'),
@@ -150,8 +150,8 @@ def test_several_people_count_by_their_median(judged):
         ([label("c0", 1.0) | {"dimension": "tune"}], 'no label of "tone". Did you mean "tune"?'),
     ],
 )
-def test_labels_that_fit_no_attempt_are_refused(judged, lines, said):
-    assert said in refusal(judged.items, dimension="tone", labels=write("l.jsonl", *lines))
+def test_labels_that_fit_no_attempt_are_refused(judged, lines, expected):
+    assert expected in refusal(judged.items, dimension="tone", labels=write("l.jsonl", *lines))
 
 
 def test_a_dimension_without_scores_is_refused(run):
@@ -184,9 +184,9 @@ def test_what_is_exported_can_be_read_again(run, judged):
     assert table.gt.tolist() == [1.0, 0.0]
     assert table.predicted.tolist() == [True, False]
 
-    said = list(rows_and_columns("labels", labels)[0](judged.store, judged.record))
-    assert [row["value"] for row in said] == [1.0, 0.0]
-    assert Labels(write("again.jsonl", *said)).value(("c0", 0, "tone")) == 1.0
+    expected = list(rows_and_columns("labels", labels)[0](judged.store, judged.record))
+    assert [row["value"] for row in expected] == [1.0, 0.0]
+    assert Labels(write("again.jsonl", *expected)).value(("c0", 0, "tone")) == 1.0
 
 
 def test_items_cannot_be_exported_without_labels():

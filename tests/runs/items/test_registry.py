@@ -80,7 +80,7 @@ def test_one_missing_key_among_many_items_is_found_and_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ('{"group": "a", "item": "x", "pred": 1, "gt": 1, "confidence": NaN}', '"confidence" is NaN'),
         (
@@ -103,13 +103,13 @@ def test_one_missing_key_among_many_items_is_found_and_named(tmp_path):
         ('{"group": "\xff"}', "not valid UTF-8"),
     ],
 )
-def test_a_mistake_is_reported_with_its_line(tmp_path, line, said):
+def test_a_mistake_is_reported_with_its_line(tmp_path, line, expected):
     path = tmp_path / "i.jsonl"
     good = json.dumps(LINES[0]).encode()
     path.write_bytes(good + b"\n\n" + line.encode("latin-1") + b"\n")
     words = refusal(path)
     assert words.startswith(f"{path}: line 3")
-    assert said in words
+    assert expected in words
     assert words.count("\n") == 0
 
 
@@ -130,7 +130,7 @@ def test_a_group_that_failed_has_no_items(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("group,item,pred,gt,confidense\n", 'Did you mean "confidence"?'),
         ("group,item,pred,gt,gt\n", 'duplicate column "gt"'),
@@ -141,9 +141,9 @@ def test_a_group_that_failed_has_no_items(tmp_path):
         ("group,item,pred,gt,signals\na,x,1,1,{broken\n", "signals: found the text"),
     ],
 )
-def test_a_mistake_of_a_table_is_reported(tmp_path, text, said):
+def test_a_mistake_of_a_table_is_reported(tmp_path, text, expected):
     (tmp_path / "i.csv").write_text(text)
-    assert said in refusal(tmp_path / "i.csv")
+    assert expected in refusal(tmp_path / "i.csv")
 
 
 def test_invalid_utf_8_is_reported(tmp_path):
@@ -192,7 +192,7 @@ def test_the_real_artifact_has_the_counts_that_its_maker_wrote():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"ground_truth_items": {"Sleep": 1}}, 'group "12", item "Tired": "gt" is missing'),
         ({"predicted_items": {"Sleep": 1}}, 'group "12", item "Tired": "pred" is missing'),
@@ -200,8 +200,8 @@ def test_the_real_artifact_has_the_counts_that_its_maker_wrote():
         ({"success": "yes"}, 'success: found the text "yes"'),
     ],
 )
-def test_a_mistake_of_a_participant_is_reported(tmp_path, change, said):
-    assert said in refusal(artifact(tmp_path / "r.json", PERSON | change))
+def test_a_mistake_of_a_participant_is_reported(tmp_path, change, expected):
+    assert expected in refusal(artifact(tmp_path / "r.json", PERSON | change))
 
 
 def test_an_unknown_mode_is_reported_with_the_known_ones(tmp_path):
@@ -218,7 +218,7 @@ def test_an_unknown_mode_is_reported_with_the_known_ones(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("{}", "expected a run artifact"),
         ("[]", "expected a run artifact"),
@@ -227,7 +227,7 @@ def test_an_unknown_mode_is_reported_with_the_known_ones(tmp_path):
         ('{"experiments": []}', "has no experiment"),
     ],
 )
-def test_an_invalid_artifact_is_reported(tmp_path, text, said):
+def test_an_invalid_artifact_is_reported(tmp_path, text, expected):
     (tmp_path / "r.json").write_text(text)
-    with pytest.raises(ItemsError, match=said):
+    with pytest.raises(ItemsError, match=expected):
         read_items(tmp_path / "r.json")

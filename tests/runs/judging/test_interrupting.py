@@ -164,14 +164,14 @@ def test_the_next_batches_are_judged_while_one_is_waited_for(tmp_path, monkeypat
 
 def test_what_is_stored_and_not_scored_is_not_counted_as_done(monkeypatch, store):
     judged = suite(CASES, timeout=600, concurrency=CASES)
-    told = []
+    warnings = []
 
     class Watch:
         def begin(self, *, run, total, already):
-            told.append((total, already))
+            warnings.append((total, already))
 
         def advance(self, *, done, failed):
-            told.append(done)
+            warnings.append(done)
 
         def end(self):
             pass
@@ -180,5 +180,5 @@ def test_what_is_stored_and_not_scored_is_not_counted_as_done(monkeypatch, store
         cut = cut_short(judged, store, lambda: server.in_flight == CASES, agent=review)
     with provider(monkeypatch):
         run(judged, store, resume=cut, progress=Watch())
-    assert told[0] == (CASES, 0)
-    assert sum(told[1:]) == CASES
+    assert warnings[0] == (CASES, 0)
+    assert sum(warnings[1:]) == CASES

@@ -94,10 +94,10 @@ def test_no_answer_that_had_arrived_is_paid_for_twice(tmp_path, seed):
     lost, resume = 0, None
     with JudgeServer(latency=0.005, plan=killer) as server:
         for _ in range(2):
-            answered, kept = server.counts["answered"], _state(tmp_path)[1]
+            answered, stored = server.counts["answered"], _state(tmp_path)[1]
             _start(tmp_path, server, killer, after=rng.randrange(14, 20), resume=resume)
             resume, now_kept = _state(tmp_path)
-            gone = server.counts["answered"] - answered - (now_kept - kept)
+            gone = server.counts["answered"] - answered - (now_kept - stored)
             assert 0 <= gone <= LOST, "more was lost than was on its way"
             lost += gone
         assert _start(tmp_path, server, killer, after=None, resume=resume) in {0, 3}

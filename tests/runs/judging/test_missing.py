@@ -70,7 +70,7 @@ def test_a_gate_does_not_pass_where_most_judgements_are_missing(monkeypatch, sto
     assert f"{CASES - JUDGED} of {CASES} missing" in skipped.get("message")
 
 
-def test_what_stands_in_has_a_mean_of_its_own_beside_the_judgements(monkeypatch, store):
+def test_fallbacks_have_a_mean_of_their_own(monkeypatch, store):
     with provider(monkeypatch, plan=credits_for(JUDGED)):
         found = run(gated(), store)
     stood_in = [
@@ -119,7 +119,7 @@ class TestWithoutAKey:
         assert summary.gates[0].missing == CASES
         assert "OPENAI_API_KEY is not set" in summary.gates[0].why
 
-    def test_a_gate_on_the_composite_is_open_as_far_as_what_stands_in_could_move_it(self, store):
+    def test_a_gate_on_the_composite_is_inconclusive_as_far_as_fallbacks_could_move_it(self, store):
         weights = {"weights": {"clarity": 3, "similarity": 1}}
         gates = {"composite": {"at_least": 0.2}}
         summary = run(gated(composite=weights, gates=gates), store).summary()

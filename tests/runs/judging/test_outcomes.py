@@ -36,7 +36,7 @@ def spent(store, model, **judge):
     [failure(500), failure(503, retry_after=0), failure(529, retry_after=0), failure(429, retry_after=0)],
     ids=str,
 )
-def test_an_error_that_the_provider_tells_of_itself_costs_nothing(store, monkeypatch, model, fault):
+def test_an_error_that_the_provider_reports_costs_nothing(store, monkeypatch, model, fault):
     with provider(monkeypatch, plan=at({0: fault})):
         found = spent(store, model)
     assert (found.requests, found.answered, found.unknown) == (2, 1, 0)
@@ -58,7 +58,7 @@ def test_a_request_that_is_turned_away_costs_nothing(store, monkeypatch, model, 
     [RESET, CUT, HANG, GARBLED, *(failure(status) for status in (408, 499, 502, 504, 520, 524))],
     ids=str,
 )
-def test_where_nobody_knows_the_most_is_charged(store, monkeypatch, model, fault):
+def test_an_unknown_cost_is_charged_at_its_maximum(store, monkeypatch, model, fault):
     """One request is answered after it, so that exactly one has the unknown end."""
     with provider(monkeypatch, plan=at({0: fault})):
         found = spent(store, model, max_tokens=1000)
@@ -90,8 +90,8 @@ def test_a_connection_that_is_refused_costs_nothing(store, monkeypatch, model):
 @pytest.mark.parametrize("model", [*MODELS, OTHER])
 def test_an_answer_that_does_not_say_what_it_took_is_charged_at_its_most(store, monkeypatch, model, usage):
     """Or else a provider that counts nothing, or less than nothing, would make a budget endless."""
-    said = Answer(output=clarity(4), usage=usage)
-    with provider(monkeypatch, answer=lambda _: said) as server:
+    response = Answer(output=clarity(4), usage=usage)
+    with provider(monkeypatch, answer=lambda _: response) as server:
         found = run(
             suite(
                 30, models=[model], prices=ALL_PRICES, budget_tokens=20_000, max_tokens=1000, concurrency=1

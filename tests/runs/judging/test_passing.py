@@ -25,13 +25,13 @@ def answers(*, claude=None, covered="no", **levels):
         mine = question.api == "messages"
         none = {"evidence": [], "reason": "so", "confidence": 3}
         aspect = {"aspect": "the method", "quote": "", "covered": "yes" if mine else covered}
-        told = {
+        answers_given = {
             "factual_accuracy": none | {"claims": []},
             "citation_accuracy": none | {"level": None},
             "source_quality": none | {"level": claude if mine else levels.get("gpt")},
             "completeness": none | {"aspects": [] if levels else [aspect]},
         }
-        return {name: told[name] for name in question.schema["properties"]}
+        return {name: answers_given[name] for name in question.schema["properties"]}
 
     return answer
 
@@ -76,12 +76,12 @@ def test_a_panel_does_not_pass_an_attempt_that_most_of_it_fails_even_if_the_medi
 
     def answer(question):
         covered, verdict = found_by.get(question.model, ("yes", "supported"))
-        told = answers(gpt=None)(question)
-        told["completeness"]["aspects"] = [{"aspect": "a", "quote": "", "covered": covered}]
-        told["factual_accuracy"]["claims"] = [
+        answers_given = answers(gpt=None)(question)
+        answers_given["completeness"]["aspects"] = [{"aspect": "a", "quote": "", "covered": covered}]
+        answers_given["factual_accuracy"]["claims"] = [
             {"claim": "c", "quote": "", "reasoning": "so", "importance": "major", "verdict": verdict}
         ]
-        return told
+        return answers_given
 
     with provider(monkeypatch, answer=answer):
         models = [MODEL, "openai:gpt-4o", OTHER]

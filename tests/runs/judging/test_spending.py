@@ -76,9 +76,9 @@ def test_one_line_says_that_the_budget_is_used_up(store, monkeypatch, caplog):
     metrics = ("similarity", "clarity", "source_quality", "completeness")
     with provider(monkeypatch):
         run(suite(20, metrics=metrics, together=False, budget_tokens=5_000, max_tokens=900), store)
-    said = [each.message for each in caplog.records if "budget" in each.message]
-    assert len(said) == 1
-    assert "the budget of 5,000 tokens is used up" in said[0]
+    messages = [each.message for each in caplog.records if "budget" in each.message]
+    assert len(messages) == 1
+    assert "the budget of 5,000 tokens is used up" in messages[0]
 
 
 def test_a_budget_of_tokens_ends_judging_too(store, monkeypatch):
@@ -129,19 +129,19 @@ def test_without_a_price_or_a_budget_tokens_are_reported_and_the_cost_is_unknown
     assert "cost unknown" in as_text(summary)
 
 
-def test_every_report_tells_what_was_spent(store, tmp_path, monkeypatch):
+def test_every_report_shows_what_was_spent(store, tmp_path, monkeypatch):
     from trivium.cli.main import run_command
 
     with provider(monkeypatch):
         found = run(suite(models=[MODEL], budget_usd=1.5), store)
     summary = found.summary()
-    told = f"${summary.spent.cost_usd:.4f} of $1.50 · 4 requests, 4 answered"
-    assert told in " ".join(as_text(summary).split())
-    assert told.replace("$", r"\$") in render_markdown(summary)
+    expected = f"${summary.spent.cost_usd:.4f} of $1.50 · 4 requests, 4 answered"
+    assert expected in " ".join(as_text(summary).split())
+    assert expected.replace("$", r"\$") in render_markdown(summary)
     html = tmp_path / "report.html"
     assert run_command(["show", "--store", store.url, "--html", str(html), "--quiet"]) == 0
     page = html.read_text()
-    assert told in page
+    assert expected in page
     assert "Cost of judges" in page
     assert msgspec.to_builtins(summary)["spent"]["models"][MODEL]["requests"] == 4
 

@@ -140,7 +140,7 @@ def test_line_numbers_count_blank_lines(tmp_path):
 
 
 @given(st.lists(st.integers(0, 199), max_size=40), st.integers(0, 150))
-def test_a_case_is_the_same_in_whatever_order_it_is_asked_for(tmp_path_factory, asked, first):
+def test_a_case_is_the_same_in_any_order_of_access(tmp_path_factory, asked, first):
     path = tmp_path_factory.mktemp("cases") / "c.jsonl"
     file = CaseFile(write(path, [row(f"n{i}") for i in range(200)], between="\n\n"))
     for index in (*asked, *range(first, 200), *reversed(asked)):

@@ -51,7 +51,7 @@ def test_every_type_is_what_json_has_for_it(tmp_path, metadata, read):
     assert [case.metadata for case in suite] == read
 
 
-def test_words_kept_once_and_groups_of_no_rows_are_rows_like_others(tmp_path):
+def test_dictionary_columns_and_empty_row_groups_are_read_like_others(tmp_path):
     table = pa.table({"id": ["a", "b"], "input": pa.array(["q", "q"]).dictionary_encode()})
     with pq.ParquetWriter(tmp_path / "c.parquet", table.schema) as file:
         for part in (table.slice(0, 0), table, table.slice(0, 0)):

@@ -117,8 +117,8 @@ def test_a_whole_rubric_may_be_taken_in():
     assert len(rubric.dimensions) == len(BUILT_IN["review"].dimensions) + 1
 
 
-def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
-    said = mistakes(
+def test_every_mistake_of_a_file_is_reported_at_once(tmp_path):
+    messages = mistakes(
         tmp_path,
         name="1 tone",
         pass_mark=7,
@@ -131,7 +131,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     )
     bounds = "expected a number of more than 0 and at most 1,000,000"
     expected, near = "expected a built-in dimension such as review.clarity", '"agent.completeness"'
-    assert said == [
+    assert messages == [
         f'dimensions[0]: found the text "review.clrity", {expected}. Did you mean "review.clarity"?',
         f'dimensions[1].extends: found the text "agent.completness", {expected}. Did you mean {near}?',
         'name: found the text "1 tone", expected a name of letters, digits and _, a letter first',
@@ -148,7 +148,7 @@ CRITERIA = [{"name": "c", "asks": "y"}]
 
 
 @pytest.mark.parametrize(
-    ("dimension", "said"),
+    ("dimension", "messages"),
     [
         ({"criteria": CRITERIA, "claims": True}, "dimensions[1]: is scored by criteria and claims"),
         ({"criteria": CRITERIA, "levels": {"a": 1, "b": 0}}, "dimensions[1]: has criteria and levels"),
@@ -189,15 +189,15 @@ CRITERIA = [{"name": "c", "asks": "y"}]
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, dimension, said):
+def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, dimension, messages):
     found = mistakes(
         tmp_path, dimensions=[TONE["dimensions"][2], DIMENSION | dimension], examples=None, material=None
     )
-    assert any(each.startswith(said) for each in found), found
+    assert any(each.startswith(messages) for each in found), found
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "messages"),
     [
         ({"name": "review"}, 'name: "review" is built in'),
         ({"step": 0.3}, "step: 1 to 5 is no whole number of steps of 0.3"),
@@ -209,12 +209,12 @@ def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, dimension, sai
         ({"material": "{sources}"}, 'material: line 1: no dimension sees "sources"'),
     ],
 )
-def test_what_is_wrong_with_the_whole_is_refused(tmp_path, changes, said):
-    assert any(each.startswith(said) for each in mistakes(tmp_path, **changes))
+def test_what_is_wrong_with_the_whole_is_refused(tmp_path, changes, messages):
+    assert any(each.startswith(messages) for each in mistakes(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "messages"),
     [
         ({"kindnes": "good"}, 'kindnes: no dimension of the rubric is called that. Did you mean "kindness"?'),
         ({"kindness": "good"}, 'kindness: found the text "good", expected values of respect, warmth'),
@@ -234,10 +234,10 @@ def test_what_is_wrong_with_the_whole_is_refused(tmp_path, changes, said):
         ({"completeness": "good"}, "completeness: is scored by aspects, which an example cannot show"),
     ],
 )
-def test_an_example_must_fit_its_rubric(tmp_path, scores, said):
+def test_an_example_must_fit_its_rubric(tmp_path, scores, messages):
     example = {"shows": {"output": "x"}, "scores": scores, "reason": "so"}
     (found,) = mistakes(tmp_path, examples=[example])
-    assert found.startswith(f"examples[0].scores.{said}")
+    assert found.startswith(f"examples[0].scores.{messages}")
 
 
 def test_anchors_may_have_numbers_for_keys_and_mistakes_beside_them(tmp_path):
@@ -273,7 +273,7 @@ def test_every_built_in_level_and_criterion_has_anchors_of_its_own(name):
             assert all(level.means != LEVELS[each].means for each, level in dimension.levels.items())
 
 
-def test_a_rubric_stands_beside_the_suite_that_names_it(tmp_path):
+def test_a_rubric_path_is_relative_to_the_suite_that_names_it(tmp_path):
     (tmp_path / "rubrics").mkdir()
     written(tmp_path / "rubrics" / "tone.yaml", TONE)
     raw = {"cases": CASES, "judge": {"models": "m", "rubric": ["review", "rubrics/tone.yaml"]}}
@@ -290,7 +290,7 @@ def test_a_saved_suite_holds_its_rubrics_itself(tmp_path):
         assert Suite.load(tmp_path / "away" / name) == suite
 
 
-def test_mistakes_of_rubric_files_are_told_with_those_of_the_suite(tmp_path):
+def test_mistakes_of_rubric_files_are_reported_with_those_of_the_suite(tmp_path):
     one = written(tmp_path / "one.yaml", TONE | {"pass_mark": 2})
     (tmp_path / "two.yaml").write_text("name: [")
     raw = {
@@ -302,15 +302,15 @@ def test_mistakes_of_rubric_files_are_told_with_those_of_the_suite(tmp_path):
     }
     with pytest.raises(SuiteError) as caught:
         Suite.load(written(tmp_path / "suite.json", raw))
-    said = "\n".join(str(problem) for problem in caught.value.problems)
-    assert 'judge.rubric: no rubric is called "reviw". Did you mean "review"?' in said
-    assert f"{one}: pass_mark: found the number 2" in said
-    assert f"{tmp_path / 'two.yaml'}: line" in said
-    assert f"{tmp_path / 'thre.yaml'}: there is no such file" in said
-    assert 'judge.rubric: two rubrics are called "review"' in said
-    assert 'judge.rubric[6]: "dimensions" is missing' in said
-    assert "judge.rubric[7]: found the number 3, expected a mapping" in said
-    assert "repeats: found the number 0" in said
+    messages = "\n".join(str(problem) for problem in caught.value.problems)
+    assert 'judge.rubric: no rubric is called "reviw". Did you mean "review"?' in messages
+    assert f"{one}: pass_mark: found the number 2" in messages
+    assert f"{tmp_path / 'two.yaml'}: line" in messages
+    assert f"{tmp_path / 'thre.yaml'}: there is no such file" in messages
+    assert 'judge.rubric: two rubrics are called "review"' in messages
+    assert 'judge.rubric[6]: "dimensions" is missing' in messages
+    assert "judge.rubric[7]: found the number 3, expected a mapping" in messages
+    assert "repeats: found the number 0" in messages
 
 
 def test_a_built_in_rubric_is_had_by_its_name():

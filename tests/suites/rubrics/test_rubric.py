@@ -35,7 +35,7 @@ def test_the_places_of_a_template_are_listed_once_each():
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "expected"),
     [
         ("{rubrik}", 'line 1: unknown placeholder "{rubrik}". Did you mean "rubric"?'),
         ("{rubric}\n\n{output}", 'line 3: "{output}" is judged: its place is in the template "material"'),
@@ -46,8 +46,8 @@ def test_the_places_of_a_template_are_listed_once_each():
         ("{rubric} {}", 'unknown placeholder "{}"'),
     ],
 )
-def test_mistakes_in_instructions_have_their_line(template, said):
-    assert any(said in each for each in instruction_problems(template, examples=False))
+def test_mistakes_in_instructions_have_their_line(template, expected):
+    assert any(expected in each for each in instruction_problems(template, examples=False))
 
 
 def test_examples_need_a_place():
@@ -59,8 +59,8 @@ def test_examples_need_a_place():
 def test_all_that_is_seen_has_a_place_in_the_material():
     seen = {"output": "tone", "source": "truth"}
     assert material_problems("{output}{source}", seen) == material_problems("{material}", seen) == []
-    (said,) = material_problems("{output}", seen)
-    assert said.startswith('"{source}" is missing, which truth sees')
+    (expected,) = material_problems("{output}", seen)
+    assert expected.startswith('"{source}" is missing, which truth sees')
     assert material_problems("{material}{trace}", seen) == ['line 1: no dimension sees "trace"']
-    (said,) = material_problems("{material}\n{outptu}", seen)
-    assert said == 'line 2: unknown placeholder "{outptu}". Did you mean "output"?'
+    (expected,) = material_problems("{material}\n{outptu}", seen)
+    assert expected == 'line 2: unknown placeholder "{outptu}". Did you mean "output"?'

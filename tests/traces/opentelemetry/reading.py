@@ -28,5 +28,5 @@ def asked(trace):
 def node(id, path, step=None, kind="CHAIN", **rest):
     """A span of LangGraph."""
     inner = path.rpartition("|")[2].partition(":")[0]
-    told = {"langgraph_checkpoint_ns": path, "langgraph_node": inner, "langgraph_step": step}
-    return span(id, {"openinference.span.kind": kind, "metadata": json.dumps(told)}, **rest)
+    metadata = {"langgraph_checkpoint_ns": path, "langgraph_node": inner, "langgraph_step": step}
+    return span(id, {"openinference.span.kind": kind, "metadata": json.dumps(metadata)}, **rest)

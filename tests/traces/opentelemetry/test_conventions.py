@@ -276,14 +276,14 @@ def test_pending_spans_go_when_their_span_is_there_and_stand_for_it_when_it_is_n
 
 def test_a_span_that_was_sent_twice_is_one():
     first, again = tool("t", at=(1, None)), tool("t", at=(1, 2))
-    for spans, told in (
+    for spans, expected in (
         ((first, again), set()),
         ((again, first), set()),
         ((first, again, again), {"resent"}),
     ):
         trace = read(*spans)
         assert [(s.end, s.ok) for s in trace.spans] == [(1, True)]
-        assert {kind for kind, _ in kinds(trace)} == told
+        assert {kind for kind, _ in kinds(trace)} == expected
     other = read(span("t", name="one"), span("t", name="two", at=(1, 2)))
     assert [kind for kind, _ in kinds(other)] == ["duplicate_id"]
     assert len(other.spans) == 2
@@ -342,7 +342,7 @@ def test_the_instrumentation_that_records_the_agents_is_named():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "expected"),
     [
         (
             {"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": 2},
@@ -355,10 +355,10 @@ def test_the_instrumentation_that_records_the_agents_is_named():
         ),
     ],
 )
-def test_invalid_or_contradictory_token_counts_are_problems(attributes, told):
+def test_invalid_or_contradictory_token_counts_are_problems(attributes, expected):
     trace = read(span("a", {"gen_ai.operation.name": "chat", **attributes}))
     (problem,) = trace.problems
     assert problem.kind == "bad_tokens"
-    assert told in problem.what
+    assert expected in problem.what
     same = {"gen_ai.usage.input_tokens": 10, "llm.token_count.prompt": 10}
     assert read(span("a", {"gen_ai.operation.name": "chat", **same})).problems == ()

@@ -55,7 +55,7 @@ class TestLangGraph:
         assert trace.messages == ()
         assert trace.tool_calls[0].agent == "my_agent"
 
-    def test_a_node_that_asks_nobody_is_no_agent(self):
+    def test_a_node_that_calls_no_model_is_not_an_agent(self):
         trace = read(
             node("prepare", "prepare:1", 1, name="prepare", at=(0, 1)),
             node("n0", "a:1", 2, name="a", at=(2, 5)),
@@ -66,7 +66,7 @@ class TestLangGraph:
         assert trace.agents == ("a", "b")
         assert trace.spans[0].kind == "other"
 
-    def test_places_as_traceloop_tells_them(self):
+    def test_places_as_traceloop_reports_them(self):
         place = "traceloop.association.properties.langgraph_checkpoint_ns"
         spans = []
         for number, name in enumerate(["a", "b"]):
@@ -105,7 +105,7 @@ class TestLangGraph:
         call = self.exchange({wrapped: fields} if wrapped else fields)
         assert (call.input, call.output, call.ok, call.agent) == ({"query": "cats"}, "a page", True, "a")
 
-    def test_a_message_that_tells_of_an_error_is_one(self):
+    def test_a_message_that_reports_an_error_is_an_error(self):
         fields = {"type": "tool", "content": "no page", "tool_call_id": "call-1", "status": "error"}
         call = self.exchange({"data": fields})
         assert (call.ok, call.attributes["error"]) == (False, "no page")

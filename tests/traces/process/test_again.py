@@ -194,7 +194,7 @@ def test_what_never_finished_is_counted_by_kind_and_name():
     assert Process(trace).unfinished == {("tool", "t"): 2, ("agent", "m"): 1}
 
 
-def test_a_process_tells_loops_and_circuits():
+def test_a_process_lists_loops_and_circuits():
     trace = Trace(
         spans=tuple(tool(str(i), "t", agent="x", input={}) for i in range(3)),
         messages=tuple(says("ab", "ba") * 3),

@@ -15,7 +15,7 @@ from trivium.traces.process.process import Process
 from trivium.traces.trace import Span
 
 
-def told(process):
+def path_steps(process):
     return [
         (None if one.span is None else process.trace.spans[one.span].id, one.start, one.end)
         for one in process.path_segments
@@ -35,7 +35,7 @@ FORK = normalise(
 
 class TestTheCriticalPath:
     def test_goes_through_the_slower_branch_and_what_lies_between(self):
-        assert told(Process(FORK)) == [
+        assert path_steps(Process(FORK)) == [
             ("boss", 0, 1),
             ("slow", 1, 6),
             ("boss", 6, 7),
@@ -47,13 +47,13 @@ class TestTheCriticalPath:
 
     def test_takes_what_still_ran_only_where_nothing_had_ended(self):
         trace = normalise([tool("a", "a", start=0.0, end=10.0), tool("b", "b", start=5.0, end=12.0)])
-        assert told(Process(trace)) == [("a", 0, 5), ("b", 5, 12)]
+        assert path_steps(Process(trace)) == [("a", 0, 5), ("b", 5, 12)]
         early = normalise([*trace.spans, tool("c", "c", start=0.0, end=4.0)])
-        assert told(Process(early)) == [("c", 0, 4), (None, 4, 5), ("b", 5, 12)]
+        assert path_steps(Process(early)) == [("c", 0, 4), (None, 4, 5), ("b", 5, 12)]
 
     def test_reaches_as_far_as_what_was_started_where_a_span_never_ended(self):
         trace = normalise([agent("m", "m", start=0.0), tool("t", "t", "m", start=2.0, end=5.0)])
-        assert told(Process(trace)) == [("m", 0, 2), ("t", 2, 5)]
+        assert path_steps(Process(trace)) == [("m", 0, 2), ("t", 2, 5)]
 
     def test_is_empty_without_times(self):
         process = Process(normalise([tool("t", "t")]))
@@ -66,7 +66,7 @@ class TestTheCriticalPath:
 
     @given(plainly.timed_traces())
     def test_is_what_its_definition_says(self, trace):
-        assert told(Process(trace)) == plainly.path(trace)[::-1]
+        assert path_steps(Process(trace)) == plainly.path(trace)[::-1]
 
     @given(traces())
     def test_covers_the_whole_trace_end_to_end(self, trace):

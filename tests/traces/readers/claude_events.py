@@ -59,7 +59,7 @@ def spans(trace, kind):
     return [span for span in trace.spans if span.kind == kind]
 
 
-def said(trace):
+def message_tuples(trace):
     return [(m.sender, m.receiver, m.type) for m in trace.messages]
 
 

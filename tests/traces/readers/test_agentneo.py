@@ -334,7 +334,7 @@ def test_the_cost_of_a_call_is_its_total_and_never_the_total_and_its_parts(cost,
     assert span.usage.cost_usd == dollars
 
 
-def test_a_call_made_outside_of_any_agent_is_nobody_s_though_an_agent_lists_it():
+def test_a_call_made_outside_of_any_agent_has_no_agent_though_an_agent_lists_it():
     trace = one(
         agent_calls=[agent(1, "planner", 5, 9, tool_call_ids=[1, 2])],
         tool_calls=[call(1, "before", None, 1), call(2, "within", 1, 6)],

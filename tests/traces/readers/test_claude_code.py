@@ -9,8 +9,8 @@ from tests.traces.readers.claude_events import (
     TRANSCRIPT,
     assistant,
     end,
+    message_tuples,
     result,
-    said,
     says,
     spans,
     stamped,
@@ -34,7 +34,10 @@ def test_a_sub_agent_works_below_the_call_that_started_it():
     ]
     explore = next(span for span in spans(trace, "agent") if span.name == "Explore")
     assert (explore.parent, explore.input, explore.output) == ("t1", "Find it.", "Found.\nTwice.")
-    assert said(trace) == [("main", "Explore", "task_request"), ("Explore", "main", "result_delivery")]
+    assert message_tuples(trace) == [
+        ("main", "Explore", "task_request"),
+        ("Explore", "main", "result_delivery"),
+    ]
     assert trace.problems == ()
     assert trace_facts([trace]).max_depth == 4
 
@@ -120,7 +123,7 @@ def test_teammates_go_on_after_their_call_and_get_messages():
         user(result("f"), tool_use_result={"success": False}),
         user(says('<teammate-message teammate_id="ann" color="red">\nDone.</teammate-message>')),
     )
-    assert said(trace) == [
+    assert message_tuples(trace) == [
         ("main", "ann", "task_request"),
         ("main", "bob", "task_request"),
         ("main", "ann", "data_transfer"),
@@ -140,7 +143,7 @@ def test_a_background_agent_ends_with_its_notification():
          "status": "completed", "summary": "Planned."},
     )  # fmt: skip
     assert {span.name: span.ok for span in spans(trace, "agent")}["Plan"] is True
-    assert said(trace)[-1] == ("Plan", "main", "result_delivery")
+    assert message_tuples(trace)[-1] == ("Plan", "main", "result_delivery")
 
 
 def test_an_agent_whose_start_was_denied_never_ran():

@@ -64,7 +64,7 @@ def read_one(root: Any, **options: Any):
     return trace
 
 
-def said(trace):
+def message_tuples(trace):
     return [(m.sender, m.receiver, m.type) for m in trace.messages]
 
 
@@ -137,7 +137,7 @@ def test_a_swarm_hands_over_by_tools_and_a_raised_command_is_no_failure():
         node("alice:3", 3, react("alice", "alice:3")),
     )
     trace = read_one(root)
-    assert said(trace) == [("alice", "bob", "handoff"), ("bob", "alice", "handoff")]
+    assert message_tuples(trace) == [("alice", "bob", "handoff"), ("bob", "alice", "handoff")]
     assert [(call.name, call.agent) for call in trace.tool_calls] == [("look", "bob")]
     assert trace_facts([trace]).agent_runs == {"alice": 2, "bob": 1}
     assert all(span.ok for span in trace.spans)
@@ -175,7 +175,7 @@ def test_a_node_that_is_tried_again_is_two_runs_and_one_step():
         node("work:2", 2, run("llm", "M")),
     )
     trace = read_one(root)
-    assert said(trace) == [("plan", "work", "handoff")]
+    assert message_tuples(trace) == [("plan", "work", "handoff")]
     runs = [span.ok for span in trace.spans if span.agent == "work" and span.kind == "agent"]
     assert runs == [False, True]
 
@@ -201,7 +201,7 @@ def test_tools_of_a_node_of_their_own_belong_to_who_asked_for_them():
         ("save", "Charts"),
     ]
     assert trace_facts([trace]).agent_runs == {"Researcher": 2, "Charts": 1}
-    assert said(trace) == [("Researcher", "Charts", "handoff"), ("Charts", "Researcher", "handoff")]
+    assert message_tuples(trace) == [("Researcher", "Charts", "handoff"), ("Charts", "Researcher", "handoff")]
 
 
 def test_teams_within_teams_are_agents_where_they_run_graphs():
@@ -216,7 +216,7 @@ def test_teams_within_teams_are_agents_where_they_run_graphs():
     trace = read_one(root)
     assert trace_facts([trace]).agent_runs == {"boss": 1, "team": 1, "search": 1}
     assert [call.agent for call in trace.tool_calls] == ["search"]
-    assert sorted(said(trace)) == [
+    assert sorted(message_tuples(trace)) == [
         ("boss", "team", "handoff"),
         ("search", "team", "result_delivery"),
         ("team", "search", "task_request"),
@@ -234,7 +234,7 @@ def test_a_graph_that_a_tool_runs_is_an_agent_asked_by_the_tool_s_caller(title):
         node("model:3", 3, run("llm", "M")),
     )
     trace = read_one(root)
-    assert said(trace) == [
+    assert message_tuples(trace) == [
         ("boss", "researcher", "task_request"),
         ("researcher", "boss", "result_delivery"),
     ]
@@ -277,14 +277,14 @@ def test_old_versions_without_a_namespace_are_identified_by_node_and_step():
             old("a", 3, run("llm", "M")),
         )
     )
-    assert said(trace) == [("a", "b", "handoff"), ("b", "a", "handoff")]
+    assert message_tuples(trace) == [("a", "b", "handoff"), ("b", "a", "handoff")]
 
 
 def test_without_steps_the_order_is_that_of_the_starts():
     trace = read_one(
         run("chain", "g", *(run("chain", n, run("llm", "M"), ns=f"{n}:{n}") for n in ("a", "b", "c")))
     )
-    assert said(trace) == [("a", "b", "handoff"), ("b", "c", "handoff")]
+    assert message_tuples(trace) == [("a", "b", "handoff"), ("b", "c", "handoff")]
 
 
 def test_runs_whose_nodes_are_missing_are_their_namespace_s():
@@ -335,4 +335,4 @@ def test_opik_s_graph_is_the_trace_itself():
     assert [call.agent for call in trace.tool_calls] == ["helper"]
     two = [row("1", "general", "a", 1), row("m", "llm", "a", 1, "1"), row("2", "general", "b", 2)]
     _, (trace,) = read_documents([trace_row, *two, row("n", "llm", "b", 2, "2")], source="rows")
-    assert said(trace) == [("a", "b", "handoff")]
+    assert message_tuples(trace) == [("a", "b", "handoff")]

@@ -65,7 +65,7 @@ def test_every_shape_is_recognised_and_means_the_same(tmp_path, documents):
     }
 
 
-def test_nesting_tells_parents_and_traces_that_runs_leave_out():
+def test_nesting_gives_parents_and_traces_that_runs_leave_out():
     document = nested()
     stack = [document]
     while stack:
@@ -83,7 +83,7 @@ def test_nesting_tells_parents_and_traces_that_runs_leave_out():
     ]
 
 
-def test_the_dotted_order_tells_parent_trace_id_and_start():
+def test_the_dotted_order_gives_parent_trace_id_and_start():
     dotted = "20260102T030405250000Zroot.20260102T030406000Zmid.20260102T030407500Zleaf"
     bare = {"name": "n", "run_type": "tool", "dotted_order": dotted, "end_time": "2026-01-02T03:04:08Z"}
     trace = one(bare, {"name": "top", "run_type": "chain", "dotted_order": dotted.split(".", 1)[0]})

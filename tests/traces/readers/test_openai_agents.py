@@ -58,7 +58,7 @@ def read_all(*items: Any):
     return traces
 
 
-def said(trace):
+def message_tuples(trace):
     return [(m.sender, m.receiver, m.type) for m in trace.messages]
 
 
@@ -87,7 +87,7 @@ def test_the_real_items_have_the_counts_worked_out_by_hand():
 
 def test_a_handoff_joins_siblings_and_an_agent_as_a_tool_lies_below_its_call():
     (trace,) = read_all(*CASE)
-    assert said(trace) == [
+    assert message_tuples(trace) == [
         ("triage", "billing", "handoff"),
         ("billing", "writer", "task_request"),
         ("writer", "billing", "result_delivery"),
@@ -102,7 +102,7 @@ def test_a_handoff_joins_siblings_and_an_agent_as_a_tool_lies_below_its_call():
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_order_of_the_lines_changes_nothing_but_the_order_of_the_spans(order):
     (trace,) = read_all(*CASE[::order])
-    assert said(trace)[0] == ("triage", "billing", "handoff")
+    assert message_tuples(trace)[0] == ("triage", "billing", "handoff")
     assert {span.id: (span.agent, span.parent) for span in trace.spans} == {
         span.id: (span.agent, span.parent) for span in read_all(*CASE)[0].spans
     }
@@ -112,17 +112,17 @@ def test_an_agent_that_never_ended_was_not_exported_and_its_turns_still_name_it(
     (trace,) = read_all(*(line for line in CASE if line["id"] not in {"a1", "a2"}))
     assert {call.name: call.agent for call in trace.tool_calls} == {"look": "triage", "write": "billing"}
     assert [problem.kind for problem in trace.problems] == ["orphan", "orphan"]
-    assert said(trace)[0] == ("triage", "billing", "handoff")
+    assert message_tuples(trace)[0] == ("triage", "billing", "handoff")
 
 
-def test_a_handoff_to_nobody_or_from_a_turn_is_read():
+def test_a_handoff_without_a_receiver_or_from_a_turn_is_read():
     (trace,) = read_all(
         turn("t", "a", None),
         item("h", "handoff", "t", to_agent="b"),
         item("i", "handoff", "t", from_agent="a", end=None),
         item("j", "handoff", None, to_agent="c"),
     )
-    assert said(trace) == [("a", "b", "handoff")]
+    assert message_tuples(trace) == [("a", "b", "handoff")]
     assert [span.name for span in trace.spans][1:] == ["handoff to b", "handoff to nobody", "handoff to c"]
 
 
@@ -190,7 +190,7 @@ def test_keys_may_be_in_camel_case_and_several_traces_in_one_file():
     first, second, third = read_all(
         camel, TRACE, {"data": [item("x", "agent", name="n")]}, TRACE | {"id": "v"}
     )
-    assert (first.trace_id, said(first)) == ("u", [("a", "b", "handoff")])
+    assert (first.trace_id, message_tuples(first)) == ("u", [("a", "b", "handoff")])
     assert first.spans[0].attributes["metadata"] == {"routing": 1}
     assert (second.trace_id, len(second.spans), second.metadata["group_id"]) == ("t", 1, "g")
     assert (third.trace_id, third.spans) == ("v", ())

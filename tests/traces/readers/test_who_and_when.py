@@ -62,12 +62,12 @@ def trace_of(document):
     return trace
 
 
-def said(trace):
+def message_tuples(trace):
     return [(m.sender, m.receiver, m.type) for m in trace.messages]
 
 
 def test_in_a_group_chat_the_next_speaker_is_spoken_to():
-    assert said(trace_of(GROUP)) == [
+    assert message_tuples(trace_of(GROUP)) == [
         ("Planner", "Counter", "data_transfer"),
         ("Counter", "Computer_terminal", "data_transfer"),
         ("Computer_terminal", "Counter", "data_transfer"),
@@ -78,7 +78,7 @@ def test_in_a_group_chat_the_next_speaker_is_spoken_to():
 
 def test_an_orchestrator_addresses_and_an_answer_goes_back_to_it():
     trace = trace_of(ORCHESTRATED)
-    assert said(trace) == [
+    assert message_tuples(trace) == [
         ("human", "Orchestrator", "task_request"),
         ("Orchestrator", "WebSurfer", "task_request"),
         ("WebSurfer", "Orchestrator", "result_delivery"),

@@ -131,8 +131,8 @@ def test_attributes_of_opentelemetry_may_be_of_any_class(tracer, folder, result)
         assert (call.name, call.agent) == ("search", "boss")
         assert call.output == (list(result) if isinstance(result, tuple) else result)
         assert type(call.output) in {str, float, list}
-    told = next(folder.iterdir()).read_text().splitlines()[-2:]
-    assert '"doubleValue":0.5' in json.dumps([json.loads(line) for line in told], separators=(",", ":"))
+    lines = next(folder.iterdir()).read_text().splitlines()[-2:]
+    assert '"doubleValue":0.5' in json.dumps([json.loads(line) for line in lines], separators=(",", ":"))
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -112,9 +112,9 @@ def test_secrets_and_own_patterns_are_masked_wherever_they_stand(monkeypatch):
 
     with tv.trace.recorded() as recorded, pytest.raises(ValueError, match="Bearer"):
         call({"Authorization": "Bearer abcdefghijklmnop12345", "n": 1}, phone="call 555-1234")
-    told = repr(recorded.trace)
+    shown = repr(recorded.trace)
     for secret in ("hunter2", "abcdefghijklmnop", "555-1234", "tea"):
-        assert secret not in told
+        assert secret not in shown
     assert recorded.trace.spans[0].input["headers"]["n"] == 1
 
 

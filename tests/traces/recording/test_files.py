@@ -53,8 +53,8 @@ def test_each_outermost_span_is_a_trace_that_every_command_reads(folder, capsys)
     (file,) = folder.iterdir()
     assert read_trace_file(file) == [first, second]
     assert run_command(["traces", "show", str(folder), "--json"]) == 0
-    told = msgspec.json.decode(capsys.readouterr().out)
-    assert (told["format"], told["traces"], told["tools"]) == ("recorded", 2, {"add": 5})
+    summary = msgspec.json.decode(capsys.readouterr().out)
+    assert (summary["format"], summary["traces"], summary["tools"]) == ("recorded", 2, {"add": 5})
 
 
 def test_files_are_for_their_owner_alone(folder):
@@ -127,7 +127,7 @@ def test_a_kill_leaves_all_that_ended_and_what_it_ended_under(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("variables", "calls", "said"),
+    ("variables", "calls", "problem_text"),
     [
         ({}, 1, True),
         ({"TRIVIUM_TRACES": "elsewhere"}, 1, True),
@@ -135,7 +135,7 @@ def test_a_kill_leaves_all_that_ended_and_what_it_ended_under(tmp_path):
         ({"TRIVIUM_TRACES_CONTENT": "off"}, 1, False),
     ],
 )
-def test_the_environment_says_where_and_what(tmp_path, variables, calls, said):
+def test_the_environment_says_where_and_what(tmp_path, variables, calls, problem_text):
     code = "import trivium as tv\n@tv.trace.tool\ndef t(x): return x\nt('private')"
     environment = os.environ | variables
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment)
@@ -144,7 +144,7 @@ def test_the_environment_says_where_and_what(tmp_path, variables, calls, said):
     if files:
         where = variables.get("TRIVIUM_TRACES", "logs/traces")
         assert files[0].parent == tmp_path / where
-        assert ("private" in files[0].read_text()) is said
+        assert ("private" in files[0].read_text()) is problem_text
 
 
 def test_a_folder_that_cannot_be_written_is_logged_once_and_does_not_fail_the_agent(tmp_path, caplog):
@@ -185,8 +185,8 @@ def test_an_incomplete_last_line_is_left_out_and_reported(folder):
         # Of the last line, that of the agent's end, only what was written as it was open is known.
         assert [trace.spans[0].end is None for trace in traces] == [False, True]
         assert traces[0].problems == ()
-        (said,) = (problem.what for problem in traces[1].problems if problem.kind == "truncated")
-        assert said == f"line {number} of {file} was cut short and is left out"
+        (problem_text,) = (problem.what for problem in traces[1].problems if problem.kind == "truncated")
+        assert problem_text == f"line {number} of {file} was cut short and is left out"
 
 
 def test_a_line_that_is_whole_needs_no_end(folder):

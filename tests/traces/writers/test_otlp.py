@@ -57,8 +57,8 @@ def rich_traces(draw):
 
 
 def lines(*traces_, **fields):
-    told = [TraceToExport(trace=trace, key=str(number), **fields) for number, trace in enumerate(traces_)]
-    return [request([entry]) for entry in resource_spans(told)]
+    exports = [TraceToExport(trace=trace, key=str(number), **fields) for number, trace in enumerate(traces_)]
+    return [request([entry]) for entry in resource_spans(exports)]
 
 
 def read_back(path, content):
@@ -178,8 +178,11 @@ def test_spans_are_those_of_the_conventions():
     assert used <= known
     assert agent["attributes"]["gen_ai.operation.name"] == "invoke_agent"
     assert agent["attributes"]["gen_ai.agent.name"] == "boss"
-    said = json.loads(agent["attributes"]["gen_ai.input.messages"])
-    assert (said[0]["role"], said[0]["parts"]) == ("user", [{"type": "text", "content": "find it"}])
+    input_messages = json.loads(agent["attributes"]["gen_ai.input.messages"])
+    assert (input_messages[0]["role"], input_messages[0]["parts"]) == (
+        "user",
+        [{"type": "text", "content": "find it"}],
+    )
     assert tool["attributes"]["gen_ai.tool.name"] == "look"
     assert tool["attributes"]["gen_ai.agent.name"] == "boss"
     assert json.loads(tool["attributes"]["gen_ai.tool.call.arguments"]) == {"q": [1]}
@@ -233,7 +236,7 @@ def test_times_are_moments_and_say_where_they_come_from(trace, started_at, since
     assert span.get("startTimeUnixNano") == start
 
 
-def test_an_attempt_without_a_trace_is_one_span_that_stands_for_it(tmp_path):
+def test_an_attempt_without_a_trace_is_exported_as_one_span(tmp_path):
     fields = {
         "started_at": 1.6e9,
         "seconds": 2.5,

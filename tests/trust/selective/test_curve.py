@@ -22,9 +22,9 @@ ABS = 1e-12
 
 def curves(line):
     items = items_of(line["items"], line["loss"])
-    kept = items.predicted
-    curve = risk_coverage(items.loss[kept], items.confidence[kept], n_items=items.n)
-    return curve, optimal_curve(items.loss[kept], n_items=items.n)
+    predicted = items.predicted
+    curve = risk_coverage(items.loss[predicted], items.confidence[predicted], n_items=items.n)
+    return curve, optimal_curve(items.loss[predicted], n_items=items.n)
 
 
 def cases(outcome):

@@ -126,10 +126,10 @@ def test_sides_without_a_common_group_are_refused():
 
 def ranked_anew(items, rows):
     """Every figure of the items in ``rows``, by the curve of just these items."""
-    kept = items.predicted[rows]
-    loss, sure = items.loss[rows][kept], items.confidence[rows][kept]
+    accepted = items.predicted[rows]
+    loss, sure = items.loss[rows][accepted], items.confidence[rows][accepted]
     curve, best = risk_coverage(loss, sure, n_items=len(rows)), optimal_curve(loss, n_items=len(rows))
-    if not kept.any():
+    if not accepted.any():
         return [0.0] + [np.nan] * (len(NAMES) - 1)
     early, late = risk_at(curve, 0.1), risk_at(curve, 0.8)
     return [

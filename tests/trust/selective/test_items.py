@@ -52,7 +52,7 @@ def test_an_infinite_loss_is_refused_by_name():
         Items.of([5, 7], [0.0, -np.inf], [0.1, 0.2])
 
 
-def test_what_stands_at_an_abstained_item_does_not_matter():
+def test_the_values_of_an_abstained_item_do_not_matter():
     items = Items.of([5, 7], [0.0, np.nan], [0.1, np.inf], predicted=[True, False])
     assert items.n == 2
 
@@ -64,7 +64,7 @@ def test_lengths_must_agree():
 
 def test_items_of_some_groups_keep_their_names():
     items = Items.of(["b", "a", "c"], [0.1, 0.2, 0.3], [0.5, 0.6, 0.7])
-    kept = items.within(["c", "b"])
-    assert kept.loss.tolist() == [0.1, 0.3]
-    assert [kept.groups.ids[code] for code in kept.groups.codes] == ["b", "c"]
-    assert kept.name(1) == "group c, row 2"
+    selected = items.within(["c", "b"])
+    assert selected.loss.tolist() == [0.1, 0.3]
+    assert [selected.groups.ids[code] for code in selected.groups.codes] == ["b", "c"]
+    assert selected.name(1) == "group c, row 2"

@@ -111,7 +111,7 @@ def test_what_an_answer_left_is_there_for_the_next_while_others_are_in_flight(bu
     asyncio.run(work())
 
 
-def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most():
+def test_unbilled_requests_cost_nothing_and_unknown_costs_count_at_their_maximum():
     async def work():
         ledger = MemoryLedger()
         one = make_budget(budget_usd=MOST_USD, ledger=ledger)
@@ -128,7 +128,7 @@ def test_what_is_not_billed_costs_nothing_and_what_nobody_knows_costs_the_most()
     assert spent.unknown_tokens == MAX_TOKENS
 
 
-def test_what_nobody_knows_is_told_at_its_most_without_a_budget_too():
+def test_unknown_costs_are_reported_at_their_maximum_without_a_budget_too():
     async def work():
         ledger = MemoryLedger()
         one = make_budget(ledger=ledger)
@@ -138,7 +138,7 @@ def test_what_nobody_knows_is_told_at_its_most_without_a_budget_too():
     assert asyncio.run(work()).unknown_usd == pytest.approx(MOST_USD)
 
 
-def test_what_all_calls_share_is_held_at_what_an_answer_told_of_it():
+def test_the_shared_tokens_of_requests_are_estimated_from_an_answer():
     """Instructions and schema of 9,000 bytes were 500 tokens, with a text of 20 bytes."""
     long = {"type": "object", "properties": {f"field_{n}": {"type": "integer"} for n in range(100)}}
     calls = [

@@ -26,7 +26,7 @@ class Weather(NamedTuple):
     burst: float = 1
     refusal: float = 0.0
     """Seconds until a refusal is heard of."""
-    told: float | None = None
+    retry_after_step: float | None = None
     """To how many seconds a refusal by the limit rounds up when to come back; None where it does not say."""
     trip: float = 0.0
     """Seconds on the way there, on average; as long as that at most more or less."""
@@ -36,7 +36,7 @@ class Weather(NamedTuple):
     """Seconds that the first twenty are heard of later, on average, while connections are made."""
     refused: float = 0.0
     """Share refused at random."""
-    refused_told: float | None = None
+    refused_retry_after: float | None = None
     """Seconds after which those are told to come back."""
     shunned: frozenset[str] = frozenset()
     """Prompts that are refused whenever they come."""
@@ -125,14 +125,18 @@ class Provider:
         if prompt in weather.shunned:
             return weather.refusal, RequestError("too large", kind="rate_limited")
         if weather.rate is not None and (wait := self.wait(weather, now)) > 0:
-            told = None if weather.told is None else weather.told * -(-wait // weather.told)
-            return weather.refusal, RequestError("too many", kind="rate_limited", retry_after=told)
+            reported = (
+                None
+                if weather.retry_after_step is None
+                else weather.retry_after_step * -(-wait // weather.retry_after_step)
+            )
+            return weather.refusal, RequestError("too many", kind="rate_limited", retry_after=reported)
         if weather.slots is not None and not weather.queues and self.working >= weather.slots:
             return weather.refusal, RequestError("too many at once", kind="rate_limited")
         drawn = self.random.random()
         if drawn < weather.refused:
             return weather.refusal, RequestError(
-                "busy", kind="rate_limited", retry_after=weather.refused_told
+                "busy", kind="rate_limited", retry_after=weather.refused_retry_after
             )
         if drawn < weather.refused + weather.failing:
             return 0.0, RequestError("failed", kind="provider_error")
@@ -162,10 +166,10 @@ class Provider:
                 if weather.fixed or not self.passed
                 else self.passed[-1] + weather.window - now
             )
-        told = max(0, int(left * weather.headers))
+        reported = max(0, int(left * weather.headers))
         return {
             "x-ratelimit-limit-requests": f"{int(limit)}",
-            "x-ratelimit-remaining-requests": f"{told}",
+            "x-ratelimit-remaining-requests": f"{reported}",
             "x-ratelimit-reset-requests": f"{1000 * max(reset, 0):.0f}ms",
         }
 

@@ -52,12 +52,12 @@ def reasons(monkeypatch, url, caplog):
     return {score["clarity"].reason for score in scores}, caplog.text
 
 
-def test_a_website_is_no_model_and_is_told_by_its_address(monkeypatch, caplog):
+def test_a_website_is_not_a_model_and_is_named_by_its_address(monkeypatch, caplog):
     with website() as place:
-        why, said = reasons(monkeypatch, f"http://{place}/", caplog)
+        why, logged = reasons(monkeypatch, f"http://{place}/", caplog)
     asked = f"the answer is text/html; charset=utf-8, no JSON: is http://{place}/chat/completions where"
     assert all(asked in each for each in why)
-    assert said.count("judge unavailable, giving up for now") <= 1
+    assert logged.count("judge unavailable, giving up for now") <= 1
 
 
 def test_an_address_with_credentials_is_asked_with_them(monkeypatch, caplog):
@@ -73,9 +73,9 @@ def test_an_address_with_credentials_is_asked_with_them(monkeypatch, caplog):
 
 def test_tls_to_a_plain_port_says_so_for_every_judgement(monkeypatch, caplog):
     with website() as place:
-        why, said = reasons(monkeypatch, f"https://{place}/v1", caplog)
+        why, logged = reasons(monkeypatch, f"https://{place}/v1", caplog)
     assert all("no connection" in each and "SSL" in each for each in why)
-    assert said.count("judge unavailable, giving up for now") <= 1
+    assert logged.count("judge unavailable, giving up for now") <= 1
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_tls_to_a_plain_port_says_so_for_every_judgement(monkeypatch, caplog):
         f"http://{'a' * 64}.example/v1",
     ],
 )
-def test_what_is_no_address_is_told_before_anything_is_asked(monkeypatch, url):
+def test_an_invalid_address_is_reported_before_any_request(monkeypatch, url):
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-1234567890")
     assert "expected http://… or https://…" in str(why_unavailable(GPT))
@@ -114,7 +114,7 @@ def test_a_key_that_cannot_be_sent_turns_the_judge_off(monkeypatch, caplog, mode
     assert not server.requests
 
 
-def test_requests_that_nobody_sent_are_not_counted(monkeypatch, tmp_path):
+def test_requests_that_were_not_sent_are_not_counted(monkeypatch, tmp_path):
     """Once the key is refused, the other judgements are given up without asking."""
     from tests.runs.judging.suites import run, suite
     from trivium.store.store import Store

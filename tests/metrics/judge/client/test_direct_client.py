@@ -194,7 +194,7 @@ def test_an_error_that_repeats_means_the_same_each_time(server):
 
 
 @pytest.mark.parametrize("name", MODELS[:1])
-def test_a_request_is_said_to_go_out_once_when_there_is_a_connection(server, name):
+def test_a_request_is_reported_as_sent_once_there_is_a_connection(server, name):
     async def ask():
         clients = open_direct_client(name), PydanticAIClient(open_model(name))
         told = []

@@ -20,8 +20,8 @@ USUAL = ModelResponse(
 
 
 def chat(*, usage=None, choices=None, finish="stop", logprobs=None, **message):
-    said = {"role": "assistant", "content": '{"a": 1}', **message}
-    choice = {"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}
+    message_fields = {"role": "assistant", "content": '{"a": 1}', **message}
+    choice = {"index": 0, "message": message_fields, "finish_reason": finish, "logprobs": logprobs}
     usage_counts = {
         "prompt_tokens": 11,
         "completion_tokens": 7,
@@ -40,7 +40,7 @@ def message(*blocks, usage=None, stop="end_turn"):
     return message_response(json.dumps(body).encode())
 
 
-def told(**fields):
+def response_fields(**fields):
     return {name: getattr(USUAL, name) for name in USUAL.__struct_fields__} | fields
 
 
@@ -50,13 +50,15 @@ def read(reply):
 
 def test_usual_answers_are_read():
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
-    assert read(chat()) == told()
-    assert read(chat(content=None, tool_calls=[call], finish="tool_calls")) == told(finish="tool_call")
-    assert read(chat(finish="length")) == told(finish="length")
+    assert read(chat()) == response_fields()
+    assert read(chat(content=None, tool_calls=[call], finish="tool_calls")) == response_fields(
+        finish="tool_call"
+    )
+    assert read(chat(finish="length")) == response_fields(finish="length")
     tool = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
-    assert read(message()) == told(cache_write_tokens=2)
-    assert read(message(tool, stop="tool_use")) == told(finish="tool_call", cache_write_tokens=2)
-    assert read(message(stop="max_tokens")) == told(finish="length", cache_write_tokens=2)
+    assert read(message()) == response_fields(cache_write_tokens=2)
+    assert read(message(tool, stop="tool_use")) == response_fields(finish="tool_call", cache_write_tokens=2)
+    assert read(message(stop="max_tokens")) == response_fields(finish="length", cache_write_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_usual_answers_are_read():
     ],
 )
 def test_counts_may_be_nothing_and_as_many_as_any_model_takes(usage):
-    expected = told(input_tokens=usage["prompt_tokens"], output_tokens=0, cached_tokens=0)
+    expected = response_fields(input_tokens=usage["prompt_tokens"], output_tokens=0, cached_tokens=0)
     assert read(chat(usage=usage)) == expected
     usage_counts = {"input_tokens": usage["prompt_tokens"], "output_tokens": 0}
     assert read(message(usage=usage_counts)) == expected
@@ -110,12 +112,12 @@ def test_log_probabilities_are_there_where_their_tokens_spell_the_answer():
     assert [each.token for each in chat(logprobs=tokens('{"a"', ": 1}")).logprobs] == ['{"a"', ": 1}"]
     assert chat(logprobs={"content": []}).logprobs is None
     assert chat(logprobs={"content": None}).logprobs is None
-    assert read(chat(logprobs={"content": [{"token": 3}]})) == told()
+    assert read(chat(logprobs={"content": [{"token": 3}]})) == response_fields()
 
 
-def test_what_is_not_told_is_nothing():
+def test_fields_that_are_not_reported_are_none():
     choice = {"message": {"content": "{}"}, "finish_reason": "stop"}
-    untold = told(text="{}", model="", input_tokens=0, output_tokens=0, cached_tokens=0)
+    untold = response_fields(text="{}", model="", input_tokens=0, output_tokens=0, cached_tokens=0)
     assert read(chat_response(json.dumps({"choices": [choice]}).encode())) == untold
     body = {"content": [{"type": "text", "text": "{}"}], "stop_reason": "end_turn"}
     assert read(message_response(json.dumps(body).encode())) == untold

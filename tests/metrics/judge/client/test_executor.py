@@ -127,7 +127,7 @@ class _SlowDisk(MemoryResponseCache):
 
 
 @pytest.mark.parametrize(("concurrency", "most"), [(1, 8 + 1), (4, 8 + 4), (10, 20 + 10), (None, 200 + 100)])
-def test_no_more_is_asked_while_what_was_answered_is_not_kept(server, monkeypatch, concurrency, most):
+def test_no_further_request_is_sent_while_responses_are_not_stored(server, monkeypatch, concurrency, most):
     monkeypatch.setattr(
         "trivium.metrics.judge.client.scheduler.HEDGE_SECONDS", 3600
     )  # nothing is asked twice

@@ -197,13 +197,13 @@ def test_a_certificate_that_the_environment_trusts_is_accepted(monkeypatch, cert
     "header", [b"x-request: \xff\xfe", b"x-r\xe9quest: 1", b"retry-after: \xb2", b"x: \x7f"]
 )
 @pytest.mark.parametrize("status", [b"200 OK", b"429 Too Many Requests", b"500 \xc3\xa9\xff"])
-def test_headers_that_are_no_text_mislead_nobody(monkeypatch, header, status):
+def test_headers_that_are_not_text_are_ignored(monkeypatch, header, status):
     async def odd(writer: asyncio.StreamWriter) -> None:
         writer.write(head(header, b"content-length: 2").replace(b"200 OK", status) + b"{}")
 
-    with listening(Wire(odd)) as url, pytest.raises(RequestError) as told:
+    with listening(Wire(odd)) as url, pytest.raises(RequestError) as caught:
         asked(monkeypatch, url)
-    assert told.value.kind in (
+    assert caught.value.kind in (
         "rate_limited" if status.startswith(b"429") else "provider_error",
         "connection",
     )
@@ -213,11 +213,11 @@ def test_headers_that_are_no_text_mislead_nobody(monkeypatch, header, status):
 def nothing_left_open() -> Iterator[None]:
     """What is left behind is told by the garbage collector."""
     gc.collect()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         yield
         gc.collect()
-    assert [str(each.message) for each in told] == []
+    assert [str(each.message) for each in caught] == []
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def test_a_reasoning_model_by_another_name_judges(monkeypatch, caplog, store, cl
     assert sorted(detail["left_out"]) == ["logprobs", "seed", "temperature"]
 
 
-def test_what_was_refused_is_kept_and_not_asked_for_by_the_next_run(monkeypatch, caplog, store):
+def test_a_refused_parameter_is_stored_and_not_sent_by_the_next_run(monkeypatch, caplog, store):
     with provider(monkeypatch, plan=refuses("temperature", "seed")) as server:
         run(suite(3), store)
         before = len(server.requests)
@@ -146,8 +146,8 @@ def test_without_a_schema_a_tool_is_called_and_without_tools_the_prompt_asks(
     def answer(question):
         schema = question.schema
         if schema is None:
-            told = question.prompt.partition("and with nothing else:\n")[2]
-            schema = json.JSONDecoder().raw_decode(told)[0]
+            text_after = question.prompt.partition("and with nothing else:\n")[2]
+            schema = json.JSONDecoder().raw_decode(text_after)[0]
         filled = fill(schema, seed=1)
         return f"Here it is: {json.dumps(filled)}" if question.schema is None else filled
 
@@ -265,10 +265,10 @@ def test_no_secret_of_a_header_is_in_the_store(monkeypatch, store, tmp_path):
         ({"client": "directly"}, 'Did you mean "direct"?'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_said_when_the_suite_is_read(judge, message):
-    with pytest.raises(SuiteError) as told:
+def test_impossible_settings_are_reported_when_the_suite_is_read(judge, message):
+    with pytest.raises(SuiteError) as caught:
         suite(1, **judge)
-    assert message in str(told.value)
+    assert message in str(caught.value)
 
 
 def test_a_model_that_cannot_be_asked_directly_says_so(monkeypatch):

@@ -96,7 +96,7 @@ def test_an_answer_is_cached_and_counted_under_the_name_of_the_suite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("own_judges:kid", 'own_judges has no "kid". Did you mean "kind"?'),
         ("no_such_judges:kind", 'there is no module "no_such_judges"'),
@@ -105,8 +105,8 @@ def test_an_answer_is_cached_and_counted_under_the_name_of_the_suite() -> None:
         ("own_judges:broken", "failed: ValueError: no licence"),
     ],
 )
-def test_a_path_without_a_model_is_refused_before_anything_is_asked(path: str, said: str) -> None:
-    assert said in str(why_unavailable(f"python:{path}"))
+def test_a_path_without_a_model_is_refused_before_anything_is_asked(path: str, message: str) -> None:
+    assert message in str(why_unavailable(f"python:{path}"))
     with pytest.raises(SuiteError, match="judge.models"):
         judged(f"python:{path}")
 

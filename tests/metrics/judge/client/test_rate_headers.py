@@ -74,10 +74,10 @@ def test_headers_that_are_right_spare_refusals(fixed):
         assert day.lost == 0
 
 
-@pytest.mark.parametrize("told", [0.0, 0.2, 10.0])
-def test_headers_that_are_wrong_cost_little(told):
+@pytest.mark.parametrize("merged", [0.0, 0.2, 10.0])
+def test_headers_that_are_wrong_cost_little(merged):
     weather = Weather(rate=25, burst=25)
-    without, day = (spend_a_day(each, seed=1) for each in (weather, weather._replace(headers=told)))
+    without, day = (spend_a_day(each, seed=1) for each in (weather, weather._replace(headers=merged)))
     assert day.seconds < 1.1 * without.seconds
     assert day.requests < 1.1 * without.requests
     assert day.lost == 0
@@ -101,8 +101,8 @@ def test_a_provider_that_says_for_ever_that_nothing_is_left_is_asked_all_the_sam
 
 
 def test_headers_are_read_over_http(monkeypatch):
-    told = openai("500", "499", "120ms") | openai("30000", "29000", "2s", "tokens")
-    answer = Reaction(headers=tuple(told.items()))
+    merged = openai("500", "499", "120ms") | openai("30000", "29000", "2s", "tokens")
+    answer = Reaction(headers=tuple(merged.items()))
     with served(JudgeServer(plan=lambda _: answer), monkeypatch):
         executor = JudgeExecutor(JudgeSettings(models=(GPT,)))
         answers(executor, *distinct(3)).result()

@@ -8,13 +8,13 @@ from tests.metrics.judge.client.provider_in_virtual_time import Weather, spend_a
 
 LIMITS = {
     "bucket": Weather(rate=25),
-    "bucket, told": Weather(rate=25, told=0.001),
+    "bucket, Retry-After": Weather(rate=25, retry_after_step=0.001),
     "bucket of ten": Weather(rate=25, burst=10),
     "bucket of twenty-five": Weather(rate=25, burst=25),
     "bucket, near by": Weather(rate=25, latency=0.02),
     "bucket, far away": Weather(rate=25, latency=1),
     "window": Weather(rate=25, window=1),
-    "window, told": Weather(rate=25, window=1, told=0.001),
+    "window, Retry-After": Weather(rate=25, window=1, retry_after_step=0.001),
     "fixed window": Weather(rate=25, window=1, fixed=True),
 }
 
@@ -35,7 +35,7 @@ def test_without_a_limit_all_that_is_allowed_is_soon_in_flight():
 
 
 @pytest.mark.parametrize("weather", LIMITS.values(), ids=LIMITS)
-def test_a_limit_is_found_and_kept_to(weather):
+def test_a_limit_is_found_and_observed(weather):
     found = days(weather)
     assert max(day.seconds for day in found) < 1.1 * 20 + weather.latency
     assert max(day.requests for day in found) <= 565
@@ -43,20 +43,20 @@ def test_a_limit_is_found_and_kept_to(weather):
 
 
 @pytest.mark.parametrize("rate", [24, 25, 25.5])
-def test_a_limit_is_kept_to_closely_where_requests_leave_later_than_they_are_let_go(rate):
+def test_a_limit_is_observed_closely_if_requests_leave_late(rate):
     found = days(Weather(rate=rate, **NEAR), late=0.0001, seeds=range(6))
     assert max(day.seconds for day in found) < 1.1 * 500 / rate
     assert max(day.requests for day in found) <= 550
 
 
-def test_a_limit_and_chance_are_told_apart_where_requests_leave_late():
+def test_a_limit_and_random_refusals_are_distinguished_if_requests_leave_late():
     found = days(Weather(rate=25, refused=0.05, **NEAR), late=0.0001, seeds=range(4))
     assert median(day.seconds for day in found) < 1.1 * 20 / 0.95
     assert median(day.requests for day in found) <= 1.1 * 500 / 0.95
 
 
 @pytest.mark.parametrize("rate", [2, 10, 100])
-def test_whatever_the_rate_is_it_is_found(rate):
+def test_any_rate_is_found(rate):
     found = days(Weather(rate=rate, burst=5), judgements=300)
     assert max(day.seconds for day in found) < 1.1 * 300 / rate
     assert median(day.requests for day in found) <= 1.25 * 300
@@ -109,7 +109,7 @@ def test_however_many_are_refused_at_random_judging_goes_on(refused):
 
 
 @pytest.mark.parametrize("refused", [0.1, 0.3])
-def test_a_limit_is_kept_to_among_refusals_at_random(refused):
+def test_a_limit_is_observed_among_random_refusals(refused):
     found = days(Weather(rate=25, refused=refused), seeds=range(6))
     ideal = 20 / (1 - refused)
     assert median(day.seconds for day in found) < 1.25 * ideal
@@ -165,7 +165,7 @@ def test_after_an_outage_judging_goes_on_at_the_full_rate(kind):
     assert max(sum(begin <= each < begin + 0.01 for each in back) for begin in back) <= 12
 
 
-def test_after_an_outage_a_limit_is_kept_to_as_before():
+def test_after_an_outage_a_limit_is_observed_as_before():
     day = spend_a_day(Weather(rate=25, outage=(5, 10), outage_kind="rate_limited"))
     assert day.seconds < 1.2 * 25
     assert day.requests <= 600
@@ -173,12 +173,12 @@ def test_after_an_outage_a_limit_is_kept_to_as_before():
 
 def test_a_provider_that_rounds_up_when_to_come_back_is_not_taken_at_its_word():
     # There is room again after 40 ms, but whole seconds are told.
-    for day in days(Weather(rate=25, told=1)):
+    for day in days(Weather(rate=25, retry_after_step=1)):
         assert day.seconds < 1.2 * 20
         assert day.requests <= 550
 
 
 def test_a_provider_that_is_right_about_when_to_come_back_is_left_alone_until_then():
-    day = spend_a_day(Weather(rate=10, window=60, told=1), judgements=700)
+    day = spend_a_day(Weather(rate=10, window=60, retry_after_step=1), judgements=700)
     first = day.sent[600]
     assert sum(first < each < day.sent[0] + 60 for each in day.sent) < 10

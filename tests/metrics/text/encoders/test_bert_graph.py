@@ -253,7 +253,7 @@ def test_the_graph_computes_what_the_paper_says(tiny: Path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "fragment"),
     [
         ({"model_type": "deberta-v2"}, "is a model of type 'deberta-v2'"),
         ({"model_type": None}, "has no model_type in its config.json"),
@@ -264,18 +264,18 @@ def test_the_graph_computes_what_the_paper_says(tiny: Path):
         ({"hidden_act": {}}, "has the activation {}"),
     ],
 )
-def test_what_cannot_be_built_says_what_can_and_the_way_out(changes, said, tiny):
+def test_what_cannot_be_built_says_what_can_and_the_way_out(changes, fragment, tiny):
     with pytest.raises(EncoderUnavailable) as caught:
         build_graph("it", TINY | changes, [tiny], None)
     message = str(caught.value)
     assert message.startswith("it ")
-    assert said in message
+    assert fragment in message
     assert 'pip install "trivium[semantic-torch]"' in message
     assert "model.onnx" in message
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "fragment"),
     [
         ({"hidden_size": 0}, "states 0 as hidden_size"),
         ({"hidden_size": "6"}, "states '6' as hidden_size"),
@@ -294,10 +294,10 @@ def test_what_cannot_be_built_says_what_can_and_the_way_out(changes, said, tiny)
         ({"model_type": "electra"}, "states None as embedding_size"),
     ],
 )
-def test_a_configuration_that_does_not_fit_the_weights_is_named(changes, said, tiny):
+def test_a_configuration_that_does_not_fit_the_weights_is_named(changes, fragment, tiny):
     with pytest.raises(EncoderUnavailable, match="^it cannot be loaded: ") as caught:
         build_graph("it", TINY | changes, [tiny], None)
-    assert said in str(caught.value)
+    assert fragment in str(caught.value)
 
 
 def test_a_layer_that_is_not_there_is_refused(tiny: Path):

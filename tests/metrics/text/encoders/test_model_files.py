@@ -30,7 +30,7 @@ def test_the_first_backend_that_can_run_what_is_there_is_chosen(files, backends,
 
 
 @pytest.mark.parametrize(
-    ("files", "backends", "said"),
+    ("files", "backends", "message"),
     [
         (["onnx/model.onnx"], ("torch",), 'pip install "trivium[semantic]"'),
         (["pytorch_model.bin"], BOTH, "pickled weights"),
@@ -38,10 +38,10 @@ def test_the_first_backend_that_can_run_what_is_there_is_chosen(files, backends,
         ([], BOTH, "holds no model.onnx"),
     ],
 )
-def test_what_no_installed_backend_can_run_says_what_to_do(files, backends, said):
+def test_what_no_installed_backend_can_run_says_what_to_do(files, backends, message):
     with pytest.raises(EncoderUnavailable, match="^it holds ") as caught:
         choose("it", files, backends)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_folder_is_known_by_its_name_and_a_digest_of_its_weights(tmp_path: Path):
@@ -55,7 +55,7 @@ def test_a_folder_is_known_by_its_name_and_a_digest_of_its_weights(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nothing", "a/b/c", "~/nothing here"])
-def test_a_folder_that_is_not_there_is_said_to_be_missing(name: str):
+def test_a_folder_that_does_not_exist_is_reported_as_missing(name: str):
     with pytest.raises(EncoderUnavailable, match="is not a folder here"):
         find(name, BOTH)
 
@@ -73,12 +73,12 @@ def test_a_file_is_no_encoder(tmp_path: Path):
         find(str(file), BOTH)
 
 
-@pytest.mark.parametrize(("content", "said"), [("{", "cannot be read"), ("[]", "holds no JSON object")])
-def test_a_broken_configuration_is_named(content: str, said: str, tmp_path: Path):
+@pytest.mark.parametrize(("content", "message"), [("{", "cannot be read"), ("[]", "holds no JSON object")])
+def test_a_broken_configuration_is_named(content: str, message: str, tmp_path: Path):
     (tmp_path / "model.onnx").write_bytes(b"")
     (tmp_path / "config.json").write_text(content, encoding="utf-8")
     source = find(str(tmp_path), BOTH)
-    with pytest.raises(EncoderUnavailable, match=said):
+    with pytest.raises(EncoderUnavailable, match=message):
         source.config("config.json")
 
 

@@ -155,14 +155,14 @@ def test_the_quick_way_and_the_lenient_way_read_the_same(tmp_path, spans):
     path = tmp_path / "x.json"
     path.write_text(json.dumps(request(*spans)))
     try:
-        _, told = read_documents([json.loads(path.read_text())], source="x", format="otlp")
+        _, lenient = read_documents([json.loads(path.read_text())], source="x", format="otlp")
     except TraceError:
-        told = None
+        lenient = None
     try:
         found = read_path(path, "otlp")[1]
     except TraceError:
         found = None
-    assert repr(found) == repr(told)
+    assert repr(found) == repr(lenient)
 
 
 DEEP = 100_000
@@ -253,16 +253,16 @@ def test_50_000_spans_and_a_bomb_are_read_in_bounded_memory(tmp_path):
         for _ in range(80):
             file.write(b" " * 2**23)
     paths = [str(tmp_path / name) for name in ("large.json", "bomb.gz")]
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", BOUNDED, *paths[:1]], capture_output=True, text=True, check=False
     )
-    assert (told.stdout, told.stderr) == ("50001\n", "")
+    assert (completed.stdout, completed.stderr) == ("50001\n", "")
     assert Path(paths[1]).stat().st_size < 4_000_000
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", BOUNDED.replace("600", "2500"), paths[1]],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "refused" in told.stdout
-    assert told.stderr == ""
+    assert "refused" in completed.stdout
+    assert completed.stderr == ""

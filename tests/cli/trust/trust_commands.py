@@ -1,4 +1,4 @@
-"""What the trust commands say, and items to say it of."""
+"""Runs trust commands, and writes items for them."""
 
 import json
 import random
@@ -7,14 +7,14 @@ from pathlib import Path
 from trivium.cli.main import run_command
 
 
-def say(capsys, *arguments: str) -> tuple[int, str, str]:
+def run_trust(capsys, *arguments: str) -> tuple[int, str, str]:
     code = run_command(["trust", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def answer(capsys, *arguments: str) -> dict:
-    code, out, err = say(capsys, *arguments, "--json")
+    code, out, err = run_trust(capsys, *arguments, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
 
