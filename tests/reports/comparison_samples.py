@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from tests.reports import moved_case_samples
 from trivium.runs.comparing.comparison import Comparison, MetricDelta, Move
 
 HOSTILE = "<script>alert(1)</script>|`x`\x1b[31m\u202e@all"
@@ -57,6 +58,7 @@ def comparison(**fields: Any) -> Comparison:
             Move(case="q4", base=0.2, head=0.3, delta=0.1),
         ),
         "moves_of": "composite",
+        "moved_cases": moved_case_samples.calm(),
         "unchanged": False,
         "margin": 0.02,
         "level": 0.95,
@@ -77,6 +79,7 @@ def hostile() -> Comparison:
         warnings=(HOSTILE,),
         only_base=(HOSTILE,),
         moves_of=HOSTILE,
+        moved_cases=moved_case_samples.hostile(),
         decided_by=(HOSTILE,),
         metrics={HOSTILE: delta(0.1, 0.05, "inconclusive", needs_cases=None)},
     )

@@ -10,6 +10,7 @@ from tests.reports import comparison_samples as samples
 from tests.reports.html.parsed import Page
 from trivium.errors import InputError
 from trivium.reports.comparison_page import write_html
+from trivium.runs.comparing.moved_cases import MovedCases
 
 
 def written(path, comparison):
@@ -58,9 +59,12 @@ def test_it_says_the_answer_every_figure_and_what_is_missing(tmp_path):
 
 def test_what_did_not_happen_has_no_section(tmp_path):
     text = Page(
-        written(tmp_path / "page.html", samples.comparison(moves=(), only_base=(), only_head=(), warnings=()))
+        written(
+            tmp_path / "page.html",
+            samples.comparison(moved_cases=MovedCases(), only_base=(), only_head=(), warnings=()),
+        )
     ).text
-    assert "largest changes" not in text
+    assert "What changed" not in text
     assert "Cases only in" not in text
 
 

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from tests.reports import comparison_samples as samples
 from trivium.display import as_text
 from trivium.reports.comparison_text import ComparisonTable
+from trivium.runs.comparing.moved_cases import MovedCases
 
 
 def shown(comparison, **options):
@@ -39,23 +40,24 @@ def test_a_figure_says_answer_delta_interval_p_record_and_what_it_needs():
 
 
 def test_means_are_shown_where_there_is_room():
-    assert "0.490" not in shown(samples.comparison())
-    assert "0.490" in shown(samples.comparison(), width=104)
+    assert "0.600" not in shown(samples.comparison())
+    assert "0.600" in shown(samples.comparison(), width=104)
 
 
-def test_the_answer_and_the_warnings_come_first():
+def test_the_answer_comes_first_then_what_changed_the_figures_and_the_reservations():
     text = shown(samples.comparison())
     assert (
-        text.index("4 of 90 attempts")
-        < text.index("? inconclusive. composite could be worse")
+        text.index("? inconclusive. Undecided: composite 0.500 → 0.490, −0.010 [−0.060, +0.040]")
+        < text.index("what changed")
         < text.index("p (Holm)")
+        < text.index("4 of 90 attempts")
     )
     assert "1 case only in base · 2 cases only in head" in " ".join(text.split())
 
 
-def test_what_moved_is_listed_and_nothing_where_nothing_did():
-    assert "q3  0.900 → 0.200  −0.700" in shown(samples.comparison())
-    assert "largest changes" not in shown(samples.comparison(moves=(), moved=()))
+def test_what_moved_is_shown_and_nothing_where_nothing_is_known():
+    assert "↓ q3  passed → not passed" in shown(samples.comparison())
+    assert "what changed" not in shown(samples.comparison(moved_cases=MovedCases()))
 
 
 def test_no_text_moves_the_cursor():

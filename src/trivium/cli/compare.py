@@ -1,5 +1,6 @@
 """``trivium compare``: says whether a run is worse than an earlier one."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,14 @@ _PATH = click.Path(dir_okay=False)
     type=options.Choice(["pass", "fail"]),
     help="What an inconclusive answer counts as (otherwise exit code 4).",
 )
+@options.option(
+    "--cases",
+    type=click.IntRange(min=0),
+    help="Moved cases with outputs (default: 3; Markdown 5, JSON 100; the page always has all).",
+)
 @options.option("--html", type=_PATH, metavar="FILE", help="Write one self-contained HTML page.")
+@options.option("--base-page", metavar="FILE|URL", help="Page of BASE, to which the HTML page links.")
+@options.option("--head-page", metavar="FILE|URL", help="Page of HEAD, to which the HTML page links.")
 @options.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown, for a comment.")
 @options.option("--chart", type=_PATH, metavar="FILE", help="Write the forest plot, as .svg or .png.")
 def compare(base: str | None, head: str | None, **given: Any) -> int:
@@ -57,8 +65,13 @@ def compare(base: str | None, head: str | None, **given: Any) -> int:
         newer,
         **{name: given[name] for name in ("margin", "level", "resamples", "seed", "force", "graphs")},
     )
-    _present(comparison, as_json=given["as_json"], quiet=given["quiet"])
-    for name, write in (("html", _html), ("markdown", _markdown), ("chart", _chart)):
+    _present(comparison, as_json=given["as_json"], quiet=given["quiet"], cases=given["cases"])
+    links = {name: given[f"{name}_page"] for name in ("base", "head") if given[f"{name}_page"] is not None}
+    for name, write in (
+        ("html", partial(_html, links=links)),
+        ("markdown", partial(_markdown, cases=given["cases"])),
+        ("chart", _chart),
+    ):
         if given[name] is not None:
             write_report(Path(given[name]), partial(write, comparison))
     answer = comparison.answer
@@ -87,28 +100,39 @@ def _previous_run(run: "Run") -> "Run":
     )
 
 
-def _present(comparison: "Comparison", *, as_json: bool, quiet: bool) -> None:
+def _present(comparison: "Comparison", *, as_json: bool, quiet: bool, cases: int | None) -> None:
     if as_json:
         from trivium.cli.output import print_json
+        from trivium.reports.moved_cases.document import CASES_WITH_TEXTS, comparison_document
 
-        print_json(comparison)
+        print_json(comparison_document(comparison, cases=CASES_WITH_TEXTS if cases is None else cases))
     elif not quiet:
         from trivium.cli.output import show
         from trivium.reports.comparison_text import ComparisonTable
+        from trivium.reports.moved_cases.terminal import CASES_SHOWN
 
-        show(ComparisonTable(comparison))
+        show(ComparisonTable(comparison, cases=CASES_SHOWN if cases is None else cases))
 
 
-def _html(comparison: "Comparison", path: Path) -> None:
+def _html(comparison: "Comparison", path: Path, *, links: dict[str, str]) -> None:
     from trivium.reports.comparison_page import write_html
 
-    write_html(path, comparison)
+    write_html(path, comparison, links={name: _address(page, path) for name, page in links.items()})
 
 
-def _markdown(comparison: "Comparison", path: Path) -> None:
+def _address(page: str, path: Path) -> str:
+    """The address of a page from another: a relative path for a file."""
+    if page.startswith(("http:", "https:")):
+        return page
+    return Path(os.path.relpath(page, path.parent)).as_posix()
+
+
+def _markdown(comparison: "Comparison", path: Path, *, cases: int | None) -> None:
     from trivium.reports.comparison_markdown import render_markdown
+    from trivium.reports.moved_cases.markdown import CASES_SHOWN
 
-    path.write_text(render_markdown(comparison), encoding="utf-8")
+    text = render_markdown(comparison, cases=CASES_SHOWN if cases is None else cases)
+    path.write_text(text, encoding="utf-8")
 
 
 def _chart(comparison: "Comparison", path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from trivium.reports import comparison_text as phrases
 from trivium.reports.markdown import ANSWER_MARKS, code, prose
+from trivium.reports.moved_cases.markdown import CASES_SHOWN, COMMENT_CHARS, moved_cases_markdown
 from trivium.reports.wording import number, seconds
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
@@ -10,27 +11,31 @@ ROWS_KEPT = 15
 """Rows in each table of edges and times; the others are counted."""
 
 
-def render_markdown(comparison: Comparison) -> str:
-    """The comparison as GitHub-flavoured Markdown; untrusted text is escaped."""
-    blocks = [
-        f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
-    ]
-    if comparison.warnings:
-        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.warnings))
-    blocks.append(prose(f"{comparison.reason} {phrases.pairs_compared(comparison)}."))
+def render_markdown(comparison: Comparison, *, cases: int = CASES_SHOWN) -> str:
+    """The comparison as GitHub-flavoured Markdown, short enough for a comment; untrusted text is escaped.
+
+    Args:
+        comparison: The comparison.
+        cases: Largest number of moved cases shown with their outputs.
+    """
+    title = f"### {ANSWER_MARKS[comparison.answer]} Trivium · {code(comparison.suite)}: {comparison.answer}"
+    answer = f"{prose(phrases.answer_text(comparison))} {prose(phrases.pairs_compared(comparison))}."
+    blocks = []
     rows = [_row(name, figure, comparison) for name, figure in comparison.metrics.items()]
     head = "| | metric | base | head | delta | interval | p (Holm) | wins / losses / ties | needs |"
     blocks.append("\n".join([head, "|:-:|:--|--:|--:|--:|:--|--:|--:|--:|", *rows]))
     blocks.append("  \n".join(prose(line) for line in phrases.outlook(comparison)))
-    if comparison.moves:
-        blocks.append(_moves(comparison))
     if comparison.graphs is not None:
         blocks += _graphs(comparison.graphs)
+    if comparison.warnings:
+        blocks.append("\n".join(f"> ⚠️ {prose(line)}  " for line in comparison.warnings))
     runs = f"head {code(comparison.head)}, base {code(comparison.base)}"
     blocks.append(
         f"<sub>{prose(phrases.rule(comparison))}<br>{prose(phrases.note(comparison))} · {runs}</sub>"
     )
-    return "\n\n".join(blocks) + "\n"
+    room = COMMENT_CHARS - sum(len(block) + 2 for block in [title, answer, *blocks])
+    moved = moved_cases_markdown(comparison.moved_cases, at_most=cases, room=room)
+    return "\n\n".join(block for block in [title, answer, *moved, *blocks] if block) + "\n"
 
 
 def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
@@ -46,15 +51,6 @@ def _row(name: str, figure: MetricDelta, comparison: Comparison) -> str:
         phrases.further_cases(figure),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _moves(comparison: Comparison) -> str:
-    rows = [
-        f"- {code(move.case)} {number(move.base)} → {number(move.head)} ({phrases.signed(move.delta)})"
-        for move in comparison.moves
-    ]
-    title = f"cases with the largest changes of {prose(comparison.moves_of)}"
-    return "\n".join([f"<details><summary>{title}</summary>", "", *rows, "", "</details>"])
 
 
 def _graphs(graphs: GraphComparison) -> list[str]:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import chain
 from math import floor, log10
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from trivium.reports import comparison_text as phrases
 from trivium.reports.drawings.svg import element, picture, text
 from trivium.reports.escape import one_line
 from trivium.reports.html.page import asset, environment, policy, write_atomically
+from trivium.reports.moved_cases.page import cases_html, checked_link
+from trivium.reports.moved_cases.shown import what_moved
 from trivium.reports.wording import seconds
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import GraphComparison
@@ -22,26 +25,39 @@ ROWS_SHOWN = 60
 _TONES = {"pass": "good", "fail": "bad", "inconclusive": "warn"}
 
 
-def write_html(path: str | os.PathLike[str], comparison: Comparison) -> None:
-    """Write the comparison as an HTML page.
+def write_html(
+    path: str | os.PathLike[str], comparison: Comparison, *, links: Mapping[str, str] | None = None
+) -> None:
+    """Write the comparison as an HTML page, with all cases that moved.
+
+    The cases are read from the stores and written one after another, so memory does not grow with them.
 
     Args:
         path: The file; an existing file is replaced only when the new one is complete.
         comparison: The comparison.
+        links: Pages to link to, by what they show: ``base`` and ``head`` are the pages of the runs, which
+            every case links to; any other name is the text of a further link. Addresses are relative to
+            this page, or begin with ``https:`` or ``http:``.
 
     Raises:
         MissingExtra: If ``trivium[report]`` is not installed.
-        InputError: If the file cannot be written.
+        InputError: If the file cannot be written, or a link is of another kind.
+        StoreError: If the cases cannot be read.
     """
     target = Path(path)
-    page = _page(comparison)
+    links = {name: checked_link(link) for name, link in (links or {}).items()}
+    before, after = _page(comparison, links).split(_CASES_MARK)
+    cases = cases_html(comparison.moved_cases, links)
     try:
-        write_atomically(target, [page.encode()])
+        write_atomically(target, chain([before.encode()], cases, [after.encode()]))
     except OSError as error:
         raise InputError(str(target), f"cannot be written: {error.strerror or error}") from error
 
 
-def _page(comparison: Comparison) -> str:
+_CASES_MARK = "<!-- cases -->"
+
+
+def _page(comparison: Comparison, links: Mapping[str, str]) -> str:
     templates = environment().overlay()
     templates.filters = templates.filters | {
         "signed": phrases.signed,
@@ -65,6 +81,10 @@ def _page(comparison: Comparison) -> str:
         comparison=comparison,
         pairs_compared=phrases.pairs_compared(comparison),
         outlook=phrases.outlook(comparison),
+        sentence=phrases.answer_sentence(comparison),
+        what_moved=what_moved(comparison.moved_cases),
+        cases=Markup(_CASES_MARK),  # noqa: S704 - our own
+        links=links,
         note=phrases.note(comparison),
         figures=[(one_line(name), figure) for name, figure in comparison.metrics.items()],
         unpaired=[("base", comparison.only_base), ("head", comparison.only_head)],

@@ -3,11 +3,11 @@
 from collections import Counter
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from trivium.reports.escape import one_line
+from trivium.reports.moved_cases.terminal import CASES_SHOWN, moved_cases_section
 from trivium.reports.terminal import marked_paragraph
 from trivium.reports.wording import NOTHING, counted, intervals_label, number, seconds, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
@@ -57,6 +57,41 @@ def further_cases(figure: MetricDelta) -> str:
     if figure.needs_cases is None:
         return NOTHING if figure.ci95 is None else f">{MOST_NEEDED:,}"
     return f"{figure.needs_cases:,}"
+
+
+_WORDS = {"fail": "Worse", "inconclusive": "Undecided"}
+
+
+def answer_sentence(comparison: Comparison) -> str:
+    """Better, worse or undecided; by how much; and what would settle it. Empty for unchanged outputs."""
+    if comparison.unchanged:
+        return ""
+    name, figure = _telling_metric(comparison)
+    better = figure.ci95 is not None and figure.ci95[0] > 0
+    word = _WORDS.get(comparison.answer, "Better" if better else "No worse")
+    if figure.delta is None:
+        return f"{word}: no pair has {one_line(name)} on both sides."
+    interval = "" if figure.ci95 is None else f" {signed_interval(figure.ci95)}"
+    change = f"{number(figure.base)} → {number(figure.head)}, {signed(figure.delta)}{interval}"
+    settled_by = further_cases_needed(figure) if comparison.answer == "inconclusive" else None
+    return f"{word}: {one_line(name)} {change}{f'; {settled_by}' if settled_by else ''}."
+
+
+def answer_text(comparison: Comparison) -> str:
+    """The answer in a sentence, and its grounds."""
+    return f"{answer_sentence(comparison)} {one_line(comparison.reason, at_most=2000)}".strip()
+
+
+def _telling_metric(comparison: Comparison) -> tuple[str, MetricDelta]:
+    """The first metric with the answer of the whole comparison; the pass rate before the others."""
+    decided_by = [name for name in ("pass_rate", *comparison.decided_by) if name in comparison.decided_by]
+    own = [name for name in [*decided_by, *comparison.metrics] if _has_answer(comparison, name)]
+    name = (own or decided_by)[0]
+    return name, comparison.metrics[name]
+
+
+def _has_answer(comparison: Comparison, name: str) -> bool:
+    return comparison.metrics[name].answer == comparison.answer
 
 
 def pairs_compared(comparison: Comparison) -> str:
@@ -199,10 +234,15 @@ STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 class ComparisonTable:
-    """A Rich renderable of a comparison: ``console.print(ComparisonTable(comparison))``."""
+    """A Rich renderable of a comparison: ``console.print(ComparisonTable(comparison))``.
 
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
+    Args:
+        comparison: The comparison.
+        cases: Largest number of moved cases shown with their outputs.
+    """
+
+    def __init__(self, comparison: Comparison, *, cases: int = CASES_SHOWN) -> None:
+        self.comparison, self.cases = comparison, cases
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         comparison = self.comparison
@@ -210,25 +250,25 @@ class ComparisonTable:
         title.append(f"  {one_line(comparison.head)} against {one_line(comparison.base)}", style="dim")
         yield title
         yield Text(pairs_compared(comparison))
-        yield from (
-            marked_paragraph("!", one_line(line, at_most=2000), style="yellow")
-            for line in comparison.warnings
-        )
         yield Text()
         yield marked_paragraph(
             MARKS[comparison.answer],
-            f"{comparison.answer}. {one_line(comparison.reason, at_most=2000)}",
+            f"{comparison.answer}. {answer_text(comparison)}",
             style=STYLES[comparison.answer],
         )
+        yield from moved_cases_section(comparison.moved_cases, at_most=self.cases)
         yield Text()
         yield _figures(comparison, wide=options.max_width >= WIDE)
         yield Text()
         yield from (Text(line) for line in outlook(comparison))
-        if comparison.moves:
-            yield Text(f"\nlargest changes of {one_line(comparison.moves_of)}", style="bold")
-            yield _moves(comparison)
         if comparison.graphs is not None:
             yield from graphs_section(comparison.graphs)
+        if comparison.warnings:
+            yield Text()
+        yield from (
+            marked_paragraph("!", one_line(line, at_most=2000), style="yellow")
+            for line in comparison.warnings
+        )
         yield Text(f"\n{rule(comparison)}\n{note(comparison)}", style="dim")
 
 
@@ -263,21 +303,6 @@ def _row(name: str, figure: MetricDelta, comparison: Comparison, *, wide: bool) 
         Text(wins_losses_ties(figure).replace(" ", "")),
         Text(further_cases(figure)),
     ]
-
-
-def _moves(comparison: Comparison) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(overflow="fold", max_width=40)
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, justify="right")
-    for move in comparison.moves:
-        style = "red" if move.delta < 0 else "green"
-        grid.add_row(
-            Text(one_line(move.case, at_most=60)),
-            Text(f"{number(move.base)} → {number(move.head)}"),
-            Text(signed(move.delta), style=style),
-        )
-    return Padding(grid, (0, 0, 0, 2))
 
 
 ROWS_SHOWN = 15

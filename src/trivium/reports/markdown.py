@@ -45,10 +45,15 @@ def code(text: str, *, at_most: int = 200) -> str:
 
 def prose(text: str, *, at_most: int = 2000) -> str:
     """Text as plain words without markup, mentions and links; safe in a table cell."""
-    line = one_line(text, at_most=at_most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped(one_line(text, at_most=at_most))
+
+
+def escaped(text: str) -> str:
+    """Text without markup, mentions and links; white space stays, so line breaks must be replaced."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # GitHub finds mentions and bare addresses in the rendered text, so escaping does not stop them;
     # a zero-width character in the middle does.
-    return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", line))
+    return _AUTOLINKS.sub("\\1\u200b", _PUNCTUATION.sub(r"\\\1", text))
 
 
 def _verdicts(summary: Summary) -> str:

@@ -3,7 +3,7 @@
 import secrets
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -363,13 +363,14 @@ class Store:
         return self._stream(query.order_by(table.c.position, table.c.repeat))
 
     def views(
-        self, run: RunRecord, *, worst_first: bool = False
+        self, run: RunRecord, *, worst_first: bool = False, positions: Collection[int] | None = None
     ) -> Iterator[tuple[Case, Attempt, Evaluation]]:
         """Yield each case with its attempt and evaluation.
 
         Args:
             run: The run.
             worst_first: From the lowest composite up, those without one last; otherwise in suite order.
+            positions: Only the cases at these positions of the suite, at most a few hundred.
         """
         case, attempt, scored = tables.cases, tables.attempts, tables.evaluations
         query = (
@@ -386,6 +387,8 @@ class Store:
             .join(case, and_(case.c.suite == run.suite, case.c.position == scored.c.position))
             .where(scored.c.run == run.number)
         )
+        if positions is not None:
+            query = query.where(scored.c.position.in_(positions))
         order: list[Any] = [scored.c.position, scored.c.repeat]
         if worst_first:
             order = [scored.c.composite.is_(None), scored.c.composite, *order]

@@ -8,6 +8,7 @@ from trivium.reports import comparison_text as phrases
 from trivium.reports import wording
 from trivium.reports.comparison_page import forest
 from trivium.reports.drawings.svg import element, picture, text
+from trivium.reports.moved_cases.notebook import moved_cases_fragment
 from trivium.reports.notebook.fragment import (
     BLUE,
     FAINT,
@@ -31,22 +32,17 @@ from trivium.trust.selective.curve import Curve, augrc, aurc, risk_at
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """The answer, every difference with its interval, and the cases with the largest changes."""
+    """The answer, the first cases that moved, and every difference with its interval."""
     rows = [_comparison_row(name, figure) for name, figure in comparison.metrics.items()]
-    moves = [
-        (text(move.case, at_most=60), number(move.base), number(move.head), text(phrases.signed(move.delta)))
-        for move in comparison.moves
-    ]
     return box(
         heading(comparison.suite, f"{comparison.head} against {comparison.base}"),
         line(phrases.pairs_compared(comparison)),
-        warnings(comparison.warnings),
-        verdict(comparison.answer, comparison.reason),
+        verdict(comparison.answer, phrases.answer_text(comparison)),
+        *moved_cases_fragment(comparison.moved_cases),
         forest(comparison),
         table(["metric", "base", "head", "p (Holm)", "wins / losses / ties", "needs"], rows),
         *(line(words) for words in phrases.outlook(comparison)),
-        *([line(f"largest changes of {comparison.moves_of}")] if moves else []),
-        *([table(["case", "base", "head", "delta"], moves)] if moves else []),
+        warnings(comparison.warnings),
         line(phrases.rule(comparison), quiet=True),
         line(phrases.note(comparison), quiet=True),
     )

@@ -10,6 +10,7 @@ import msgspec
 from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.columns import most_frequent
+from trivium.runs.comparing.case_changes import find_moved_cases
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.decision import (
     Options,
@@ -98,6 +99,7 @@ def compare(
     unjudged = list(about_judges(left, right))
     answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
     moves = figures[decided_by[0]].moved(MAX_MOVES)
+    shown_by = [name for name in dict.fromkeys(("pass_rate", "composite", *settings.gates)) if name in deltas]
     only_base = tuple(case for case in left.cases if case not in right.cases)
     only_head = tuple(case for case in right.cases if case not in left.cases)
     warnings = [f"compared although unlike: {what}" for what in [*differences, *other_methods]]
@@ -129,6 +131,7 @@ def compare(
         moved=tuple(move.case for move in moves),
         moves=moves,
         moves_of=decided_by[0],
+        moved_cases=find_moved_cases(figures, shown_by or decided_by, left, right, (base, head)),
         unchanged=same,
         margin=options.margin,
         level=options.level,

@@ -7,6 +7,7 @@ import msgspec
 from trivium.display import RichRepr
 from trivium.errors import RegressionError
 from trivium.runs.comparing.graph_edges import GraphComparison
+from trivium.runs.comparing.moved_cases import MovedCases
 from trivium.runs.needed_cases import further_cases_needed
 from trivium.trust.paired import Answer
 
@@ -99,6 +100,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         resamples: Number of bootstrap resamples.
         seed: Seed of the bootstrap.
         warnings: Reservations that change how to read the numbers.
+        moved_cases: All cases whose pass rate, composite or metric with a gate changed, most changed first.
         graphs: Changes of the process graphs, if they were compared.
         missing: By run and metric, the number of scores missing because of an error or an unavailable judge;
             ``attempts`` counts missing attempts. Empty if nothing is missing.
@@ -123,6 +125,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     resamples: int
     seed: int
     warnings: tuple[str, ...]
+    moved_cases: MovedCases = MovedCases()
     graphs: GraphComparison | None = None
     missing: dict[str, dict[str, int]] = {}
 

@@ -1,0 +1,84 @@
+"""Moved cases on the HTML page of a comparison, in folded pages of fifty."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from urllib.parse import quote, urlsplit
+
+from trivium.errors import InputError
+from trivium.reports.escape import one_line
+from trivium.reports.html.page import environment
+from trivium.reports.moved_cases.shown import (
+    ShownCase,
+    ShownText,
+    call_text,
+    shown_case,
+    values_text,
+    verdicts_text,
+)
+from trivium.runs.comparing.moved_cases import MovedCases
+
+CASES_AT_ONCE = 50
+"""Cases on a folded page."""
+OPEN_CASES = 1
+"""Cases that are unfolded at first."""
+TEXT_CHARS = 6_000
+"""Largest number of characters of a text; the page of a run has more."""
+CALLS_SHOWN = 100
+
+
+def checked_link(link: str) -> str:
+    """An address that is safe in a page: a relative path, http or https.
+
+    Raises:
+        InputError: If it is anything else.
+    """
+    try:
+        parts = urlsplit(link)
+    except ValueError as error:
+        raise InputError(repr(one_line(link)), f"is no address: {error}") from error
+    if parts.scheme not in {"", "http", "https"} or (parts.netloc and not parts.scheme):
+        raise InputError(repr(one_line(link)), "is no link: expected a relative path, http: or https:")
+    return quote(link, safe="/:?#[]@!$&'()*+,;=%~")
+
+
+def cases_html(moved: MovedCases, links: Mapping[str, str]) -> Iterator[bytes]:
+    """Yield the cases as HTML, one after another.
+
+    Args:
+        moved: The cases.
+        links: Pages of ``base`` and ``head``, if there are any.
+    """
+    from trivium.reports.html.case import anchor
+
+    templates = environment().overlay()
+    templates.filters = templates.filters | {"call_text": call_text}
+    template = templates.get_template("moved_case.html")
+    cases, total = iter(moved), len(moved)
+    for start in range(0, total, CASES_AT_ONCE):
+        end = min(start + CASES_AT_ONCE, total)
+        if start:
+            title = f"Cases {start + 1:,} to {end:,} of {total:,}"
+            yield f'<details class="cases"><summary>{title}</summary>'.encode()
+        yield b'<div class="list">'
+        for place, each in enumerate(islice(cases, end - start), start):
+            case = shown_case(each, chars=TEXT_CHARS, calls=CALLS_SHOWN)
+            at = anchor(*case.attempt)
+            pages = {name: f"{links[name]}#{at}" if name in links else "" for name in ("base", "head")}
+            yield template.render(
+                case=case,
+                anchor=at,
+                open=place < OPEN_CASES,
+                pages=pages,
+                gist=_gist(case.input),
+                verdicts=verdicts_text(case),
+                facts=" · ".join(_facts(case)),
+            ).encode()
+        yield b"</div></details>" if start else b"</div>"
+
+
+def _facts(case: ShownCase) -> Iterator[str]:
+    yield from filter(None, (values_text(case), case.repeats))
+
+
+def _gist(text: ShownText) -> str:
+    return one_line("".join("…" if piece is None else piece.text for piece in text.pieces), at_most=140)

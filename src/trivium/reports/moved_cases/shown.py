@@ -1,0 +1,299 @@
+"""What reports show of a moved case: texts with their differences, verdicts, reasons and tool calls."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from trivium.metrics.evaluation import Evaluation
+from trivium.metrics.metric import Score
+from trivium.reports.escape import one_line, visible
+from trivium.reports.html.fragments import as_json
+from trivium.reports.moved_cases.word_diff import Kind, Piece, sequence_diff, word_diff
+from trivium.reports.wording import counted, number
+from trivium.runs.comparing.moved_cases import MovedCase, MovedCases, ScoredAttempt
+from trivium.traces.trace import Span, Trace, canonical
+
+DIFF_CHARS = 20_000
+"""Longer texts are shown without marks."""
+CALLS_COMPARED = 500
+ARGUMENT_CHARS = 160
+REFERENCES_SHOWN = 3
+NEAR_CHARS = 80
+"""Characters of equal text that stay at each side of a difference when a text is shortened."""
+
+_VERDICTS = {True: "passed", False: "not passed", None: "no verdict"}
+
+
+class ShownText(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to show.
+
+    Attributes:
+        pieces: Its pieces; a piece of None stands for equal text that is left out.
+        left_out: Number of characters that are not shown.
+    """
+
+    pieces: tuple[Piece | None, ...]
+    left_out: int = 0
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call of either run: in both (``same``), only in base (``deleted``) or head (``inserted``)."""
+
+    kind: Kind
+    name: str
+    arguments: str
+    failed: bool = False
+
+
+class ShownCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A moved case, ready to show; texts are made visible but not escaped.
+
+    Attributes:
+        id: Id of the case, on one line.
+        better: Whether it got better.
+        verdicts: Verdicts of the two attempts.
+        values: (metric, value in base, value in head) of the deciding metrics.
+        repeats: Which attempt is shown if there are several; else empty.
+        input: The question.
+        references: The first references.
+        references_left_out: Number of further references.
+        outputs: The outputs of base and head.
+        same: Whether the outputs are the same.
+        note: Why the outputs carry no marks; empty if they do.
+        problems: Why each attempt failed; None for one that did not.
+        reasons: (metric, reason in base, reason in head) where judges gave different reasons.
+        calls: Tool calls of both runs, in order; None if they are the same.
+        calls_left_out: Number of calls that are not shown.
+        attempt: Case and repeat, for links.
+    """
+
+    id: str
+    better: bool
+    verdicts: tuple[str, str]
+    values: tuple[tuple[str, float, float], ...]
+    repeats: str
+    input: ShownText
+    references: tuple[ShownText, ...]
+    references_left_out: int
+    outputs: tuple[ShownText, ShownText]
+    same: bool
+    note: str
+    problems: tuple[str | None, str | None]
+    reasons: tuple[tuple[str, str, str], ...]
+    calls: tuple[Call, ...] | None
+    calls_left_out: int
+    attempt: tuple[str, int]
+
+
+def shown_case(moved: MovedCase, *, chars: int, calls: int = 100) -> ShownCase:
+    """Prepare a moved case.
+
+    Args:
+        moved: The case.
+        chars: Largest number of characters of each text.
+        calls: Largest number of tool calls.
+    """
+    base, head = moved.base, moved.head
+    texts = [visible(_as_text(side.attempt.output)) for side in (base, head)]
+    ours, theirs, note = _compared(*texts)
+    changes = tool_calls(base.attempt.trace, head.attempt.trace)
+    return ShownCase(
+        id=one_line(moved.case.id),
+        better=moved.change.better,
+        verdicts=(_verdict(base), _verdict(head)),
+        values=tuple((one_line(name), *values) for name, values in moved.change.values.items()),
+        repeats=_repeats(moved),
+        input=plain_text(_as_text(moved.case.input), chars),
+        references=tuple(plain_text(text, chars) for text in moved.case.references[:REFERENCES_SHOWN]),
+        references_left_out=max(0, len(moved.case.references) - REFERENCES_SHOWN),
+        outputs=(shortened(ours, chars), shortened(theirs, chars)),
+        same=texts[0] == texts[1],
+        note=note,
+        problems=(_problem(base), _problem(head)),
+        reasons=tuple(
+            (one_line(name), one_line(ours, at_most=chars), one_line(theirs, at_most=chars))
+            for name, ours, theirs in judged_differently(base.evaluation, head.evaluation)
+        ),
+        calls=None if changes is None else tuple(changes[:calls]),
+        calls_left_out=0 if changes is None else max(0, len(changes) - calls),
+        attempt=(moved.case.id, moved.head.attempt.repeat),
+    )
+
+
+def plain_text(text: str, at_most: int) -> ShownText:
+    """A text without marks."""
+    return shortened(
+        [Piece("same", visible(text[: at_most + 1]))], at_most, more=max(0, len(text) - at_most - 1)
+    )
+
+
+def shortened(pieces: Sequence[Piece], at_most: int, *, more: int = 0) -> ShownText:
+    """Shorten a text: first what is far from every difference, then its end.
+
+    Args:
+        pieces: The text.
+        at_most: Largest number of characters.
+        more: Characters after the last piece, which are left out.
+    """
+    total = sum(len(piece.text) for piece in pieces)
+    if total <= at_most:
+        return ShownText(pieces=tuple(pieces), left_out=more)
+    kept: list[Piece | None] = []
+    room = at_most
+    for piece in _near_differences(pieces):
+        if piece is None:
+            kept.append(None)
+        elif room > 0:
+            kept.append(Piece(piece.kind, piece.text[:room]))
+            room -= len(piece.text)
+    shown = sum(len(piece.text) for piece in kept if piece is not None)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return ShownText(pieces=tuple(kept), left_out=total - shown + more)
+
+
+def _near_differences(pieces: Sequence[Piece]) -> Iterator[Piece | None]:
+    """Pass the pieces on, and None for equal text that is far from every difference."""
+    for at, piece in enumerate(pieces):
+        first, last = at == 0, at == len(pieces) - 1
+        before, after = (0 if first else NEAR_CHARS), (0 if last else NEAR_CHARS)
+        text = piece.text
+        if piece.kind != "same" or (first and last) or len(text) <= before + after:
+            yield piece
+            continue
+        if before:
+            yield Piece("same", text[:before])
+        yield None
+        if after:
+            yield Piece("same", text[-after:])
+
+
+def _compared(base: str, head: str) -> tuple[list[Piece], list[Piece], str]:
+    """The pieces of each text, and why they carry no marks; empty if they do."""
+    if base == head:
+        return [Piece("same", base)], [Piece("same", head)], "The outputs are the same."
+    if max(len(base), len(head)) > DIFF_CHARS:
+        note = f"The outputs are too long to mark their differences (over {DIFF_CHARS:,} characters)."
+        return [Piece("same", base)], [Piece("same", head)], note
+    pieces = word_diff(base, head)
+    left, right = ([piece for piece in pieces if piece.kind != kind] for kind in ("inserted", "deleted"))
+    return left, right, ""
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def _verdict(side: ScoredAttempt) -> str:
+    return "error" if side.attempt.failed else _VERDICTS[side.evaluation.passed]
+
+
+def _problem(side: ScoredAttempt) -> str | None:
+    return None if side.attempt.error is None else one_line(side.attempt.error, at_most=600)
+
+
+def _repeats(moved: MovedCase) -> str:
+    if moved.repeats == 1:
+        return ""
+    return f"attempt #{moved.head.attempt.repeat}, which changed most of {moved.repeats:,}"
+
+
+def judged_differently(base: Evaluation, head: Evaluation) -> Iterator[tuple[str, str, str]]:
+    """(metric, base, head) of judgements with different values or reasons: ``0.750: It names no source.``."""
+    for name, score in head.scores.items():
+        before = base.scores.get(name)
+        judged = score.tier == "judge" or (before is not None and before.tier == "judge")
+        ours, theirs = _judgement(before), _judgement(score)
+        if judged and ours != theirs:
+            yield name, ours, theirs
+
+
+def _judgement(score: Score | None) -> str:
+    if score is None:
+        return "not judged"
+    value = number(score.value) if score.value is not None else score.status
+    return f"{value}: {score.reason}" if score.reason else value
+
+
+def tool_calls(base: Trace | None, head: Trace | None) -> list[Call] | None:
+    """The aligned tool calls of two attempts; None if they are the same or an attempt has no trace."""
+    if base is None or head is None:
+        return None
+    ours, theirs = (list(trace.tool_calls[:CALLS_COMPARED]) for trace in (base, head))
+    keys = [[(span.name, canonical(span.input), span.ok) for span in spans] for spans in (ours, theirs)]
+    if keys[0] == keys[1]:
+        return None
+    found: list[Call] = []
+    at_base = at_head = 0
+    for kind, items in sequence_diff(*keys):
+        spans = theirs[at_head:] if kind == "inserted" else ours[at_base:]
+        found += [_call(kind, span) for span in spans[: len(items)]]
+        at_base += len(items) if kind != "inserted" else 0
+        at_head += len(items) if kind != "deleted" else 0
+    return found
+
+
+def _call(kind: Kind, span: Span) -> Call:
+    arguments = span.input
+    if isinstance(arguments, Mapping):
+        words = ", ".join(f"{name}: {_value(value)}" for name, value in list(arguments.items())[:20])
+    else:
+        words = "" if arguments is None else _value(arguments)
+    return Call(
+        kind=kind,
+        name=one_line(span.name, at_most=80),
+        arguments=one_line(words, at_most=ARGUMENT_CHARS),
+        failed=span.ok is False,
+    )
+
+
+def _value(value: Any) -> str:
+    return one_line(as_json(value, indent=None), at_most=ARGUMENT_CHARS)
+
+
+CALL_MARKS = {"same": " ", "deleted": "−", "inserted": "+"}
+
+
+def call_text(call: Call) -> str:
+    """``search(query: "Lima")``."""
+    return f"{call.name}({call.arguments}){' failed' if call.failed else ''}"
+
+
+def values_text(case: ShownCase) -> str:
+    """``pass_rate 1.000 → 0.500 · composite 0.800 → 0.300``, of the values that changed."""
+    changed = [
+        f"{name} {number(base)} → {number(head)}"
+        for name, base, head in case.values
+        # With one attempt, its verdict is the pass rate.
+        if base != head and (name != "pass_rate" or case.repeats)
+    ]
+    return " · ".join(changed)
+
+
+def verdicts_text(case: ShownCase) -> str:
+    """``passed → not passed``, or the verdict that stayed."""
+    before, after = case.verdicts
+    return before if before == after else f"{before} → {after}"
+
+
+def what_moved(moved: MovedCases) -> str:
+    """How many cases moved, in which direction, and by which metric."""
+    if not moved.compared:
+        return ""
+    if not len(moved):
+        return f"No case moved: {_names(moved.by)} of all {counted(moved.compared, 'case')} stayed the same"
+    parts = [
+        f"{_by(name)}: {better:,} better, {worse:,} worse" for name, (better, worse) in moved.counts().items()
+    ]
+    return f"{len(moved):,} of {counted(moved.compared, 'case')} moved · {' · '.join(parts)}"
+
+
+def _by(name: str) -> str:
+    return "pass or fail" if name == "pass_rate" else f"only {one_line(name)}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return " and ".join(one_line(name).replace("_", " ") for name in names)
