@@ -175,12 +175,36 @@ def test_the_stand_in_goes_the_way_of_every_judge(documents: Answer) -> None:
     assert spent.from_cache > 0  # version A gave some of these answers too, the same way
 
 
-def test_the_stand_in_is_called_so_on_every_surface(documents: Answer) -> None:
-    pages = documents.folder / "trivium-demo"
+STAND_IN = "python:document_qa.judge:stand_in"
 
+
+def test_the_stand_in_is_named_on_every_surface(
+    documents: Answer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"sqlite:///{documents.folder}/.trivium/store.db"
+    labels = str(example_folder("document_qa") / "labels.csv")
+    common = ["--dimension", "correct", "--labels", labels, "--store", store]
+
+    def printed(*command: str) -> str:
+        run_command([*command])
+        return capsys.readouterr().out
+
+    run_command(["show", "--store", store, "--quiet", "--markdown", "b.md", "--junit", "b.xml"])
+    surfaces = {
+        "terminal": printed("show", "--store", store),
+        "markdown": Path("b.md").read_text(encoding="utf-8"),
+        "junit": Path("b.xml").read_text(encoding="utf-8"),
+        "notebook": Run.load(store=store).summary()._repr_mimebundle_()["text/html"],
+        "agree": printed("trust", "agree", *common),
+        "curve": printed("trust", "curve", *common),
+        "certify": printed("trust", "certify", *common),
+    }
+    for page in ("a.html", "b.html", "judge.html"):
+        surfaces[page] = (documents.folder / "trivium-demo" / page).read_text(encoding="utf-8")
+
+    bare = {name: "".join(text.replace("\\", "").split()) for name, text in surfaces.items()}
+    assert {name for name, text in bare.items() if STAND_IN not in text} == set()
     assert "stand-in  agrees" in documents.printed
-    for page in ("a.html", "b.html"):
-        assert "tand-in" in (pages / page).read_text(encoding="utf-8")
 
 
 def test_the_demo_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,6 +110,8 @@ def _open_suite(name: str, *, tests: int, failures: int, errors: int, skipped: i
 
 def _properties(summary: Summary) -> str:
     named = {"run": summary.run, "pass_rate": wording.number(summary.pass_rate.value)}
+    if summary.spent is not None:
+        named["judges"] = ", ".join(summary.spent.models)
     named |= {f"mean.{name}": wording.number(figure.mean) for name, figure in summary.metrics.items()}
     named |= {f"warning.{place}": text for place, text in enumerate(summary.warnings, 1)}
     rows = "".join(f'<property name="{_xml(name)}" value="{_xml(text)}"/>\n' for name, text in named.items())

@@ -167,7 +167,7 @@ def probability(p: float | None) -> str:
 def left_out(comparison: PairComparison) -> str:
     """Number of attempts left out, and the cost of the judges."""
     parts = [f"{wording.counted(comparison.left_out, 'attempt')} left out"] if comparison.left_out else []
-    return " · ".join([*parts, spent_sentence(comparison.spent)])
+    return " · ".join([*parts, spent_sentence(comparison.spent, named=False)])
 
 
 def note(comparison: PairComparison) -> str:

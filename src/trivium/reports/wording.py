@@ -239,8 +239,13 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
 
 
-def spent_sentence(spent: JudgeCosts) -> str:
-    """Requests, tokens and cost of a run's judges, in one line."""
+def spent_sentence(spent: JudgeCosts, *, named: bool = True) -> str:
+    """Requests, tokens and cost of judges, in one line.
+
+    Args:
+        spent: The costs.
+        named: Whether a single judge is named first; several are listed with their costs elsewhere.
+    """
     cost = dollars(spent.cost_usd) if spent.cost_usd is not None else "cost unknown"
     if spent.unpriced and spent.cost_usd is not None:
         cost = f"at least {cost}"
@@ -257,7 +262,8 @@ def spent_sentence(spent: JudgeCosts) -> str:
         if spent.budget_tokens is not None or not most:
             most.append(f"{whole(spent.unknown_tokens)} tokens")
         parts.append(f"up to {' and '.join(most)} more for requests with unknown outcome")
-    return " · ".join(parts)
+    judge = [one_line(name) for name in spent.models] if named and len(spent.models) == 1 else []
+    return " · ".join([*judge, *parts])
 
 
 def requests(spent: ModelCosts) -> str:
