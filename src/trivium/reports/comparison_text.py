@@ -12,7 +12,7 @@ from trivium.reports.terminal import marked_paragraph
 from trivium.reports.wording import NOTHING, counted, intervals_label, number, seconds, share
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.graph_edges import EdgeChange, GraphComparison, PaceChange
-from trivium.runs.needed_cases import further_cases_needed
+from trivium.runs.summary import further_cases_needed
 from trivium.trust.sample_size import MOST_NEEDED
 
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 
 from trivium.reports.escape import one_line
-from trivium.runs.needed_cases import further_cases_needed
 from trivium.runs.summary import (
     Acceptance,
     CompositeFigure,
@@ -14,6 +13,7 @@ from trivium.runs.summary import (
     ModelCosts,
     Rate,
     Summary,
+    further_cases_needed,
 )
 
 NOTHING = "–"

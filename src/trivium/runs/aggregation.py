@@ -214,20 +214,51 @@ class Aggregation:
 def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregation:
     """Aggregate the stored evaluations of a run."""
     aggregation = Aggregation(settings)
+    for evaluated in evaluated_cases(store, run, settings):
+        evaluated.add_to(aggregation)
+    aggregation.flush()
+    return aggregation
+
+
+class EvaluatedCase(NamedTuple):
+    """The stored evaluations of one case.
+
+    Attributes:
+        cluster: Name of the case's cluster.
+        evaluations: Sequences of evaluations that are repeats of one another: one sequence per person for
+            outputs by people, else one.
+        missing: Number of missing attempts.
+        case_scores: Scores of the case as a whole.
+    """
+
+    cluster: str
+    evaluations: list[list[EvaluationOutline]]
+    missing: int
+    case_scores: list[dict[str, Score]]
+
+    def add_to(self, aggregation: Aggregation) -> None:
+        """Add the case to an aggregation."""
+        aggregation.cases += 1
+        for of_case in self.evaluations:
+            aggregation.add(self.cluster, of_case, missing=self.missing)
+        for scores in self.case_scores:
+            aggregation.add_case_scores(self.cluster, scores)
+
+
+def evaluated_cases(store: Store, run: RunRecord, settings: Settings) -> Iterator[EvaluatedCase]:
+    """Yield the stored evaluations of every case of a run, in suite order."""
     case_scores = _Peekable(store.case_scores(run))
     evaluations = _Peekable(store.outlines(run))
     due = _attempts_due_per_case(store, run, settings)
     for position, cluster in enumerate(store.groups(run.suite, settings.group)):
-        aggregation.cases += 1
         current = list(evaluations.at(position))
-        missing = max(0, due - len(current))
-        # Outputs of different people for one case are not repeats of one another.
-        for of_case in [[one] for one in current] if run.kind == "human" and current else [current]:
-            aggregation.add(cluster, of_case, missing=missing)
-        for scores in case_scores.at(position):
-            aggregation.add_case_scores(cluster, scores)
-    aggregation.flush()
-    return aggregation
+        yield EvaluatedCase(
+            cluster=cluster,
+            # Outputs of different people for one case are not repeats of one another.
+            evaluations=[[one] for one in current] if run.kind == "human" and current else [current],
+            missing=max(0, due - len(current)),
+            case_scores=list(case_scores.at(position)),
+        )
 
 
 def _attempts_due_per_case(store: Store, run: RunRecord, settings: Settings) -> int:

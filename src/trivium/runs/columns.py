@@ -356,6 +356,12 @@ class Column:
         """Number of the cluster of each value, shape (n,)."""
         return self._groups(self._values.all())
 
+    @property
+    def cases(self) -> npt.NDArray[np.int64]:
+        """Index of the case of each value, shape (n,)."""
+        indices: npt.NDArray[np.int64] = np.flatnonzero(~np.isnan(self._values.all()))
+        return indices
+
     def _groups(self, all_values: Floats) -> npt.NDArray[np.int64]:
         clusters = self._clusters.ranks()[: len(all_values)]
         absent = np.isnan(all_values)

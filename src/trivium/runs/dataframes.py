@@ -1,6 +1,7 @@
 """Returns the rows of a run as Arrow tables, Polars or pandas frames."""
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -99,3 +100,16 @@ def pandas_frame(store: Store, run: RunRecord, what: str, labels: str | Path | N
     import pyarrow as pa
 
     return table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def frame_of_rows(rows: Sequence[Row], library: Literal["polars", "pandas"]) -> Any:
+    """Return flat rows as a frame.
+
+    Raises:
+        MissingExtra: If the library is not installed.
+    """
+    try:
+        frames = import_module(library)
+    except ImportError as error:
+        raise MissingExtra(library, f"A frame of {library}") from error
+    return frames.DataFrame(rows)

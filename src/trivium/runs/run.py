@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trivium.runs.dataframes import What
     from trivium.runs.disagreements import Disagreements
     from trivium.runs.items.table import ItemTable
+    from trivium.runs.slices import Slices
 
 
 class Run(HtmlRepr):
@@ -106,6 +107,19 @@ class Run(HtmlRepr):
 
         other = None if against is None else (against.store, against.record)
         return disagreements(self.store, self.record, labels=labels, against=other, at_most=at_most)
+
+    def slices(self, by: str) -> "Slices":
+        """Compute its figures by the values of a key, worst slice first.
+
+        Args:
+            by: ``tag``, ``complexity``, ``group``, another field of cases, a dotted path, or a metadata key.
+
+        Raises:
+            InputError: If no case has a value at the key, or there are more than 1,000 values.
+        """
+        from trivium.runs.slices import slices_of
+
+        return slices_of(self.store, self.record, by)
 
     def with_judgements(self, path: str | Path, *, certificates: Sequence[str | Path] = ()) -> Self:
         """Store a new run with the attempts and scores of this one and judgements from a file.

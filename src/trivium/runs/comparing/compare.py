@@ -11,6 +11,7 @@ from trivium.agents.attempt import Attempt
 from trivium.errors import ComparisonError, Problem
 from trivium.runs.columns import most_frequent
 from trivium.runs.comparing.case_changes import find_moved_cases
+from trivium.runs.comparing.compared_slices import compared_slices
 from trivium.runs.comparing.comparison import Comparison, MetricDelta
 from trivium.runs.comparing.decision import (
     Options,
@@ -45,6 +46,7 @@ def compare(
     seed: int | None = None,
     force: bool = False,
     graphs: bool = False,
+    by: str | Sequence[str] = (),
 ) -> Comparison:
     """Compare a run with an earlier one: pass, fail or inconclusive, and the difference of each metric.
 
@@ -60,11 +62,13 @@ def compare(
         seed: Seed of the bootstrap.
         force: Compare runs even if their numbers do not mean the same; the differences become warnings.
         graphs: Also compare the edges of their process graphs and the times of their steps.
+        by: Keys to break the deciding metrics down by: ``tag``, ``complexity``, ``group`` or a metadata key.
 
     Raises:
         ComparisonError: If the runs are not comparable (other metric versions, encoders, judges, rules or
             contents of cases) and ``force`` is False, if they have no attempt in common, or if an option is
             out of range.
+        InputError: If no case has a value at a key of ``by``, or there are too many values.
     """
     settings = msgspec.convert(head.record.settings, Settings)
     options = Options(
@@ -96,6 +100,19 @@ def compare(
     if same:
         deltas = {name: passing(one) for name, one in deltas.items()}
     decided_by = tuple(name for name in DECIDING if name in deltas) or tuple(deltas)
+    absent_attempts = [*absent["base"], *absent["head"]]
+    slices = {
+        key: compared_slices(
+            head,
+            key,
+            lambda only: Pairing(left, right, clusters=clusters, absent=absent_attempts, only=only),
+            decided_by,
+            right.tiers,
+            options,
+            same_method=not force,
+        )
+        for key in ([by] if isinstance(by, str) else by)
+    }
     unjudged = list(about_judges(left, right))
     answer, reason = overall_answer(deltas, decided_by, options, same=same, unjudged=unjudged)
     moves = figures[decided_by[0]].moved(MAX_MOVES)
@@ -140,6 +157,7 @@ def compare(
         warnings=tuple(warnings),
         graphs=compare_graphs(base, head, clusters=clusters, level=options.level) if graphs else None,
         missing={word: counts for word, counts in missing.items() if counts},
+        slices=slices,
     )
 
 

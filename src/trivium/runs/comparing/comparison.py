@@ -8,7 +8,7 @@ from trivium.display import RichRepr
 from trivium.errors import RegressionError
 from trivium.runs.comparing.graph_edges import GraphComparison
 from trivium.runs.comparing.moved_cases import MovedCases
-from trivium.runs.needed_cases import further_cases_needed
+from trivium.runs.summary import further_cases_needed
 from trivium.trust.paired import Answer
 
 
@@ -76,6 +76,32 @@ class MetricDelta(msgspec.Struct, frozen=True, kw_only=True):
     missing: int = 0
 
 
+class ComparedSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """The differences over the cases with one value of a key.
+
+    Attributes:
+        value: The value, as text.
+        cases: Number of paired cases.
+        metrics: The deciding metrics; ``p_holm`` is adjusted for the number of slices.
+    """
+
+    value: str
+    cases: int
+    metrics: dict[str, MetricDelta]
+
+    def change(self, name: str, *, level: float) -> Literal["worse", "better"] | None:
+        """Say how a metric changed; None if the change may be chance, given the number of slices.
+
+        Args:
+            name: The metric.
+            level: Confidence level of the comparison, in (0, 1).
+        """
+        one = self.metrics.get(name)
+        if one is None or one.p_holm is None or one.delta is None or one.p_holm > 1 - level:
+            return None
+        return "worse" if one.delta < 0 else "better"
+
+
 class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The result of comparing two runs.
 
@@ -104,6 +130,8 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         graphs: Changes of the process graphs, if they were compared.
         missing: By run and metric, the number of scores missing because of an error or an unavailable judge;
             ``attempts`` counts missing attempts. Empty if nothing is missing.
+        slices: By key, the differences of the cases with each value, largest loss first. They never decide
+            the answer.
     """
 
     base: str
@@ -128,6 +156,7 @@ class Comparison(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     moved_cases: MovedCases = MovedCases()
     graphs: GraphComparison | None = None
     missing: dict[str, dict[str, int]] = {}
+    slices: dict[str, tuple[ComparedSlice, ...]] = {}
 
     def require_no_regression(self, *, inconclusive: Literal["pass", "fail"] = "fail") -> None:
         """Raise unless head is shown to be no worse than base by more than the margin.

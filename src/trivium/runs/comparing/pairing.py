@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from functools import cached_property
 from math import isnan, nan
 
@@ -209,13 +209,22 @@ class Pairing:
         head: Scores of head.
         clusters: Cluster of every case of head that has an attempt, or should have one.
         absent: Attempts that one run has and the other should have but lacks.
+        only: The cases to pair; None pairs all.
     """
 
     def __init__(
-        self, base: ScoredRun, head: ScoredRun, *, clusters: dict[str, str], absent: Sequence[Key] = ()
+        self,
+        base: ScoredRun,
+        head: ScoredRun,
+        *,
+        clusters: dict[str, str],
+        absent: Sequence[Key] = (),
+        only: Container[str] | None = None,
     ) -> None:
         self._base, self._head = base, head
-        keys = [key for key in head.rows if key in base.rows]
+        keys = [key for key in head.rows if key in base.rows and (only is None or key[0] in only)]
+        if only is not None:
+            absent = [key for key in absent if key[0] in only]
         self.attempts = sum(repeat != WHOLE for _, repeat in keys)
         keys += absent
         places = {case: place for place, case in enumerate(dict.fromkeys(case for case, _ in keys))}
