@@ -150,7 +150,17 @@ def test_the_demo_writes_four_pages_beside_one_another(documents: Answer) -> Non
     pages = documents.folder / "trivium-demo"
 
     assert {page.name for page in pages.iterdir()} == {"index.html", "a.html", "b.html", "judge.html"}
-    assert "inconclusive" in (pages / "index.html").read_text(encoding="utf-8")
+    first = (pages / "index.html").read_text(encoding="utf-8")
+    linked = set(re.findall(r'href="([a-z]+\.html)', first))
+    assert linked == {"a.html", "b.html", "judge.html"}
+
+
+def test_the_first_page_shows_both_outputs_of_what_changed(documents: Answer) -> None:
+    first = (documents.folder / "trivium-demo" / "index.html").read_text(encoding="utf-8")
+    text = " ".join(re.sub(r"<[^>]+>", " ", first).split())
+
+    assert "Descale the kettle once a month with a mixture of water and vinegar" in text
+    assert "The documents do not say" in text
 
 
 def test_every_tier_of_the_demo_has_values(documents: Answer) -> None:

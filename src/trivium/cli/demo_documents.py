@@ -148,7 +148,11 @@ def write_pages(result: Result, folder: Path) -> Path:
         run_page(run, folder / name)
     (folder / "judge.html").write_text(curve_page(result.curve), encoding="utf-8")
     first = folder / "index.html"
-    write_html(first, result.comparison)
+    write_html(
+        first,
+        result.comparison,
+        links={"base": "a.html", "head": "b.html", "The judge against people": "judge.html"},
+    )
     return first
 
 
