@@ -15,6 +15,7 @@ import click
 from trivium.cli.options import Choice
 
 COMMANDS = {
+    "init": ("trivium.cli.init:init", "Write a first suite, from a few answers."),
     "run": ("trivium.cli.run:run", "Call an agent on a suite, score, store and print the results."),
     "score": ("trivium.cli.run:score", "Score outputs and traces recorded elsewhere."),
     "show": ("trivium.cli.show:show", "Print a run, or write it as HTML, Markdown or JUnit."),
