@@ -10,7 +10,7 @@ from trivium.display import as_text
 from trivium.metrics.judge.budget.ledger import Spending
 from trivium.reports import pairwise as phrases
 from trivium.reports.pairwise import PairTable, render_markdown
-from trivium.runs.judge_costs import sum_costs
+from trivium.runs.costs.judges import sum_costs
 from trivium.runs.pairwise import figure, of_both_orders
 from trivium.runs.pairwise_result import JudgedPair, OrderVerdict, PairComparison
 from trivium.suites.settings import JudgeSettings

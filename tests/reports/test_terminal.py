@@ -50,9 +50,89 @@ def test_intervals_are_drawn_where_there_is_room():
     assert len(drawn) == 11
 
 
-def test_warnings_come_before_any_figure():
-    text = "\n".join(lines(samples.summary()))
-    assert text.index("similarity is a fallback") < text.index("metric ")
+def test_the_answer_comes_first_then_failures_then_numbers_then_reservations_then_the_origin():
+    text = "\n".join(lines(samples.summary(metadata={"agent": "reviewer", "seed": 42})))
+    order = [
+        "✗ fail",
+        "pass rate",
+        "\ncomposite  ",
+        "did not pass",
+        "metric ",
+        "! similarity is",
+        "agent reviewer",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_the_pass_rate_is_in_the_first_five_lines():
+    assert any(line.startswith("pass rate") for line in lines(samples.summary(gates=()))[:5])
+
+
+def test_a_reservation_has_one_line_and_a_few_are_shown_unless_details_are_asked_for():
+    warnings = tuple(f"reservation {number} " + "word " * 40 + "end" for number in range(7))
+    summary = samples.summary(warnings=warnings)
+    shown = lines(summary)
+    marked = [line for line in shown if line.startswith("!")]
+    assert len(marked) == 4
+    assert all(line.endswith("…") for line in marked)
+    assert "  3 more reservations (--details)" in shown
+    full = " ".join(" ".join(as_text(SummaryTable(summary, details=True)).split()).split())
+    assert all(" ".join(warning.split()) in full for warning in warnings)
+
+
+def test_metrics_without_anything_are_counted_and_named_in_the_details():
+    empty = msgspec.structs.replace(
+        samples.summary().metrics["similarity"], mean=None, ci95=None, n=0, status={"skipped": 3}, missing=0
+    )
+    summary = samples.summary(metrics={"cosine": samples.summary().metrics["cosine"], "chrf": empty})
+    summary = msgspec.structs.replace(summary, left_out=("bleu",), notes=("a remark",))
+    shown = "\n".join(lines(summary))
+    assert "2 more metrics had nothing to measure here (--details)" in shown
+    assert "chrf" not in shown
+    assert "a remark" not in shown
+    details = as_text(SummaryTable(summary, details=True))
+    assert "nothing to measure here: chrf, bleu" in details
+    assert "a remark" in details
+
+
+def test_a_metric_of_which_scores_are_missing_stays_in_the_table():
+    gone = msgspec.structs.replace(
+        samples.summary().metrics["similarity"], mean=None, ci95=None, n=0, status={"error": 3}, missing=3
+    )
+    assert any(line.startswith("chrf") for line in lines(samples.summary(metrics={"chrf": gone})))
+
+
+def test_natural_units_and_directions_are_shown_next_to_the_score():
+    base = msgspec.structs.replace(samples.summary().metrics["cosine"], mean=1.0, raw_mean=0.0)
+    units = {
+        "communication_overhead": {"unit": "of messages", "better": "lower", "raw_mean": 0.0},
+        "time": {"unit": "s", "better": "lower", "raw_mean": 3.21},
+        "centrality": {"unit": "", "better": None, "raw_mean": 4 / 3},
+    }
+    metrics = {name: msgspec.structs.replace(base, **fields) for name, fields in units.items()}
+    text = "\n".join(lines(samples.summary(metrics=metrics), width=120))
+    assert "0 of messages, lower is " in text
+    assert "3.2 s, lower is better" in text
+    assert "1.33, for information" in text
+
+
+def test_few_groups_give_no_interval_next_to_a_mean():
+    few = msgspec.structs.replace(samples.summary().metrics["cosine"], groups=4)
+    enough = msgspec.structs.replace(few, groups=5)
+    assert not any(
+        "[" in line for line in lines(samples.summary(metrics={"m": few})) if line.startswith("m ")
+    )
+    assert any("[" in line for line in lines(samples.summary(metrics={"m": enough})) if line.startswith("m "))
+
+
+def test_the_details_hold_the_whole_provenance():
+    provenance = {"python": "3.11.7", "metrics": {"cosine": "1", "coordination_quality": "2"}, "git": None}
+    table = SummaryTable(samples.summary(), details=True, provenance=provenance)
+    text = " ".join(as_text(table, width=120).split())
+    assert "python 3.11.7" in text
+    assert "metrics cosine, coordination_quality (version 2)" in text
+    assert "python 3.11.7" not in as_text(SummaryTable(samples.summary(), provenance=provenance))
 
 
 def test_no_control_character_of_a_stranger_reaches_the_terminal():
@@ -79,8 +159,8 @@ def test_people_stand_beside_the_run_on_equal_footing():
 
 def test_a_metric_that_is_only_reported_is_not_called_missing():
     (line,) = [line for line in lines(samples.summary(), width=140) if line.startswith("complexity")]
-    assert "not scored" in line
-    assert "0 %" not in line
+    assert " 24 " in line
+    assert "/" not in line
 
 
 def test_a_summary_of_nothing_is_still_shown():

@@ -2,7 +2,7 @@ from rich.cells import cell_len
 
 from tests.reports import samples
 from trivium.display import as_text
-from trivium.reports.terminal import RunRow, RunsTable
+from trivium.reports.runs_table import RunRow, RunsTable
 
 
 def row(**changes):

@@ -67,6 +67,7 @@ demo_encoder = option(
 metrics = option("--metrics", metavar="A,B,…", help="Metrics to use instead of the suite's.")
 config = option("--config", metavar="FILE", help="A separate settings file, such as config_eval.json.")
 quiet = option("--quiet", is_flag=True, help="Print no progress and no table.")
+details = option("--details", is_flag=True, help="Print every reservation in full, and the whole provenance.")
 certificate = option(
     "--certificate",
     multiple=True,

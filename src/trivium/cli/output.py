@@ -58,6 +58,7 @@ def present(
     html: str | None = None,
     markdown: str | None = None,
     junit: str | None = None,
+    details: bool = False,
     cases_shown: int = MOST_CASES,
     disagreements: "Disagreements | None" = None,
     only_disagreements: bool = False,
@@ -72,6 +73,7 @@ def present(
         html: Where to write an HTML page.
         markdown: Where to write Markdown.
         junit: Where to write JUnit XML.
+        details: Whether the table shows every reservation and the whole provenance.
         cases_shown: Largest number of attempts in full in the page.
         disagreements: Where its judges disagree; None shows the disagreements of a panel on the page.
         only_disagreements: Whether table, JSON and Markdown show the disagreements instead of the run.
@@ -80,7 +82,7 @@ def present(
     if as_json:
         print_json(instead or summary)
     elif not quiet:
-        _show(summary, instead)
+        _show(run, summary, instead, details=details)
     if quiet:
         _print_missing(summary)
     if html is not None:
@@ -101,7 +103,7 @@ def _print_missing(summary: Summary) -> None:
         click.echo(what_is_missing(summary), err=True)
 
 
-def _show(summary: Summary, instead: "Disagreements | None") -> None:
+def _show(run: Run, summary: Summary, instead: "Disagreements | None", *, details: bool) -> None:
     if instead is not None:
         from trivium.reports.disagreements import DisagreementTable
 
@@ -109,7 +111,7 @@ def _show(summary: Summary, instead: "Disagreements | None") -> None:
     else:
         from trivium.reports.terminal import SummaryTable
 
-        show(SummaryTable(summary))
+        show(SummaryTable(summary, details=details, provenance=run.provenance))
 
 
 def write_report(path: Path, write: Callable[[Path], object]) -> None:

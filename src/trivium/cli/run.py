@@ -26,6 +26,7 @@ def _evaluation_options(command: F) -> F:
         options.resume,
         options.as_json,
         options.quiet,
+        options.details,
         options.inconclusive,
         options.reports,
     )
@@ -181,5 +182,6 @@ def evaluate_and_present(suite: "Suite", given: Mapping[str, Any], **source: Any
         html=given["html"],
         markdown=given["markdown"],
         junit=given["junit"],
+        details=given["details"],
     )
     return exit_code(summary, inconclusive=given["inconclusive"])

@@ -31,6 +31,7 @@ from trivium.metrics.registry import CASE_FIGURES, OFF_BY_DEFAULT, PLANNING, met
 @options.store
 @options.as_json
 @options.quiet
+@options.details
 @options.inconclusive
 @options.reports
 def show(
@@ -42,6 +43,7 @@ def show(
     store: str,
     as_json: bool,
     quiet: bool,
+    details: bool,
     inconclusive: str | None,
     html: str | None,
     markdown: str | None,
@@ -73,6 +75,7 @@ def show(
         html=html,
         markdown=markdown,
         junit=junit,
+        details=details,
         cases_shown=cases,
         disagreements=found,
         only_disagreements=disagreements,
@@ -87,7 +90,7 @@ def show(
 def list_runs(limit: int, store: str, as_json: bool) -> None:
     """List the stored runs, newest first."""
     from trivium.cli.output import print_json, show
-    from trivium.reports.terminal import RunRow, RunsTable
+    from trivium.reports.runs_table import RunRow, RunsTable
     from trivium.store.records import RunRecord
     from trivium.store.store import Store
 

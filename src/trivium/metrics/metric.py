@@ -126,12 +126,18 @@ class Metric:
         fixed_needs: Metrics that must be computed first, independent of the settings.
         version: Changes when the same input may give another score; runs with different versions are
             compared only on request.
+        unit: Unit of ``raw``, which reports show next to the score: ``s`` for seconds, words such as
+            ``retries per call``, or "" for a plain number. None if only the score has a meaning.
+        better: Whether a higher or a lower ``raw`` (without a unit: score) is better; None for a metric that
+            describes an agent without rating it.
     """
 
     name: ClassVar[str] = ""
     tier: ClassVar[Tier] = "text"
     fixed_needs: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "1"
+    unit: ClassVar[str | None] = None
+    better: ClassVar[Literal["higher", "lower"] | None] = "higher"
     prefetches: ClassVar[bool] = False
     """Whether the metric implements ``prefetch``, which is then called before the attempts are scored."""
 

@@ -1,9 +1,12 @@
-"""Tables of a summary and of a list of runs for the terminal (Rich)."""
+"""Shows the summary of a run in a terminal (Rich).
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+The order is that of all reports: the answer, what failed, the numbers, the reservations that change how to
+read them, and where the run comes from.
+"""
 
-import msgspec
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
@@ -11,10 +14,11 @@ from rich.text import Text
 
 from trivium.reports import wording
 from trivium.reports.escape import one_line
-from trivium.reports.wording import dollars, requests, spent_sentence
+from trivium.reports.wording import counted, dollars, requests, spent_sentence
 from trivium.runs.summary import Figure, HumanFigure, JudgeCosts, Summary
 
 FAILURES_SHOWN = 5
+RESERVATIONS_SHOWN = 4
 WIDE = 104
 """Width in columns from which the table draws the intervals."""
 BAR_COLUMNS = 25
@@ -32,76 +36,207 @@ RECOMMENDATION_STYLES = {
 
 
 class SummaryTable:
-    """A Rich renderable of a summary: ``console.print(SummaryTable(summary))``."""
+    """A Rich renderable of a summary: ``console.print(SummaryTable(summary))``.
 
-    def __init__(self, summary: Summary) -> None:
+    Args:
+        summary: The summary.
+        details: Whether to show every reservation in full, the remarks, how intervals were computed, and the
+            provenance; otherwise the first few reservations have one line each.
+        provenance: The run's provenance, for the details.
+    """
+
+    def __init__(
+        self, summary: Summary, *, details: bool = False, provenance: Mapping[str, Any] | None = None
+    ) -> None:
         self.summary = summary
+        self.details = details
+        self.provenance = provenance or {}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        summary, width = self.summary, options.max_width
+        summary, wide = self.summary, options.max_width >= WIDE
         yield _head(summary)
-        for warning in summary.warnings:
-            yield marked_paragraph("!", one_line(warning, at_most=2000), style="yellow")
+        yield from _answer(summary, details=self.details)
+        yield from _failures(summary)
         yield Text()
-        if summary.metrics:
-            yield _metrics(summary, wide=width >= WIDE)
-            yield Text()
-        if summary.human_ceiling:
-            yield Text("compared with people", style="bold")
-            yield Text(wording.BESIDE_PEOPLE, style="dim")
-            yield _beside_people(summary.human_ceiling)
-            yield Text()
-        yield from _verdicts(summary)
-        if summary.spent is not None:
-            yield Text("\njudges", style="bold")
-            yield Padding(Text(spent_sentence(summary.spent)), (0, 0, 0, 2))
-            yield from _spent_by_model(summary.spent)
-        if summary.acceptance:
-            yield Text("\ncertificates", style="bold")
-            lines = [wording.accepted_of(summary)]
-            lines += [wording.acceptance_sentence(*each) for each in summary.acceptance.items()]
-            yield Padding(Text("\n".join(lines)), (0, 0, 0, 2))
-        if summary.gates:
-            yield Text("\ngates", style="bold")
-            yield _gates(summary)
-        if summary.failures:
-            yield from _failures(summary)
-        if note := wording.interval_note(summary):
-            yield Text(f"\n{note}", style="dim")
+        yield from _numbers(summary, wide=wide, details=self.details)
+        yield from _reservations(summary, details=self.details, width=options.max_width)
+        yield from _provenance(summary, self.provenance, details=self.details)
 
 
 def _head(summary: Summary) -> RenderableType:
     title = Text(one_line(summary.suite, at_most=300), style="bold")
     title.append(f"  {one_line(summary.run)}", style="dim")
-    return Group(title, Text(wording.headline(summary), style="red" if summary.missing else ""))
+    lacking = summary.missing or any(summary.errors.values())
+    return Group(title, Text(wording.headline(summary), style="red" if lacking else ""))
+
+
+def _answer(summary: Summary, *, details: bool) -> Iterator[RenderableType]:
+    """Gates, pass rate, and the composite with its recommendation."""
+    if summary.gates:
+        yield _gates(summary)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    rate = summary.pass_rate
+    grid.add_row(
+        Text("pass rate", style="bold"),
+        Text(wording.number(rate.value), style="bold"),
+        Text(wording.interval(rate.ci95)),
+        Text(wording.passed_of(summary)),
+    )
+    if (figure := summary.composite) is not None:
+        sentence = Text(
+            wording.composite_sentence(figure),
+            style=RECOMMENDATION_STYLES.get(figure.recommendation or "", ""),
+        )
+        ends = wording.shown_interval(figure)
+        grid.add_row(
+            Text("composite", style="bold"),
+            Text(wording.number(figure.mean), style="bold"),
+            Text("" if ends is None else wording.interval(ends)),
+            sentence,
+        )
+        remarks = [wording.weight_scored(figure)]
+        if details:
+            remarks = [wording.recommended(figure), wording.not_ok(figure.status), *remarks]
+        if remark := " · ".join(part for part in remarks if part):
+            grid.add_row("", "", "", Text(remark, style="dim"))
+    yield grid
+
+
+def _numbers(summary: Summary, *, wide: bool, details: bool) -> Iterator[RenderableType]:
+    """Metrics of which there is anything, the agent's own figures, and the costs of the judges."""
+    shown = summary.metrics if details else wording.measured_metrics(summary)
+    if shown:
+        yield _metrics(summary, shown, wide=wide, details=details)
+    for name, mean in wording.further_dimensions(summary).items():
+        yield Text(f"{one_line(name)}  {wording.number(mean)}  judged")
+    if not details and (rest := wording.counted_without(summary)):
+        yield Text(f"{rest} (--details)", style="dim")
+    if summary.human_ceiling:
+        yield Text("\ncompared with people", style="bold")
+        yield Text(wording.BESIDE_PEOPLE, style="dim")
+        yield _beside_people(summary.human_ceiling)
+    rows = []
+    if summary.agent is not None:
+        rows.append(("agent", wording.agent_line(summary.agent)))
+    if summary.spent is not None:
+        rows.append(("judges", spent_sentence(summary.spent)))
+    if rows:
+        yield Text()
+        yield _named(rows)
+    if summary.spent is not None:
+        yield from _spent_by_model(summary.spent)
+    if summary.acceptance:
+        yield Text("\ncertificates", style="bold")
+        lines = [wording.accepted_of(summary)]
+        lines += [wording.acceptance_sentence(*each) for each in summary.acceptance.items()]
+        yield Padding(Text("\n".join(lines)), (0, 0, 0, 2))
+
+
+def _named(rows: Iterable[tuple[str, str]], *, style: str = "") -> RenderableType:
+    """Lines with a name before each."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, words in rows:
+        grid.add_row(Text(name, style=style or "bold"), Text(words, style=style))
+    return grid
+
+
+def _reservations(summary: Summary, *, details: bool, width: int) -> Iterator[RenderableType]:
+    """What changes how to read the numbers: a line each, or everything."""
+    if details:
+        names = wording.without_anything(summary)
+        remarks = [*summary.notes]
+        if names:
+            remarks.append(f"nothing to measure here: {', '.join(map(one_line, names))}")
+        if note := wording.interval_note(summary):
+            remarks.append(note)
+        marked = [("!", line, "yellow") for line in summary.warnings] + [
+            ("·", line, "dim") for line in remarks
+        ]
+        if marked:
+            yield Text()
+        for mark, line, style in marked:
+            yield marked_paragraph(mark, one_line(line, at_most=2000), style=style)
+        return
+    if not summary.warnings:
+        return
+    yield Text()
+    for line in summary.warnings[:RESERVATIONS_SHOWN]:
+        short = Text(one_line(line, at_most=400))
+        short.truncate(width - 2, overflow="ellipsis")
+        yield marked_paragraph("!", short.plain, style="yellow")
+    if (more := len(summary.warnings) - RESERVATIONS_SHOWN) > 0:
+        yield Text(f"  {counted(more, 'more reservation')} (--details)", style="yellow")
+
+
+def _provenance(
+    summary: Summary, provenance: Mapping[str, Any], *, details: bool
+) -> Iterator[RenderableType]:
+    """Where the run comes from: one line, or everything that is recorded."""
+    if details and provenance:
+        yield Text("\nprovenance", style="bold")
+        yield Padding(_named(wording.provenance_rows(provenance), style="dim"), (0, 0, 0, 2))
+    elif line := wording.provenance_line(summary):
+        more = " · --details for all of it" if not details else ""
+        yield Text(f"\n{line}{more}", style="dim")
 
 
 def marked_paragraph(mark: str, text: str, *, style: str) -> RenderableType:
     """A paragraph with a hanging mark."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, min_width=1)
     grid.add_column(overflow="fold")
     grid.add_row(Text(mark, style=f"bold {style}"), Text(text, style=style))
     return grid
 
 
-def _metrics(summary: Summary, *, wide: bool) -> RenderableType:
-    raw = wide and any(_has_raw(figure) for figure in summary.metrics.values())
+def _metrics(summary: Summary, shown: Mapping[str, Figure], *, wide: bool, details: bool) -> RenderableType:
+    with_interval = any(wording.shown_interval(figure) for figure in shown.values())
+    with_measured = any(map(wording.measured, shown.values()))
+    with_status = any(map(wording.lacking if details or wide else _unusual, shown.values()))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    names = max(len(one_line(name)) for name in summary.metrics)
+    names = max(len(one_line(name)) for name in shown)
     table.add_column("metric", overflow="fold", min_width=min(names, NAME_COLUMNS))
-    table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column("interval", no_wrap=True)
-    if wide:
+    table.add_column("score", justify="right", no_wrap=True)
+    if with_interval:
+        table.add_column(wording.interval_heading(summary), no_wrap=True)
+    if with_interval and wide:
         table.add_column(Text("0") + " " * (BAR_COLUMNS - 2) + "1", no_wrap=True)
-    if raw:
-        table.add_column("raw", justify="right", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("coverage", justify="right", no_wrap=True)
-    table.add_column("status", overflow="fold", min_width=12)
-    for name, figure in summary.metrics.items():
-        table.add_row(*_row(name, figure, wide=wide, raw=raw))
+    if with_measured:
+        table.add_column("measured", overflow="fold", min_width=12)
+    if with_status:
+        table.add_column("status", overflow="fold", min_width=12)
+    for name, figure in shown.items():
+        ends = wording.shown_interval(figure)
+        row = [
+            Text(one_line(name), style="" if wording.has_something(figure) else "dim"),
+            Text(wording.number(figure.mean), style="bold" if figure.n else "dim"),
+        ]
+        if with_interval:
+            row.append(Text(wording.interval(ends), style="" if ends else "dim"))
+        if with_interval and wide:
+            row.append(Text(range_bar(figure.mean, ends, columns=BAR_COLUMNS), style="cyan"))
+        counts = wording.values_of(figure)
+        row.append(Text(counts, style="yellow" if "/" in counts else ""))
+        if with_measured:
+            row.append(Text(wording.measured(figure)))
+        if with_status:
+            row.append(Text(wording.lacking(figure), style="red" if figure.status.get("error") else "yellow"))
+        table.add_row(*row)
     return table
+
+
+def _unusual(figure: Figure) -> bool:
+    """Whether scores failed, are fallbacks or were refused; how many are there at all is next to ``n``."""
+    return figure.aside is not None or any(
+        count for status, count in figure.status.items() if status not in {"ok", "skipped"}
+    )
 
 
 def _beside_people(ceiling: Mapping[str, HumanFigure]) -> RenderableType:
@@ -122,72 +257,6 @@ def _beside_people(ceiling: Mapping[str, HumanFigure]) -> RenderableType:
             f"{figure.n:,}",
         )
     return table
-
-
-def _row(name: str, figure: Figure, *, wide: bool, raw: bool) -> Iterator[Text]:
-    yield Text(one_line(name), style="" if figure.n else "dim")
-    yield Text(wording.number(figure.mean), style="bold" if figure.n else "dim")
-    yield Text(wording.interval(figure.ci95), style="" if figure.ci95 else "dim")
-    if wide:
-        yield Text(range_bar(figure.mean, figure.ci95, columns=BAR_COLUMNS), style="cyan")
-    if raw:
-        unit = wording.seconds if name == "time" else wording.number
-        yield Text(unit(figure.raw_mean) if _has_raw(figure) else "", style="dim")
-    if wording.is_reported_only(figure):
-        yield from (Text(wording.NOTHING, style="dim"), Text(wording.NOTHING, style="dim"))
-        yield Text(f"raw {wording.number(figure.raw_mean)}, not scored", style="dim")
-    else:
-        yield Text(f"{figure.n:,}")
-        yield Text(wording.share(figure.coverage), style="" if figure.coverage == 1 else "yellow")
-        style = "red" if figure.status.get("error") else "yellow"
-        yield Text(wording.lacking(figure), style=style)
-
-
-def _has_raw(figure: Figure) -> bool:
-    return figure.raw_mean is not None and figure.raw_mean != figure.mean
-
-
-def _verdicts(summary: Summary) -> Iterator[RenderableType]:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(overflow="fold", max_width=NAME_COLUMNS)
-    grid.add_column(no_wrap=True, justify="right")
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    rate = summary.pass_rate
-    grid.add_row(
-        Text("pass rate", style="bold"),
-        Text(wording.number(rate.value), style="bold"),
-        Text(wording.interval(rate.ci95)),
-        Text(wording.passed_of(summary)),
-    )
-    if (figure := summary.composite) is not None:
-        grid.add_row(
-            Text("composite", style="bold"),
-            Text(wording.number(figure.mean), style="bold"),
-            Text(wording.interval(figure.ci95)),
-            Text(
-                wording.composite_sentence(figure),
-                style=RECOMMENDATION_STYLES.get(figure.recommendation or "", ""),
-            ),
-        )
-        counts = ", ".join(
-            f"{count:,} {wording.words(name)}" for name, count in figure.recommendations.items() if count
-        )
-        statuses = wording.not_ok(figure.status)
-        remark = " · ".join(
-            part
-            for part in (
-                f"attempts: {counts}" if counts else "",
-                statuses,
-                wording.weight_scored(figure),
-            )
-            if part
-        )
-        if remark:
-            grid.add_row("", "", "", Text(remark, style="dim"))
-    for name, mean in wording.further_dimensions(summary).items():
-        grid.add_row(Text(one_line(name)), Text(wording.number(mean)), "", Text("judged", style="dim"))
-    yield grid
 
 
 def _spent_by_model(spent: JudgeCosts) -> Iterator[RenderableType]:
@@ -218,6 +287,8 @@ def _gates(summary: Summary) -> RenderableType:
 
 
 def _failures(summary: Summary) -> Iterator[RenderableType]:
+    if not summary.failures:
+        return
     shown = summary.failures[:FAILURES_SHOWN]
     total = len(summary.failures) + summary.failures_left_out
     yield Text(f"\ndid not pass ({len(shown):,} of {total:,}, worst first)", style="bold")
@@ -255,83 +326,3 @@ def range_bar(
     if mean is not None:
         cells[place(mean)] = "●"
     return "".join(cells)
-
-
-RUNS_WIDE = 100
-"""Width in columns from which the list of runs shows when each was started."""
-
-STATE_STYLES = {"done": "green", "interrupted": "yellow", "running": "cyan"}
-
-
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in a list of runs.
-
-    Attributes:
-        started: Seconds since the UNIX epoch, or None if unknown.
-        state: running, interrupted, done, …
-        attempts: Attempts that are stored.
-        due: Attempts that the run should have.
-        pass_rate: In [0, 1], or None.
-        composite: Mean, in [0, 1], or None.
-    """
-
-    run: str
-    suite: str
-    started: float | None
-    state: str
-    attempts: int
-    due: int
-    pass_rate: float | None = None
-    composite: float | None = None
-
-
-class RunsTable:
-    """A Rich renderable of a list of runs, in the order given.
-
-    Args:
-        rows: The runs.
-        older: Whether there are further, older runs.
-    """
-
-    def __init__(self, rows: list[RunRow], *, older: bool = False) -> None:
-        self.rows = rows
-        self.older = older
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not self.rows:
-            yield Text("no runs yet", style="dim")
-            return
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        table.add_column("run", no_wrap=True)
-        table.add_column("suite", overflow="fold", min_width=8)
-        # A run's id begins with its start time, so a narrow terminal does without the column.
-        wide = options.max_width >= RUNS_WIDE
-        if wide:
-            table.add_column("started (UTC)", no_wrap=True)
-        table.add_column("state", overflow="fold")
-        table.add_column("attempts", justify="right", no_wrap=True)
-        table.add_column("passed", justify="right", no_wrap=True)
-        table.add_column("composite", justify="right", no_wrap=True)
-        for row in self.rows:
-            complete = row.attempts == row.due
-            table.add_row(
-                Text(one_line(row.run), style="bold"),
-                Text(one_line(row.suite)),
-                *([Text(_moment(row.started))] if wide else []),
-                Text(one_line(row.state), style=STATE_STYLES.get(row.state, "")),
-                Text(f"{row.attempts:,}" if complete else f"{row.attempts:,}/{row.due:,}"),
-                Text(wording.NOTHING if row.pass_rate is None else wording.share(row.pass_rate)),
-                Text(wording.number(row.composite)),
-            )
-        yield table
-        if self.older:
-            yield Text(f"… and older ones (--limit, now {len(self.rows):,})", style="dim")
-
-
-def _moment(started: float | None) -> str:
-    if started is None:
-        return wording.NOTHING
-    try:
-        return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return wording.NOTHING

@@ -1,11 +1,14 @@
 """Wording that all reports share: numbers, intervals, verdicts, gates and costs."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from trivium.reports.escape import one_line
 from trivium.runs.summary import (
     Acceptance,
+    AgentTotals,
     CompositeFigure,
     Figure,
     GateAnswer,
@@ -49,11 +52,80 @@ def seconds(value: float | None) -> str:
     """A duration in the most readable unit."""
     if value is None or not math.isfinite(value):
         return NOTHING
+    if 0 < value < 0.0005:
+        return "<1 ms"
     if abs(value) < 1:
         return f"{1000 * value:.0f} ms"
     if abs(value) < 120:
         return f"{value:.1f} s"
     return f"{value / 60:.1f} min"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A value in its natural unit with as many decimals as it deserves: ``4 ms``, ``0.05 retries per call``.
+
+    Args:
+        value: The value, or None.
+        unit: ``s`` for seconds, other words, or "" for a plain number.
+    """
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if unit == "s":
+        return seconds(value)
+    return f"{plain_number(value)} {one_line(unit, at_most=40)}".rstrip()
+
+
+def plain_number(value: float) -> str:
+    """A number without needless decimals: whole ones without any, others with two, large ones with none."""
+    if value == int(value):
+        return f"{value:,.0f}"
+    if abs(value) < 0.01:
+        return f"{value:.2g}"
+    return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def measured(figure: Figure) -> str:
+    """A metric's mean in its natural unit, and its direction: ``0.05 retries per call, lower is better``."""
+    parts = []
+    if figure.unit is not None and figure.raw_mean is not None:
+        parts.append(quantity(figure.raw_mean, figure.unit))
+    if figure.better is None:
+        parts.append("for information")
+    elif parts or figure.better == "lower":
+        parts.append(f"{figure.better} is better")
+    return ", ".join(parts)
+
+
+FEWEST_GROUPS = 5
+"""With fewer groups no interval is shown next to a mean: it would cover most of the scale. JSON has it."""
+
+
+def shown_interval(figure: Figure | CompositeFigure) -> tuple[float, float] | None:
+    """The interval of a mean if it rests on enough groups to say something; None otherwise."""
+    return figure.ci95 if figure.groups >= FEWEST_GROUPS else None
+
+
+def has_something(figure: Figure) -> bool:
+    """Whether there is anything to show of a metric: a value, an error, or a score that is missing."""
+    return figure.n > 0 or figure.missing > 0 or figure.aside is not None or is_reported_only(figure)
+
+
+def measured_metrics(summary: Summary) -> dict[str, Figure]:
+    """The metrics of which there is anything to show, in the order of the suite."""
+    return {name: figure for name, figure in summary.metrics.items() if has_something(figure)}
+
+
+def without_anything(summary: Summary) -> list[str]:
+    """The metrics that had nothing to measure, by name."""
+    return [name for name, figure in summary.metrics.items() if not has_something(figure)] + list(
+        summary.left_out
+    )
+
+
+def counted_without(summary: Summary) -> str:
+    """``13 more metrics had nothing to measure here``; empty if there are none."""
+    names = without_anything(summary)
+    return f"{counted(len(names), 'more metric')} had nothing to measure here" if names else ""
 
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:
@@ -97,6 +169,15 @@ def attempts_of(figure: Figure) -> int:
 def is_reported_only(figure: Figure) -> bool:
     """Whether a metric is only reported and never scored, so that no value is missing."""
     return figure.n == 0 and figure.status.get("ok", 0) > 0
+
+
+def values_of(figure: Figure) -> str:
+    """Number of values of a metric, and of attempts if it is less: ``24``, ``17/24``."""
+    if is_reported_only(figure):
+        there, due = figure.status.get("ok", 0), attempts_of(figure)
+    else:
+        there, due = figure.n, round(figure.n / figure.coverage) if figure.coverage else attempts_of(figure)
+    return f"{there:,}" if there == due else f"{there:,}/{due:,}"
 
 
 def further_dimensions(summary: Summary) -> dict[str, float]:
@@ -147,7 +228,7 @@ def composite_sentence(figure: CompositeFigure) -> str:
         side = "above" if figure.mean >= figure.threshold else "below"
         parts.append(f"{number(figure.distance)} {side} the {figure.threshold:.2f} threshold")
     if figure.p_change is not None:
-        parts.append(f"{share(figure.p_change)} chance that other cases would change the recommendation")
+        parts.append(f"{share(figure.p_change)} chance that other cases would change this")
     return " · ".join(parts)
 
 
@@ -155,6 +236,12 @@ def why_no_recommendation(figure: CompositeFigure) -> str:
     """``too little was measured, 33 % of the weight``."""
     why = figure.why_none or "no part has a score"
     return why if figure.mean is None else f"{why}, {share(figure.coverage)} of the weight"
+
+
+def recommended(figure: CompositeFigure) -> str:
+    """Attempts by recommendation: ``attempts: 3 accept, 1 reject``; empty if no attempt has one."""
+    counts = ", ".join(f"{count:,} {words(name)}" for name, count in figure.recommendations.items() if count)
+    return f"attempts: {counts}" if counts else ""
 
 
 def weight_scored(figure: CompositeFigure) -> str:
@@ -224,6 +311,13 @@ def interval_note(summary: Summary) -> str | None:
     return f"{kind}: {'; '.join(parts)}"
 
 
+def interval_heading(summary: Summary) -> str:
+    """Heading of a column of intervals: ``95 % interval``, or ``interval`` if they rest on few groups."""
+    groups = [figure.groups for figure in summary.metrics.values() if shown_interval(figure) is not None]
+    level = next((figure.level for figure in summary.metrics.values()), 0.95)
+    return f"{share(level)} interval" if groups and min(groups) >= FEW_GROUPS else "interval"
+
+
 def intervals_label(level: float, *, fewest_groups: int) -> str:
     """``95 % intervals``, called nominal if they rest on fewer than ``FEW_GROUPS`` groups."""
     label = f"{share(level)} intervals"
@@ -237,6 +331,68 @@ def dollars(usd: float | None) -> str:
     if 0 < usd < 0.0001:
         return "<$0.0001"
     return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
+
+
+def agent_sentences(totals: AgentTotals) -> list[str]:
+    """The agent's latency, tokens and cost, one sentence each, for those that are known."""
+    found = []
+    if totals.timed:
+        latency = f"latency p50 {seconds(totals.latency_p50)}, p95 {seconds(totals.latency_p95)}"
+        found.append(latency + _of_attempts(totals.timed, totals.attempts))
+    if totals.with_tokens:
+        sides = [(totals.input_tokens, "input"), (totals.output_tokens, "output")]
+        tokens = ", ".join(f"{count:,} {side} tokens" for count, side in sides if count is not None)
+        found.append(tokens + _of_attempts(totals.with_tokens, totals.attempts))
+    if totals.cost_usd is not None:
+        cost = dollars(totals.cost_usd) + _of_attempts(totals.with_cost, totals.attempts)
+        found.append(f"{cost} at list price" if totals.priced else cost)
+    return found
+
+
+def agent_line(totals: AgentTotals) -> str:
+    """The agent's latency, tokens and cost in one line: ``latency p50 1.2 s, p95 3.4 s · $0.0123``."""
+    return " · ".join(agent_sentences(totals)) or "latency, tokens and cost not recorded"
+
+
+def _of_attempts(known: int, attempts: int) -> str:
+    return "" if known == attempts else f" ({known:,} of {counted(attempts, 'attempt')})"
+
+
+def provenance_line(summary: Summary) -> str:
+    """Agent, version, commit, judges and seed of a run, in one line."""
+    made = summary.metadata
+    named = [(name, made.get(name)) for name in ("agent", "commit", "judges", "seed", "trivium")]
+    parts = []
+    for name, value in named:
+        if not value and value != 0:
+            continue
+        words_of = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        words_of = words_of[:10] if name == "commit" else words_of
+        parts.append(f"{'judge' if name == 'judges' else name} {one_line(words_of, at_most=80)}")
+    return " · ".join(parts)
+
+
+def provenance_rows(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Name and value of everything that a run's provenance holds, one line each."""
+    for name, value in provenance.items():
+        if value in (None, "", [], {}) or name in {"notes", "units"}:
+            continue
+        if name == "metrics" and isinstance(value, Mapping):
+            shown = [
+                str(key) if version == "1" else f"{key} (version {version})" for key, version in value.items()
+            ]
+            yield name, one_line(", ".join(shown), at_most=2000)
+        elif isinstance(value, Mapping):
+            inner = [f"{key} {_value(each)}" for key, each in value.items() if each not in (None, "", [], {})]
+            yield name, one_line(", ".join(inner), at_most=1000)
+        else:
+            yield name, one_line(_value(value), at_most=1000)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping) else str(value)
 
 
 def spent_sentence(spent: JudgeCosts, *, named: bool = True) -> str:

@@ -7,9 +7,11 @@ from itertools import compress
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
+from trivium.agents.attempt import Attempt
 from trivium.metrics.evaluation import Evaluation, pass_rule, verdict_is_missing
 from trivium.metrics.metric import Score, is_missing
 from trivium.runs.columns import Clusters, Column, NumberBuffer
+from trivium.runs.costs.agent import AgentTally
 from trivium.runs.reducers import REDUCERS, Reducer
 from trivium.runs.summary import Failure
 from trivium.store.records import EvaluationOutline, RunRecord, ScoreOutline
@@ -59,6 +61,7 @@ class Aggregation:
         self.failed = 0
         self.attempts = 0
         self.failed_attempts = 0
+        self.agent = AgentTally()
 
     @property
     def all_columns(self) -> dict[str, Column]:
@@ -217,6 +220,8 @@ def aggregate_run(store: Store, run: RunRecord, settings: Settings) -> Aggregati
     for evaluated in evaluated_cases(store, run, settings):
         evaluated.add_to(aggregation)
     aggregation.flush()
+    for usage in store.attempt_usages(run):
+        aggregation.agent.add(usage)
     return aggregation
 
 
@@ -349,16 +354,23 @@ class IncrementalAggregation:
         self.repeats = unordered
         """Whether there may be several attempts of a case."""
 
-    def add(self, cases: Sequence[tuple[int, Case]], evaluations: Sequence[Evaluation]) -> None:
+    def add(
+        self,
+        cases: Sequence[tuple[int, Case]],
+        attempts: Sequence[Attempt],
+        evaluations: Sequence[Evaluation],
+    ) -> None:
         """Add evaluations.
 
         Args:
             cases: Position in the suite and case of each.
+            attempts: The attempt of each.
             evaluations: The evaluations, in the order of storing.
         """
         if self._aggregation is None:
             return
-        for (position, case), evaluation in zip(cases, evaluations, strict=True):
+        for (position, case), attempt, evaluation in zip(cases, attempts, evaluations, strict=True):
+            self._aggregation.agent.add(attempt)
             before, self._latest = self._latest, (position, evaluation.repeat)
             if self._latest <= before:
                 self._aggregation, self._repeats_of_case, self.repeats = None, [], True

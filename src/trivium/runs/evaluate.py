@@ -21,6 +21,7 @@ from trivium.metrics.registry import CASE_FIGURES, build_metrics, check_names, d
 from trivium.metrics.text.task import with_default_success
 from trivium.runs.aggregation import IncrementalAggregation
 from trivium.runs.certificates import Certificates, check_gates
+from trivium.runs.costs.judges import judges_attached
 from trivium.runs.engine import ask_and_score
 from trivium.runs.event_loop import (
     THRESHOLDS_WHILE_ASKING,
@@ -30,7 +31,6 @@ from trivium.runs.event_loop import (
     reduced_garbage_collection,
     run_in_trivium_thread,
 )
-from trivium.runs.judge_costs import judges_attached
 from trivium.runs.pipeline import NoProgress, Pipeline, Progress
 from trivium.runs.provenance import judge_provenance, provenance
 from trivium.runs.run import Run

@@ -23,7 +23,7 @@ from trivium.metrics.judge.judge import Judge, Judgements
 from trivium.metrics.judge.judgement import Judgement
 from trivium.metrics.judge.pairwise import Pair, pairwise_rubric
 from trivium.metrics.judge.prompts.context import build_context
-from trivium.runs.judge_costs import sum_costs
+from trivium.runs.costs.judges import sum_costs
 from trivium.runs.pairwise_result import (
     DimensionVerdict,
     JudgedPair,

@@ -138,7 +138,9 @@ class Pipeline:
                 evaluation(entry.stored.attempt, scores, self._settings) for entry, scores in scored
             ]
             self._incremental.add(
-                [(entry.stored.position, entry.metric_input.case) for entry, _ in scored], evaluations
+                [(entry.stored.position, entry.metric_input.case) for entry, _ in scored],
+                [entry.stored.attempt for entry, _ in scored],
+                evaluations,
             )
             for (entry, _), result in zip(scored, evaluations, strict=True):
                 if save:

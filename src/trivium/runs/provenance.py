@@ -43,6 +43,11 @@ def provenance(*, metrics: list[Metric], seed: int, source: str) -> dict[str, An
         "agent": source,
         "seed": seed,
         "metrics": {metric.name: metric.version for metric in metrics},
+        "units": {
+            metric.name: {"unit": metric.unit, "better": metric.better}
+            for metric in metrics
+            if metric.unit is not None or metric.better != "higher"
+        },
     }
 
 

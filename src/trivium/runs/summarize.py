@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import ceil
+from typing import Any
 
 import msgspec
 
@@ -21,8 +22,8 @@ from trivium.metrics.metric import Score
 from trivium.runs.aggregation import FAILURES_SHOWN, Aggregation, aggregate_run
 from trivium.runs.certificates import acceptance_of, expired
 from trivium.runs.columns import Column, most_frequent
+from trivium.runs.costs.judges import judge_costs_of_run
 from trivium.runs.human_ceiling import human_ceiling
-from trivium.runs.judge_costs import judge_costs_of_run
 from trivium.runs.reducers import REDUCERS, pass_at_k, pass_hat_k
 from trivium.runs.summary import CompositeFigure, Figure, GateAnswer, Rate, Summary
 from trivium.runs.warnings import warnings_of
@@ -51,7 +52,11 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         missing = max(0, (run.due or 0) - aggregation.attempts)
     level = settings.level
     columns = _shown(aggregation.columns, settings.metrics)
-    table = {name: column.figure(level=level) for name, column in columns.items()}
+    units = run.provenance.get("units", {})
+    table = {
+        name: msgspec.structs.replace(column.figure(level=level), **units.get(name, {}))
+        for name, column in columns.items()
+    }
     table |= _pass_at_k_figures(aggregation, level)
     rate = aggregation.verdicts.figure(level=level)
     composite = _composite(aggregation, level=level)
@@ -93,18 +98,34 @@ def summarise(store: Store, run: RunRecord, aggregation: Aggregation | None = No
         warnings=(),
         spent=judge_costs_of_run(store, run, settings),
         acceptance=acceptance,
-        metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed},
+        metadata={"level": level, "resamples": settings.resamples, "seed": settings.seed} | _origin(run),
+        agent=aggregation.agent.totals(),
+        left_out=tuple(name for name in aggregation.columns if name not in columns),
     )
+    warnings, notes = warnings_of(summary, settings, aggregation.columns, shown=set(columns))
     return msgspec.structs.replace(
         summary,
         gates=gate_results(settings, aggregation.all_columns | shares),
         warnings=(
             *expired(acceptance),
-            *warnings_of(summary, settings, aggregation.columns, shown=set(columns)),
+            *warnings,
             *unlike,
             *run.provenance.get("notes", ()),
         ),
+        notes=notes,
     )
+
+
+def _origin(run: RunRecord) -> dict[str, Any]:
+    """What a summary says of a run's origin: the agent, the version of Trivium, the commit and the judges."""
+    made = run.provenance
+    git = made.get("git") or {}
+    return {
+        "agent": made.get("agent"),
+        "trivium": made.get("trivium"),
+        "commit": git.get("commit"),
+        "judges": list(made.get("judges", ())),
+    }
 
 
 def columns_of(store: Store, run: RunRecord) -> dict[str, Column]:

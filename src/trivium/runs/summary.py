@@ -39,6 +39,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         tier: text, judge, trace or composite.
         missing: Number of missing scores (spec: metrics, "What was due and is not there").
         aside: Fallback values that the mean leaves out.
+        unit: Unit of ``raw_mean``, such as ``s``; "" for a plain number; None if only the score counts.
+        better: Whether a higher or a lower ``raw_mean`` (without a unit: mean) is better; None for metrics
+            that describe an agent without rating it.
     """
 
     mean: float | None
@@ -54,6 +57,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None = None
     missing: int = 0
     aside: Aside | None = None
+    unit: str | None = None
+    better: str | None = "higher"
 
 
 class HumanFigure(Figure, frozen=True, kw_only=True):
@@ -202,6 +207,38 @@ class JudgeCosts(ModelCosts, frozen=True, kw_only=True):
     dimensions: dict[str, ModelCosts]
 
 
+class AgentTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent itself took, over all attempts made.
+
+    Attributes:
+        attempts: Number of attempts.
+        failures: Number of attempts that failed.
+        timed: Number of attempts with a latency.
+        latency_p50: Median latency in seconds, or None.
+        latency_p95: 95th percentile of the latency in seconds, or None.
+        latency_method: How the percentiles are computed: ``nearest rank``, always the latency of an attempt.
+        input_tokens: Sum of input tokens; None if no attempt reports them.
+        output_tokens: Sum of output tokens; None if no attempt reports them.
+        with_tokens: Number of attempts that report tokens.
+        cost_usd: Sum of costs in USD, reported or at list price; None if no cost is known.
+        with_cost: Number of attempts with a cost.
+        priced: Number of these whose cost is their tokens at today's list price (genai-prices).
+    """
+
+    attempts: int = 0
+    failures: int = 0
+    timed: int = 0
+    latency_p50: float | None = None
+    latency_p95: float | None = None
+    latency_method: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    with_tokens: int = 0
+    cost_usd: float | None = None
+    with_cost: int = 0
+    priced: int = 0
+
+
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     """Judgements of one dimension that a certificate accepts or refers to people (spec: metrics, H.4).
 
@@ -252,7 +289,11 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
         warnings: Reservations that change how to read the numbers.
         spent: Costs of the judges, or None if none was asked.
         acceptance: Judgements that certificates accept, by dimension; empty without certificates.
-        metadata: ``level``, ``resamples`` and ``seed`` of the intervals, among others.
+        metadata: ``level``, ``resamples`` and ``seed`` of the intervals; ``agent``, ``trivium``, ``commit``
+            and ``judges`` of the run.
+        agent: Latency, tokens, cost and failures of the agent; None in runs of earlier versions.
+        notes: Remarks that do not change how to read the numbers.
+        left_out: Metrics that are on by default and applied to no attempt.
     """
 
     run: str
@@ -276,6 +317,9 @@ class Summary(RichRepr, msgspec.Struct, frozen=True, kw_only=True):
     spent: JudgeCosts | None = None
     acceptance: dict[str, Acceptance] = {}
     metadata: dict[str, Any] = {}
+    agent: AgentTotals | None = None
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Undecided(Protocol):

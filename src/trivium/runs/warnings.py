@@ -23,9 +23,11 @@ TOO_FEW_GROUPS = 10
 
 def warnings_of(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], *, shown: set[str]
-) -> tuple[str, ...]:
-    """Return the warnings of a run, most serious first."""
-    return tuple(_warnings(summary, settings, columns, shown))
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the warnings of a run, most serious first, and its notes, which change no number's meaning."""
+    return tuple(_warnings(summary, settings, columns, shown)), tuple(
+        _notes(summary, settings, columns, shown)
+    )
 
 
 def _is_share(gate: str, summary: Summary) -> bool:
@@ -37,7 +39,7 @@ def _is_share(gate: str, summary: Summary) -> bool:
 def _warnings(
     summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
 ) -> Iterator[str]:
-    lacking = list(_unscored_metrics(columns, shown))
+    lacking = _unscored_metrics(columns, shown)
     reported = {why for _, why in lacking}  # each cause is reported once
     for column in columns.values():
         if column.tier == "judge":
@@ -59,12 +61,25 @@ def _warnings(
         if name not in columns and name not in {"pass_rate", "composite"} and not _is_share(name, summary):
             yield f"the gate on {name} has no answer: {name} is not among the metrics that were measured"
     yield from _about_errors(columns)
-    yield from _about_traces(columns, shown)
+    yield from _about_traces(columns)
     yield from _about_groups(summary, settings)
+    yield from _without_score(lacking, settings, asked=True)
+
+
+def _notes(
+    summary: Summary, settings: Settings, columns: Mapping[str, Column], shown: set[str]
+) -> Iterator[str]:
     yield from _about_parts(summary)
-    for why, names in _by_cause(lacking).items():
+    yield from _without_score(_unscored_metrics(columns, shown), settings, asked=False)
+    yield from _about_recorders(columns, shown)
+    yield from _about_expectations(settings, columns, shown)
+
+
+def _without_score(lacking: Iterable[tuple[str, str]], settings: Settings, *, asked: bool) -> Iterator[str]:
+    """Report metrics without a score, by cause: those that the suite names, or those on by default."""
+    named = {*(settings.metrics or ()), *settings.gates}
+    for why, names in _by_cause(each for each in lacking if (each[0] in named) == asked).items():
         yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no score: {why}"
-    yield from _about_left_out_metrics(settings, columns, shown)
 
 
 def _by_cause(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -87,22 +102,33 @@ def _about_errors(columns: Mapping[str, Column]) -> Iterator[str]:
         yield f"{', '.join(names)} failed {how}"
 
 
-def _about_traces(columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
+def _about_traces(columns: Mapping[str, Column]) -> Iterator[str]:
     """Warn about incomplete traces, and about metrics that mix different recorders."""
     lacking: Counter[str] = Counter()
     for column in columns.values():
         lacking |= column.caveats  # the same traces, seen by each metric
     for why, count in lacking.most_common():
         yield f"{why} ({count} {'attempt' if count == 1 else 'attempts'})"
-    recorded: dict[str, list[str]] = {}
     for column in columns.values():
-        recorders = sorted({how.rpartition(RECORDED_BY)[2] for how in column.methods if RECORDED_BY in how})
+        recorders = _recorders(column)
         if len(recorders) > 1:
             yield (
-                f"{column.name} mixes traces recorded by {'; by '.join(recorders)}, which tell hand-offs"
+                f"{column.name} mixes traces recorded by {'; by '.join(recorders)}, which record hand-offs"
                 " differently: compare it within one of them"
             )
-        elif recorders and column.name in shown and recorders[0] not in _ONE_WAY:
+
+
+def _recorders(column: Column) -> list[str]:
+    """The tools that recorded the traces of a metric, where its definition depends on them."""
+    return sorted({how.rpartition(RECORDED_BY)[2] for how in column.methods if RECORDED_BY in how})
+
+
+def _about_recorders(columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
+    """Say which metrics count hand-offs in the way of one framework."""
+    recorded: dict[str, list[str]] = {}
+    for column in columns.values():
+        recorders = _recorders(column)
+        if len(recorders) == 1 and column.name in shown and recorders[0] not in _ONE_WAY:
             recorded.setdefault(recorders[0], []).append(column.name)
     for recorder, names in recorded.items():
         yield (
@@ -197,20 +223,16 @@ def _was(names: Sequence[str]) -> str:
     return "was" if len(names) == 1 else "were"
 
 
-def _unscored_metrics(columns: Mapping[str, Column], shown: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield name and reason of each metric that should have scores and has none."""
-    for column in columns.values():
-        scored = column.status["ok"] + column.status["fallback"] + column.unavailable
-        if column.name in shown and not scored:
-            yield column.name, _reason(column, "skipped")
+def _unscored_metrics(columns: Mapping[str, Column], shown: set[str]) -> list[tuple[str, str]]:
+    """Name and reason of each metric that should have scores and has none."""
+    return [
+        (column.name, _reason(column, "skipped"))
+        for column in columns.values()
+        if column.name in shown and not column.status["ok"] + column.status["fallback"] + column.unavailable
+    ]
 
 
-def _about_left_out_metrics(
-    settings: Settings, columns: Mapping[str, Column], shown: set[str]
-) -> Iterator[str]:
-    hidden = [name for name in columns if name not in shown]
-    if hidden:
-        yield f"not applicable here and left out: {', '.join(hidden)}"
+def _about_expectations(settings: Settings, columns: Mapping[str, Column], shown: set[str]) -> Iterator[str]:
     names_alone = settings.tools.match == "names" and "tool_selection" in shown
     if names_alone and columns["tool_selection"].mean is not None:
         yield "tool_selection compares names of tools: names alone hardly predict success (see action_match)"

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from sqlalchemy import Connection, Dialect, Table, insert
 
-from trivium.agents.attempt import Attempt
+from trivium.agents.attempt import Attempt, Usage
 from trivium.errors import StoreError
 from trivium.json_values import plain
 from trivium.metrics.evaluation import Composite, Evaluation
 from trivium.metrics.metric import Status, Tier
 from trivium.suites.case import Case
 from trivium.suites.sanitize import sanitise
-from trivium.traces.trace import Message, Span, SpanKind, Trace
+from trivium.traces.trace import Message, Span, SpanKind, SpanUsage, Trace
 
 RunKind = Literal["agent", "recorded", "human"]
 RunState = Literal["running", "done", "interrupted"]
@@ -249,6 +249,27 @@ class _TraceOutline(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[_SpanOutline, ...] = ()
     messages: tuple[_MessageOutline, ...] = ()
     metadata: _People = _People()
+
+
+class RequestUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Kind, name and usage of a span. Fields are those of a Span."""
+
+    kind: SpanKind
+    name: str
+    usage: SpanUsage | None = None
+
+
+class _RequestsOfTrace(msgspec.Struct, frozen=True, kw_only=True):
+    spans: tuple[RequestUsage, ...] = ()
+
+
+class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt took, without its content. Fields are those of an Attempt."""
+
+    seconds: float | None = None
+    trace: _RequestsOfTrace | None = None
+    usage: Usage | None = None
+    error: str | None = None
 
 
 class AttemptOutline(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from trivium.store.connection import (
 )
 from trivium.store.records import (
     AttemptOutline,
+    AttemptUsage,
     CaseOutline,
     EvaluationOutline,
     Rows,
@@ -51,6 +52,7 @@ _case = msgspec.json.Decoder(Case)
 _case_outline = msgspec.json.Decoder(CaseOutline)
 _attempt = msgspec.json.Decoder(Attempt)
 _attempt_outline = msgspec.json.Decoder(AttemptOutline)
+_attempt_usage = msgspec.json.Decoder(AttemptUsage)
 _evaluation = msgspec.json.Decoder(Evaluation)
 _outline = msgspec.json.Decoder(EvaluationOutline)
 _scores = msgspec.json.Decoder(dict[str, Score])
@@ -346,6 +348,13 @@ class Store:
         query = select(table.c.body).where(table.c.run == _attempts_run(run))
         for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
             yield self._read(_attempt_outline, body)
+
+    def attempt_usages(self, run: RunRecord) -> Iterator[AttemptUsage]:
+        """Yield seconds, usage and error of a run's attempts, in suite order."""
+        table = tables.attempts
+        query = select(table.c.body).where(table.c.run == _attempts_run(run))
+        for (body,) in self._stream(query.order_by(table.c.position, table.c.repeat)):
+            yield self._read(_attempt_usage, body)
 
     def evaluations(self, run: RunRecord) -> Iterator[StoredEvaluation]:
         """Yield a run's evaluations, in suite order."""

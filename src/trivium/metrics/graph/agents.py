@@ -59,6 +59,9 @@ class CommunicationOverhead(TraceMetric):
         messages: Which types are coordination and which are productive work.
     """
 
+    unit = "of messages"
+    better = "lower"
+
     messages: MessageSettings = MessageSettings()
 
     @classmethod
@@ -159,6 +162,9 @@ class Centrality(TraceMetric):
     both directions; the score is clamped to 1. Skipped if the trace names no agent.
     """
 
+    unit = ""
+    better = None
+
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.
 
@@ -217,6 +223,8 @@ class TaskBalance(ToolMetric):
 
     Agents that only received messages count with 0 tasks. 1 for fewer than two agents, or without tasks.
     """
+
+    better = None
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has the number of tasks of every agent, and of tasks without agent."""

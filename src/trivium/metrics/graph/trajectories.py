@@ -135,6 +135,9 @@ class Complexity(ToolMetric):
     the branching factor is the mean out-degree of nodes with a successor. Skipped without calls.
     """
 
+    unit = ""
+    better = None
+
     def measure(self, trace: Trace, case: Case) -> Score:
         """Compute the complexity of one trace.
 
@@ -178,6 +181,9 @@ class LoopFree(ToolMetric):
     without calls.
     """
 
+    unit = "of calls looped"
+    better = "lower"
+
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace; ``detail`` has the number of loops and the longest of them."""
         calls = counted_calls(trace, self.tools)
@@ -207,6 +213,9 @@ class RetryRate(ToolMetric):
     A retry repeats an agent's call with the same tool and arguments after the latest such call failed.
     Skipped without calls.
     """
+
+    unit = "retries per call"
+    better = "lower"
 
     def measure(self, trace: Trace, case: Case) -> Score:
         """Score one trace.

@@ -281,6 +281,9 @@ def time_score(seconds: float) -> float:
 class Time(Metric):
     """How fast the attempt was; ``raw`` is its wall time in seconds."""
 
+    unit = "s"
+    better = "lower"
+
     def score(self, metric_input: MetricInput) -> Score:
         """Score the wall time of one attempt."""
         seconds = metric_input.attempt.seconds

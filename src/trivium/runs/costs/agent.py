@@ -1,0 +1,129 @@
+"""Sums up what the agent itself took: latency, tokens, cost and failures."""
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from trivium.agents.attempt import Attempt, Usage
+from trivium.metrics.judge.budget.prices import Prices
+from trivium.runs.columns import NumberBuffer
+from trivium.runs.summary import AgentTotals
+from trivium.store.records import AttemptUsage, RequestUsage
+from trivium.traces.trace import Span
+
+NEAREST_RANK = "nearest rank"
+"""Method of the quantiles: the smallest latency that at least the given share of attempts does not exceed."""
+
+
+class AgentTally:
+    """Adds up latencies, tokens and costs of attempts, which may come in any order.
+
+    An attempt's own ``usage`` counts; if it has none, the usage of the model requests in its trace. Without a
+    reported cost, tokens are priced with genai-prices, where the trace names a model whose price is listed.
+    """
+
+    def __init__(self) -> None:
+        self._prices = Prices([], {})
+        self._seconds: NumberBuffer[float] = NumberBuffer("d")
+        self._tokens = [0, 0]
+        self._with_tokens = [0, 0]
+        self._cost = 0.0
+        self._with_cost = 0
+        self._priced = 0
+        self._attempts = 0
+        self._failures = 0
+
+    def add(self, attempt: Attempt | AttemptUsage) -> None:
+        """Count one attempt."""
+        self._attempts += 1
+        self._failures += attempt.error is not None
+        seconds = attempt.seconds
+        if seconds is not None and isfinite(seconds) and seconds >= 0:
+            self._seconds.extend([seconds])
+        requests = _requests_of(attempt)
+        usage = attempt.usage or _usage_of(requests)
+        for side, tokens in enumerate((usage.input_tokens, usage.output_tokens)):
+            if tokens is not None:
+                self._tokens[side] += tokens
+                self._with_tokens[side] += 1
+        cost = usage.cost_usd
+        if cost is None:
+            cost = self._listed_cost(requests)
+            self._priced += cost is not None
+        if cost is not None and isfinite(cost):
+            self._cost += cost
+            self._with_cost += 1
+
+    def _listed_cost(self, requests: Sequence[Span | RequestUsage]) -> float | None:
+        """Cost of model requests in USD; None unless that of every one is reported or its price is listed."""
+        total = 0.0
+        for span in requests:
+            usage = span.usage
+            if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+                return None
+            if usage.cost_usd is not None:
+                total += usage.cost_usd
+            elif (price := self._prices.price(span.name)) is not None:
+                total += price.tokens_cost(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+            else:
+                return None
+        return total if requests else None
+
+    def totals(self) -> AgentTotals:
+        """The sums and quantiles of the attempts added so far."""
+        seconds = np.sort(self._seconds.all())
+        return AgentTotals(
+            attempts=self._attempts,
+            failures=self._failures,
+            timed=len(seconds),
+            latency_p50=quantile(seconds, 50),
+            latency_p95=quantile(seconds, 95),
+            latency_method=NEAREST_RANK if len(seconds) else None,
+            input_tokens=self._tokens[0] if self._with_tokens[0] else None,
+            output_tokens=self._tokens[1] if self._with_tokens[1] else None,
+            with_tokens=max(self._with_tokens),
+            cost_usd=self._cost if self._with_cost else None,
+            with_cost=self._with_cost,
+            priced=self._priced,
+        )
+
+
+def quantile(ascending: npt.NDArray[np.float64], percent: int) -> float | None:
+    """The quantile of sorted numbers by nearest rank, one of these numbers (Hyndman & Fan 1996, type 1).
+
+    Args:
+        ascending: Shape (n,).
+        percent: In [1, 100].
+
+    Returns:
+        The smallest number that at least ``percent`` per cent of all do not exceed; None if there is none.
+    """
+    if not len(ascending):
+        return None
+    rank = -(-len(ascending) * percent // 100)  # rounded up, in whole numbers
+    return float(ascending[rank - 1])
+
+
+def _requests_of(attempt: Attempt | AttemptUsage) -> Sequence[Span | RequestUsage]:
+    """The model requests in the trace of an attempt."""
+    if attempt.trace is None:
+        return []
+    return [span for span in attempt.trace.spans if span.kind == "llm"]
+
+
+def _usage_of(requests: Sequence[Span | RequestUsage]) -> Usage:
+    """Sum of the usage of model requests; None where no request reports it."""
+
+    def total(values: list[int | None]) -> int | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
+
+    reported = [span.usage for span in requests if span.usage is not None]
+    costs = [usage.cost_usd for usage in reported if usage.cost_usd is not None]
+    return Usage(
+        input_tokens=total([usage.input_tokens for usage in reported]),
+        output_tokens=total([usage.output_tokens for usage in reported]),
+        cost_usd=sum(costs) if costs and len(costs) == len(requests) else None,
+    )
