@@ -65,7 +65,10 @@ def run(suite: str, **given: Any) -> int:
 @click.command()
 @click.argument("suite", shell_complete=options.file_names)
 @options.option(
-    "--outputs", metavar="FILE", shell_complete=options.file_names, help="The recorded outputs (JSONL)."
+    "--outputs",
+    metavar="FILE",
+    shell_complete=options.file_names,
+    help="The recorded outputs (JSONL), or traces.",
 )
 @options.option(
     "--attempts-of", metavar="RUN", help="Score a stored run's attempts again; no agent is called."
@@ -80,6 +83,7 @@ def score(suite: str, **given: Any) -> int:
     """
     outputs = given["outputs"]
     if outputs is None and given["attempts_of"] is None:
+        _check_no_traces(suite)
         if ":" not in suite:
             raise click.UsageError("say what to score: --outputs FILE, or --attempts-of RUN")
         outputs = suite
@@ -95,6 +99,23 @@ def score(suite: str, **given: Any) -> int:
         attempts_of=given["attempts_of"],
         leave_one_out=given["leave_one_out"],
     )
+
+
+def _check_no_traces(source: str) -> None:
+    """Refuse traces where a suite is expected, and say how to score them."""
+    from pathlib import Path
+
+    from trivium.agents.recorded import TRACES
+    from trivium.traces.readers.collection import trace_format
+
+    path = source.removeprefix(TRACES)
+    if source.startswith(TRACES) or (
+        Path(path).is_file() and trace_format(Path(path), unless_key="case") is not None
+    ):
+        raise click.UsageError(
+            f"{path} holds traces, and no cases. To score them as they are: trivium traces score {path}. "
+            f"To score them against a suite: trivium score SUITE --outputs {TRACES}{path}"
+        )
 
 
 def load_suite(

@@ -11,7 +11,7 @@ from trivium.suites.case import Case
 from trivium.suites.sources import split_prefix
 from trivium.suites.suite import Suite
 
-__all__ = ["LEAVE_ONE_OUT", "SOURCES", "Recorded", "open_recorded"]
+__all__ = ["LEAVE_ONE_OUT", "SOURCES", "ReadyAttempts", "Recorded", "open_recorded"]
 
 SOURCES = {
     "tau-bench": "trivium.formats.tau_bench:read_attempts",
@@ -23,6 +23,10 @@ SOURCES = {
 
 LEAVE_ONE_OUT = frozenset({"peerread"})
 """Sources of human outputs, each of which is compared with the other outputs of its case."""
+
+
+TRACES = "traces:"
+"""Prefix of a file or folder of traces, which :mod:`trivium.agents.recorded.traces` joins with cases."""
 
 
 class Recorded(Protocol):
@@ -55,13 +59,15 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     The whole source is validated before this returns.
 
     Args:
-        source: A .jsonl file, or a prefixed source such as ``tau-bench:FILE``.
+        source: A .jsonl file, a file or folder of traces, or a prefixed source such as ``tau-bench:FILE``.
         suite: The suite with the cases.
         leave_one_out: Score human outputs, each with the other outputs of its case as references.
 
     Raises:
         InputError: With the mistakes of the source.
     """
+    if source.startswith(TRACES) or (split_prefix(source)[0] is None and holds_traces(source)):
+        return _traces(source.removeprefix(TRACES), suite, leave_one_out=leave_one_out)
     prefix, path = split_prefix(source)
     people = prefix in LEAVE_ONE_OUT
     if leave_one_out and not people:
@@ -78,3 +84,19 @@ def open_recorded(source: str, suite: Suite, *, leave_one_out: bool = False) -> 
     module, _, function = SOURCES[prefix].partition(":")
     recorded: Recorded = getattr(import_module(module), function)(Path(path), suite)
     return recorded
+
+
+def _traces(path: str, suite: Suite, *, leave_one_out: bool) -> Recorded:
+    from trivium.agents.recorded.traces import read_attempts
+
+    if leave_one_out:
+        raise OutputsError(path, "holds traces, and no people's outputs to leave one out of")
+    return read_attempts(Path(path), suite)
+
+
+def holds_traces(path: str | Path) -> bool:
+    """Whether a path is a folder, or a file whose beginning is that of a trace rather than of an output."""
+    from trivium.traces.readers.collection import trace_format
+
+    path = Path(path)
+    return path.is_dir() or (path.is_file() and trace_format(path, unless_key="case") is not None)

@@ -150,7 +150,8 @@ def output_schema() -> dict[str, Any]:
     for schema in records.values():
         schema["description"] = without_sources(schema["description"].partition("\n")[0])
     records["Output"]["properties"]["case"]["type"] = ["string", "number"]
-    trace = {"type": ["object", "null"], "description": 'A native trace, or {"file": path, "format": name}.'}
+    described = 'A native trace, or {"file": path, "format": name, "trace_id": one of several}.'
+    trace = {"type": ["object", "null"], "description": described}
     records["Output"]["properties"]["trace"] = trace
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **reference, "$defs": records}
 

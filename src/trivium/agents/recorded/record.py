@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -11,7 +12,7 @@ from msgspec import Meta
 from trivium.agents.attempt import TRACE_LEFT_OUT, AgentFailure, Attempt, Usage
 from trivium.agents.failures import reason, shown
 from trivium.agents.response import NOTHING, mask_trace, sanitise_output
-from trivium.errors import InputError, OutputsError, Problem, TraceError
+from trivium.errors import InputError, OutputsError, Problem, TraceError, suggest
 from trivium.json_values import TOO_MANY_VALUES, holds_too_many_values
 from trivium.suites.case import Id
 from trivium.suites.files.documents import MalformedDocument, decode, parse_json
@@ -27,6 +28,9 @@ LONGEST_LINE = 256 * 1024**2
 _BOM = b"\xef\xbb\xbf"
 _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 """Escapes of NUL and of surrogates: the texts of such a line are sanitised."""
+
+MOST_IDS_LISTED = 3
+"""Ids of traces that a message lists."""
 
 _MOST = 2**53
 """Largest integer that every JSON reader represents exactly."""
@@ -57,7 +61,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         repeat: Which attempt of the case this is, from 0.
         output: What the agent returned: a text, or any JSON value.
         seconds: Wall time in seconds.
-        trace: A native trace, or {"file": path, "format": name}.
+        trace: A native trace, or {"file": path, "format": name, "trace_id": one of several}.
         usage: Tokens and cost.
         reward: The recorded reward.
         error: Why the attempt failed; empty if it did not.
@@ -90,10 +94,11 @@ class _FastOutput(Output, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class TraceFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reference to a trace in a file of its own."""
+    """A reference to a trace in a file; ``trace_id`` names one of several traces in it."""
 
     file: str
     format: str | None = None
+    trace_id: str | None = None
 
 
 _TRACED_DECODER = msgspec.json.Decoder(_Traced)
@@ -201,10 +206,42 @@ def _trace_of(output: Output, folder: Path) -> Trace | None:
         return native_trace(trace)
     named = msgspec.convert(trace, TraceFile)
     path = folder / named.file
-    traces = read_trace_file(path, named.format)
-    if len(traces) != 1:
-        raise TraceError(str(path), f"expected one trace, found {len(traces):,}")
-    return traces[0]
+    if named.trace_id is None:
+        traces = read_trace_file(path, named.format)
+        if len(traces) != 1:
+            ids = _quoted([trace.trace_id for trace in traces])
+            what = f'expected one trace, found {len(traces):,}: name one of them with "trace_id" ({ids})'
+            raise TraceError(str(path), what if traces else "holds no trace")
+        return traces[0]
+    by_id = _traces_by_id(path, named.format, _size_and_time(path))
+    if named.trace_id not in by_id:
+        near = suggest(named.trace_id, by_id) or f" It has {_quoted(list(by_id))}."
+        raise TraceError(str(path), f'no trace has the id "{named.trace_id}".{near}')
+    return by_id[named.trace_id]
+
+
+@lru_cache(maxsize=1)
+def _traces_by_id(path: Path, format: str | None, _stamp: tuple[int, int]) -> dict[str, Trace]:  # noqa: A002
+    """The traces of a file by their ids; of equal ids the first. Cached, for many lines may name one file."""
+    by_id: dict[str, Trace] = {}
+    for trace in read_trace_file(path, format):
+        by_id.setdefault(trace.trace_id, trace)
+    return by_id
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    """Size and time of a file, which tell it from an earlier one of its name."""
+    try:
+        status = path.stat()
+    except OSError as failure:
+        raise TraceError(str(path), f"cannot be read: {failure.strerror or failure}") from failure
+    return status.st_size, status.st_mtime_ns
+
+
+def _quoted(ids: list[str]) -> str:
+    more = len(ids) - MOST_IDS_LISTED
+    listed = ", ".join(f'"{each}"' for each in ids[:MOST_IDS_LISTED])
+    return f"{listed} and {more:,} more" if more > 0 else listed
 
 
 def _trace_value(output: Output) -> Any:

@@ -17,7 +17,7 @@ from trivium.traces.readers import (
     read_paths,
     sniff_format,
 )
-from trivium.traces.readers.json_input import MAX_BYTES, opened, parse_documents
+from trivium.traces.readers.json_input import MAX_BYTES, is_value, opened, parse_documents
 from trivium.traces.trace import Trace
 
 EXTENSIONS = frozenset(
@@ -210,6 +210,37 @@ def _is_of(path: Path, kind: str) -> bool:
     return path.name.endswith(f".{RECORDED[kind]}.jsonl")
 
 
+def trace_format(path: Path, *, unless_key: str) -> str | None:
+    """The trace format of a file by its beginning; None if it is another file, or cannot be read.
+
+    Args:
+        path: The file.
+        unless_key: An object with this key is no trace, whatever else it holds.
+    """
+    try:
+        with opened(path) as file:
+            line = file.readline(MAX_BYTES)
+            whole = is_value(line)
+            if whole and _has_key(parse_documents(line, source=str(path)), unless_key):
+                return None
+            name = format_by_head(path)
+            if name is not None:
+                return name
+            text = line if whole else line + file.read(MOST_BYTES_TOGETHER)  # JSON of many lines
+        documents = parse_documents(text, source=str(path))
+    except TraceError:
+        return None
+    return None if _has_key(documents, unless_key) else _sniffed(documents)
+
+
+def _has_key(documents: Sequence[object], key: str) -> bool:
+    """Whether the first object of a file has a key."""
+    first = documents[0] if documents else None
+    if isinstance(first, list) and first:
+        first = first[0]
+    return isinstance(first, dict) and key in first
+
+
 def _has_lines(path: Path) -> bool:
     """Whether a file starts with a line that is a native trace by itself."""
     with opened(path) as file:
@@ -223,7 +254,7 @@ def _has_lines(path: Path) -> bool:
         return False
 
 
-def _sniffed(documents: list[object]) -> str | None:
+def _sniffed(documents: Sequence[object]) -> str | None:
     try:
         return sniff_format(documents, source="")
     except TraceError:
