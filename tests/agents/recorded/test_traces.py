@@ -75,7 +75,10 @@ def test_an_unreadable_trace_among_them_is_refused(tmp_path):
         attempts(path, "c1")
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "no such file"), ("", "holds no trace")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "no such file"), ("", "is a folder: expected a file of outputs, or traces")],
+)
 def test_a_missing_or_empty_source_is_refused(tmp_path, content, message):
     path = tmp_path / "t.jsonl"
     if content is not None:

@@ -100,7 +100,8 @@ class TracesOfSuite:
                 others.append(found.trace.trace_id or f"(without an id, in {found.file})")
         problems = list(files.problems)
         if not number and not problems:
-            problems.append(Problem(str(path), "holds no trace"))
+            folder = "is a folder: expected a file of outputs, or traces, and it holds no trace"
+            problems.append(Problem(str(path), folder if path.is_dir() else "holds no trace"))
         if problems:
             raise OutputsError("", problems[:MOST_LISTED], left_out=max(0, len(problems) - MOST_LISTED))
         if not joined:
